@@ -1,0 +1,1 @@
+"""conductor: runs chains of ACP proxies between an editor and a coding agent."""

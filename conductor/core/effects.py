@@ -1,0 +1,83 @@
+"""What the router asks the outside world to do. Values only; performing them is the runtime's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Write `frame` (one or more whole lines, newline included) to `peer`."""
+
+    peer: str
+    frame: bytes
+
+
+class Serve(msgspec.Struct, frozen=True):
+    """Perform a granted service of the conductor for `peer`.
+
+    A request is answered by calling `Router.served` with `token`; `token` is None for a
+    notification. `params` is raw JSON or None.
+    """
+
+    peer: str
+    service: str
+    token: int | None
+    params: bytes | None
+
+
+class Reopen(msgspec.Struct, frozen=True):
+    """Start `peer` afresh: its previous process ended while its dialect was being found out."""
+
+    peer: str
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """Make an address where the successor connection of `peer` (dialect `scp`) will come in.
+
+    Answered by `Router.listening` with the stdio server entry the proxy shall launch.
+    """
+
+    peer: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The chain cannot go on because of `peer`; what waited has been answered already."""
+
+    peer: str
+    reason: Closure
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something worth a line in the log. `level` is debug, info, warning or error."""
+
+    level: str
+    peer: str
+    text: str
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """One message crossed from one peer to another (emitted only when tracing is on).
+
+    `kind` is request, notification or response; `payload` the raw params, result or error.
+    """
+
+    kind: str
+    source: str
+    target: str
+    id: str | None
+    method: str | None
+    payload: bytes | None
+    is_error: bool
+
+
+class Closure(msgspec.Struct, frozen=True):
+    """Why a component is gone: a sentence, what to do next, and details for the error's data."""
+
+    text: str
+    hint: str = ""
+    data: dict[str, Any] = {}
+
+
+Effect = Send | Serve | Reopen | Listen | Fail | Note | Trace
