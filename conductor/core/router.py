@@ -6,6 +6,7 @@ Everything a peer sends takes one path in arrival order, answers included, so no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -35,11 +36,18 @@ SERVICES: Final = frozenset({"clock", "random", "log"})
 
 ALWAYS_GRANTED: Final = frozenset({"log"})
 
+LAST_WORDS: Final = "failed"
+"""By this a child process that hosts guests says why it ends; never granted to a proxy."""
+
 _SERVICE_PREFIX: Final = "_conductor/"
 _BY_TAG: Final = {ord("p"): Side.P, ord("s"): Side.S}
 _MISPLACED: Final = (
     "`{}` is only exchanged between the conductor and the proxies it initialized"
 )
+
+
+_HEAD_ID: Final = re.compile(rb'^\s*\{(?:\s*"(?:jsonrpc|method)"\s*:\s*"[^"]*"\s*,)*\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
+_HEAD_METHOD: Final = re.compile(rb'^\s*\{(?:\s*"(?:jsonrpc|id)"\s*:\s*(?:"[^"]*"|-?\d+)\s*,)*\s*"method"')
 
 
 class _CancelParams(msgspec.Struct):
@@ -182,6 +190,58 @@ class Router:
         peer.link.received.clear()
         if peer.role is not Role.CLIENT and peer.role is not Role.OUTER:
             self.chain_fails(peer, reason, out)
+        return out
+
+    def abandon(self, reason: Closure) -> list[Effect]:
+        """Answers everything upstream still waits for: the chain is over."""
+        out: list[Effect] = []
+        for pending in list(self.upstream.link.received.values()):
+            self.fail(pending, reason, out)
+        return out
+
+    def skipped(self, name: str, head: bytes, why: str) -> list[Effect]:
+        """A line of `name` was too long to be taken; `head` are its first bytes.
+
+        Where an id can be read off them, whoever waits is told: the sender of a request, or the
+        one whose request this was the answer to.
+        """
+        out: list[Effect] = []
+        peer = self.peers[name]
+        side, tag = Side.P, b""
+        if peer.sideband and head:
+            tag, head = head[:1], head[1:]
+            side = _BY_TAG.get(tag[0], Side.P)
+        found = _HEAD_ID.search(head)
+        raw = jsonrpc.canonical_id(found.group(1)) if found is not None else None
+        if raw is None:
+            return out
+        body = jsonrpc.error_object(INVALID_REQUEST, why)
+        if _HEAD_METHOD.search(head):
+            out.append(Send(name, tag + jsonrpc.answer(raw, b"error", body)))
+            return out
+        key = (peer.writers[side].tag if peer.sideband else b"") + raw
+        pending = peer.link.sent.pop(key, None)
+        if pending is not None:
+            text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
+            self.reply(pending, b"error", jsonrpc.error_object(INTERNAL_ERROR, text), out)
+        return out
+
+    def undeliverable(self, name: str, frame: bytes, why: str) -> list[Effect]:
+        """A frame sent to `name` was refused by its transport; a request in it is answered."""
+        out: list[Effect] = []
+        peer = self.peers[name]
+        side, tag = Side.P, b""
+        if peer.sideband:
+            tag, frame = frame[:1], frame[1:]
+            side = _BY_TAG.get(tag[0], Side.P)
+        self._note(out, "warning", peer, f"not delivered: {why}")
+        message = jsonrpc.parse(frame, self._max_depth)
+        if isinstance(message, Message) and isinstance(message.id, Raw):
+            pending = peer.link.sent.pop(tag + bytes(message.id), None)
+            if pending is not None:
+                text = f"{peer.label} was not given `{pending.method}` ({side.value}): {why}"
+                body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": name})
+                self.reply(pending, b"error", body, out)
         return out
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
@@ -519,7 +579,7 @@ class Router:
         refused = None
         if peer.role is not Role.PROXY:
             refused = f"Method not found: `{_SERVICE_PREFIX}{name}` is for proxies only"
-        elif name not in SERVICES:
+        elif name not in SERVICES and not (name == LAST_WORDS and self._granted(peer, name)):
             refused = f"Method not found: the conductor has no service `{name}`"
         elif not self._granted(peer, name):
             refused = (
@@ -542,7 +602,9 @@ class Router:
     @staticmethod
     def _granted(peer: Peer, name: str) -> bool:
         services = peer.component.services
-        return services is None or name in services or name in ALWAYS_GRANTED
+        if services is None:
+            return name != LAST_WORDS
+        return name in services or name in ALWAYS_GRANTED
 
     @staticmethod
     def _service_notification(peer: Peer, params: bytes) -> bytes:

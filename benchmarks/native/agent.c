@@ -1,0 +1,115 @@
+/* The agent at the end of each chain: ACP v1, as fast as a pipe allows, so that
+ * what is measured is what stands before it.
+ *
+ *   agent [--start-ms N]     N: milliseconds it takes to get ready
+ *
+ * A prompt's first text block says what to do: `stream N S` sends N updates of
+ * S bytes of text each (at least 8: a counter from 00000000 on, so that a loss
+ * or a swap shows); anything else comes back as one update. The answer to
+ * `initialize` carries `_meta.benchReadyNs`, the monotonic nanosecond at which
+ * it was ready to read. Ids and texts are returned as they came. */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
+#include <time.h>
+
+#include "io.h"
+
+static long long ready_ns;
+
+static void answer(struct writer *out, span id, const char *member, const char *value) {
+    put_text(out, "{\"jsonrpc\":\"2.0\",\"id\":");
+    put_span(out, id);
+    put_text(out, ",\"");
+    put_text(out, member);
+    put_text(out, "\":");
+    put_text(out, value);
+    put_text(out, "}");
+    put_newline(out);
+}
+
+static void update_head(struct writer *out, span session) {
+    put_text(out, "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":");
+    put_span(out, session);
+    put_text(out, ",\"update\":{\"sessionUpdate\":\"agent_message_chunk\","
+                  "\"content\":{\"type\":\"text\",\"text\":\"");
+}
+
+static void update_tail(struct writer *out) {
+    put_text(out, "\"}}}}");
+    put_newline(out);
+}
+
+static void stream(struct writer *out, span session, long count, long size) {
+    struct writer head = {-1, NULL, 0, 0}; /* a buffer only, never flushed */
+    char *fill = must_realloc(NULL, (size_t)size);
+    memset(fill, 'x', (size_t)size);
+    update_head(&head, session);
+    for (long i = 0; i < count; i++) {
+        long rest = i;
+        for (int digit = 7; digit >= 0; digit--, rest /= 10) fill[digit] = (char)('0' + rest % 10);
+        put(out, head.buf, head.len);
+        put(out, fill, (size_t)size);
+        update_tail(out);
+    }
+    free(head.buf);
+    free(fill);
+}
+
+static void prompt(struct writer *out, span id, span params) {
+    span session = json_member(params, "sessionId");
+    span text = json_text(json_member(json_first(json_member(params, "prompt")), "text"));
+    char command[64];
+    long count, size;
+    if (session.p == NULL || text.p == NULL) {
+        answer(out, id, "error",
+               "{\"code\":-32602,\"message\":\"sessionId and a text block are needed\"}");
+        return;
+    }
+    snprintf(command, sizeof command, "%.*s", text.n < 63 ? (int)text.n : 63, text.p);
+    if (sscanf(command, "stream %ld %ld", &count, &size) == 2 && count >= 0 && size >= 0) {
+        stream(out, session, count, size < 8 ? 8 : size);
+    } else {
+        update_head(out, session);
+        put_span(out, text);
+        update_tail(out);
+    }
+    answer(out, id, "result", "{\"stopReason\":\"end_turn\"}");
+}
+
+static void handle(span line, struct writer *out) {
+    struct message m;
+    if (!json_message(line, &m) || m.method.p == NULL || m.id.p == NULL) return;
+    if (span_is(m.method, "session/prompt")) {
+        prompt(out, m.id, m.params);
+    } else if (span_is(m.method, "initialize")) {
+        char result[256];
+        snprintf(result, sizeof result,
+                 "{\"protocolVersion\":1,\"agentCapabilities\":{},\"authMethods\":[],"
+                 "\"agentInfo\":{\"name\":\"bench-agent\",\"version\":\"1\"},"
+                 "\"_meta\":{\"benchReadyNs\":%lld}}",
+                 ready_ns);
+        answer(out, m.id, "result", result);
+    } else if (span_is(m.method, "session/new")) {
+        answer(out, m.id, "result", "{\"sessionId\":\"bench\"}");
+    } else {
+        answer(out, m.id, "error", "{\"code\":-32601,\"message\":\"Method not found\"}");
+    }
+}
+
+int main(int argc, char **argv) {
+    long start_ms = 0;
+    if (argc == 3 && strcmp(argv[1], "--start-ms") == 0) {
+        start_ms = strtol(argv[2], NULL, 10);
+    } else if (argc != 1) {
+        fprintf(stderr, "usage: agent [--start-ms N]\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    struct timespec pause = {start_ms / 1000, start_ms % 1000 * 1000000};
+    while (nanosleep(&pause, &pause) < 0 && errno == EINTR) continue;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ready_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+    serve_lines(handle);
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* queue.h: lines held back until the clock has answered, in order.
+ *
+ * The queue lies in the kept region: records one behind the other between two
+ * offsets, moved to the front when at least half of the room before them is free,
+ * so that a queue which never runs quite empty does not grow either. */
+#ifndef QUEUE_H
+#define QUEUE_H
+
+#include "channel.h"
+
+/* One line; its bytes follow, padded to a multiple of four. */
+typedef struct {
+    u32 length;
+    u32 ask;    /* the clock request it waits for, 0: it waits for nothing itself */
+    u32 splice; /* a prompt: where in it the block goes in */
+} held;
+
+static struct {
+    u32 head, tail;
+} queue;
+
+static inline int queue_empty(void) { return queue.head == queue.tail; }
+
+static inline held *queue_at(u32 offset) {
+    return (held *)(channel.region[REGION_KEEP].base + offset);
+}
+
+static inline u32 queue_next(u32 offset) {
+    return offset + (u32)sizeof(held) + ((queue_at(offset)->length + 3) & ~3u);
+}
+
+static inline span queue_line(const held *record) {
+    return (span){(const char *)(record + 1), record->length};
+}
+
+static void queue_push(span json, u32 ask, u32 splice) {
+    u64 end = (u64)queue.tail + sizeof(held) + (((u64)json.len + 3) & ~3ull);
+    if (end > channel.region[REGION_KEEP].capacity && queue.head >= queue.tail / 2) {
+        char *base = channel.region[REGION_KEEP].base;
+        __builtin_memmove(base, base + queue.head, queue.tail - queue.head);
+        end -= queue.head;
+        queue.tail -= queue.head;
+        queue.head = 0;
+    }
+    channel_keep(end);
+    held *record = queue_at(queue.tail);
+    *record = (held){json.len, ask, splice};
+    channel_copy((char *)(record + 1), json.at, json.len);
+    queue.tail = (u32)end;
+}
+
+static void queue_pop(void) {
+    queue.head = queue_next(queue.head);
+    if (!queue_empty()) return;
+    queue.head = queue.tail = 0;
+    channel_keep(0);
+}
+
+#endif

@@ -1,0 +1,9 @@
+/* passthrough: forwards every line to the other side, byte for byte.
+ *
+ * The smallest proxy there is, and the yardstick of what a sandboxed hop costs. */
+#include "channel.h"
+
+static void on_line(char side, span json) {
+    (void)side, (void)json;
+    channel_forward();
+}

@@ -1,0 +1,329 @@
+"""From what a user typed to what is started: the only place that knows every kind of component.
+
+Kinds of a component spec, in the order they are tried:
+
+    {"command": …} / {"wasm": …}      a JSON object
+    py:module:attribute               in this process, trusted
+    path/to/proxy.wasm                sandboxed
+    name                              a component bundled with conductor, else a program on PATH
+    program argument …                a subprocess, split like a shell would, but run without one
+
+Options follow a comma: `proxy.wasm,grant=clock,name=a`. Loaded before the event loop's modules:
+imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core.dialects import DIALECTS
+from conductor.core.router import SERVICES
+from conductor.errors import UsageError
+
+WASM_MAGIC: Final = b"\0asm"
+OPTIONS: Final = ("name", "dialect", "grant", "config", "limit")
+"""What may follow a comma; `config.KEY` and `limit.KEY` set one entry each."""
+
+_OPTION: Final = re.compile(r",((?:name|dialect|grant|(?:config|limit)\.\w+)=[^,]*)$")
+_ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
+_RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
+_LIMITS: Final = frozenset(
+    "memory_bytes cpu_ms fuel stack_bytes table_elements message_bytes messages_per_delivery "
+    "outbox_bytes json_depth".split()
+)
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """One component, resolved.
+
+    Exactly one of `command` (subprocess), `wasm` (path of a module, sandboxed) and `attribute`
+    (`module:attribute`, in process) is set. `grants`: services it may use (None: all).
+    """
+
+    name: str
+    command: list[str] | None = None
+    env: dict[str, str] | None = None
+    wasm: str | None = None
+    attribute: str | None = None
+    dialect: str | None = None
+    grants: frozenset[str] | None = None
+    config: dict[str, Any] = {}
+    limits: dict[str, int] = {}
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether it runs as a WASM guest."""
+        return self.wasm is not None
+
+    @property
+    def what(self) -> str:
+        """What is run, as a person would type it."""
+        if self.command is not None:
+            return shlex.join(self.command)
+        return self.wasm or f"py:{self.attribute}"
+
+    def label(self, role: str) -> str:
+        """How errors name it, e.g. "proxy `date` (python date.py)"."""
+        what = self.what if self.wasm is None else Path(self.wasm).name
+        return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What `component.toml` of a bundled component says and this module uses."""
+
+    name: str
+    kind: str = "proxy"
+    version: str = ""
+    description: str = ""
+    file: str | None = None
+    command: list[str] = []
+    wants: dict[str, Any] = {}
+    sha256: str = ""
+
+
+def components_folder() -> Path:
+    """Where the bundled components are: inside the installed package, or beside it in a checkout."""
+    installed = Path(__file__).parent / "_components"
+    return installed if installed.is_dir() else Path(__file__).parent.parent / "components"
+
+
+def bundled() -> list[str]:
+    """Names of the components that come with conductor."""
+    return sorted(p.parent.name for p in components_folder().glob("*/component.toml"))
+
+
+def manifest(name: str) -> Manifest | None:
+    """The manifest of a bundled component, or None if there is no such component."""
+    path = components_folder() / name / "component.toml"
+    if not re.fullmatch(r"[\w-]+", name) or not path.is_file():
+        return None
+    import tomllib  # noqa: PLC0415
+
+    return msgspec.convert(tomllib.loads(path.read_text()), Manifest)
+
+
+def resolve_all(specs: Sequence[str]) -> list[Spec]:
+    """Resolves a whole chain; a name used twice gets a number."""
+    found: list[Spec] = []
+    names: dict[str, int] = {}
+    for text in specs:
+        spec = resolve(text)
+        count = names[spec.name] = names.get(spec.name, 0) + 1
+        if count > 1:
+            spec = msgspec.structs.replace(spec, name=f"{spec.name}-{count}")
+        found.append(spec)
+    return found
+
+
+def resolve(text: str) -> Spec:
+    """Resolves one component spec. Raises `UsageError` with a hint."""
+    text = text.strip()
+    if text.startswith("{"):
+        return _from_json(text)
+    base, options = split_options(text)
+    if not base:
+        raise UsageError("an empty component", "give a path, a name or a command")
+    if base.startswith("py:"):
+        return _apply(Spec(name=base.rpartition(":")[2], attribute=base[3:]), options)
+    try:
+        words = shlex.split(base)
+    except ValueError as error:
+        raise UsageError(
+            f"cannot read component `{base}`: {error}", "check its quotes"
+        ) from None
+    if len(words) == 1:
+        return _apply(_single(words[0]), options)
+    return _apply(Spec(name=_name_of(words), command=_runnable(words)), options)
+
+
+def split_options(text: str) -> tuple[str, dict[str, str]]:
+    """`("proxy.wasm", {"grant": "clock+random"})` for `proxy.wasm,grant=clock,grant=random`."""
+    options: dict[str, str] = {}
+    while (match := _OPTION.search(text)) is not None:
+        key, _, value = match.group(1).partition("=")
+        options[key] = f"{value}+{options[key]}" if key == "grant" and key in options else value
+        text = text[: match.start()]
+    return text, options
+
+
+def _single(word: str) -> Spec:
+    if word.endswith(".wasm"):
+        return _module(Path(word))
+    if word.endswith(".py") and not shutil.which(word):
+        raise UsageError(
+            f"`{word}` is a Python file, not a program",
+            f'run it unsandboxed with "python {word}"',
+        )
+    if word.startswith(("ws://", "wss://", "tcp://")):
+        raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
+    found = manifest(word)
+    if found is not None:
+        return _bundled(found)
+    return Spec(name=_name_of([word]), command=_runnable([word]))
+
+
+def _module(path: Path) -> Spec:
+    if not path.is_file():
+        raise UsageError(
+            f"no such module: `{path}`",
+            "check the path; it is relative to the current directory"
+            if not path.is_absolute()
+            else "check the path",
+        )
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != WASM_MAGIC:
+        looks = "text" if magic.isascii() and magic else "something else"
+        raise UsageError(
+            f"`{path}` is not a WebAssembly module (it starts with {magic!r}, which is {looks})",
+            "build the module first; `conductor inspect FILE` shows what a file is",
+        )
+    return Spec(name=path.stem, wasm=str(path.resolve()), grants=frozenset())
+
+
+def _bundled(found: Manifest) -> Spec:
+    folder = components_folder() / found.name
+    if found.file is not None:
+        services = frozenset(found.wants.get("services", {})) & SERVICES
+        return Spec(name=found.name, wasm=str(folder / found.file), grants=services)
+    command = [
+        word.replace("{python}", sys.executable).replace("{dir}", str(folder))
+        for word in found.command
+    ]
+    return Spec(name=found.name, command=command)
+
+
+def _runnable(words: list[str]) -> list[str]:
+    """The command with its program found; `conductor` itself is found without PATH."""
+    program = words[0]
+    path = shutil.which(program)
+    if path is None and program in _ALIASES:
+        path = shutil.which(_ALIASES[program])
+    if path is not None:
+        return [path, *words[1:]]
+    if program == "conductor":
+        return [sys.executable, "-m", "conductor", *words[1:]]
+    if program in ("python", "python3"):
+        return [sys.executable, *words[1:]]
+    names = ", ".join(bundled())
+    if "/" in program:
+        hint = "check the path, and that the file is executable"
+    else:
+        hint = f"install it, or give its path; bundled components are: {names}"
+    raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
+
+
+def _name_of(words: Sequence[str]) -> str:
+    for word in words:
+        stem = Path(word).stem or word
+        if not _RUNNERS.match(stem) and not _RUNNERS.match(word):
+            return re.sub(r"[^\w.@-]", "-", stem)
+    return Path(words[0]).stem or words[0]
+
+
+def _apply(spec: Spec, options: Mapping[str, str]) -> Spec:
+    changes: dict[str, Any] = {}
+    config, limits = dict(spec.config), dict(spec.limits)
+    for key, value in options.items():
+        if key == "grant":
+            granted = frozenset(filter(None, value.split("+")))
+            unknown = granted - SERVICES
+            if unknown:
+                raise UsageError(
+                    f"unknown grant `{', '.join(sorted(unknown))}` for `{spec.name}`",
+                    f"services are: {', '.join(sorted(SERVICES))}",
+                )
+            changes["grants"] = (spec.grants or frozenset()) | granted
+        elif key == "dialect":
+            changes["dialect"] = _dialect(value, spec.name)
+        elif key.startswith("config."):
+            config[key.removeprefix("config.")] = _value(value)
+        elif key.startswith("limit."):
+            limits |= _limit(key.removeprefix("limit."), value)
+        else:
+            changes[key] = value
+    return msgspec.structs.replace(spec, config=config, limits=limits, **changes)
+
+
+def _dialect(value: str, name: str) -> str:
+    if value not in DIALECTS:
+        raise UsageError(
+            f"unknown dialect `{value}` for `{name}`", f"dialects are: {', '.join(DIALECTS)}"
+        )
+    return value
+
+
+def _limit(key: str, value: object) -> dict[str, int]:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = 0
+    if key not in _LIMITS or number <= 0:
+        raise UsageError(
+            f"`limit.{key}={value}` is not a limit",
+            f"a limit is a positive integer; limits are: {', '.join(sorted(_LIMITS))}",
+        )
+    return {key: number}
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+class _Json(msgspec.Struct, forbid_unknown_fields=True):
+    name: str | None = None
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] | None = None
+    wasm: str | None = None
+    component: str | None = None
+    dialect: str | None = None
+    grants: list[str] | None = None
+    config: dict[str, Any] = {}
+    limits: dict[str, int] = {}
+
+
+def _from_json(text: str) -> Spec:
+    try:
+        given = msgspec.json.decode(text, type=_Json)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(
+            f"cannot read component {text[:80]}: {error}",
+            'an object has "command" (with "args" and "env"), "wasm" or "component"',
+        ) from None
+    kinds = [k for k in (given.command, given.wasm, given.component) if k is not None]
+    if len(kinds) != 1:
+        raise UsageError(
+            "a component object needs exactly one of `command`, `wasm` and `component`",
+            'e.g. {"command": "python", "args": ["my_proxy.py"]}',
+        )
+    if given.command is not None:
+        import os  # noqa: PLC0415
+
+        words = [given.command, *given.args]
+        env = None if given.env is None else {**os.environ, **given.env}
+        spec = Spec(name=_name_of(words), command=_runnable(words), env=env)
+    elif given.wasm is not None:
+        spec = _module(Path(given.wasm))
+    else:
+        spec = _single(str(given.component))
+    options = {f"limit.{k}": str(v) for k, v in given.limits.items()}
+    if given.grants is not None:
+        options["grant"] = "+".join(given.grants)
+    if given.dialect is not None:
+        options["dialect"] = given.dialect
+    if given.name is not None:
+        options["name"] = given.name
+    spec = _apply(spec, options)
+    return msgspec.structs.replace(spec, config={**spec.config, **given.config})

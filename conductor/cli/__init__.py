@@ -1,0 +1,36 @@
+"""The command line: `main` is what the installed `conductor` runs.
+
+    fast      `agent` and `proxy`, parsed without loading typer: an editor waits for these
+    app       every command, its help and its errors, with typer
+    run       runs a chain on this process's standard input and output
+    exec_     one prompt from the terminal
+    inspect   what a module is and can do
+    join      the successor side of an `scp` proxy
+    report    errors and hints for people
+
+Errors go to stderr as `error: …`, a blank line, `hint: …`; stdout carries protocol only.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in ("agent", "proxy"):
+        from conductor.cli import fast  # noqa: PLC0415
+
+        parsed = fast.parse(given)
+        if parsed is not None:
+            from conductor.cli import run  # noqa: PLC0415
+
+            return run.chain(parsed)
+    if given and given[0] == "join":
+        from conductor.cli import join  # noqa: PLC0415
+
+        return join.main(given[1:])
+    from conductor.cli import app  # noqa: PLC0415
+
+    return app.main(given)

@@ -1,0 +1,57 @@
+"""How errors and log lines look to a person. Always on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+_RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+_MOST_REPEATS: Final = 20
+_COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
+
+
+def _word(word: str) -> str:
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        return f"{_COLOURS.get(word, '')}{word}\x1b[0m"
+    return word
+
+
+def write(text: str) -> None:
+    """One line on stderr; what a reader who is gone does not get is lost."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # nobody reads our standard error: there is nowhere to say so
+
+
+def error(text: str, hint: str = "") -> None:
+    """`error: …`, and after a blank line `hint: …`."""
+    write(f"{_word('error')}: {text}")
+    if hint:
+        write(f"\n{_word('hint')}: {hint}")
+
+
+def logger(level: str) -> Callable[[str, str, str], None]:
+    """A log function `(level, component, text)` that writes from `level` on, and never floods."""
+    least = _RANK[level]
+    counts: dict[tuple[str, str], int] = {}
+
+    def log(rank: str, name: str, text: str) -> None:
+        if _RANK.get(rank, 1) < least:
+            return
+        count = counts[rank, name] = counts.get((rank, name), 0) + 1
+        if least > 0 and count > _MOST_REPEATS:
+            if count == _MOST_REPEATS + 1:
+                write(f"{_word(rank)}: {name}: further lines are not shown (--log debug shows all)")
+            return
+        write(f"{_word(rank)}: {name}: {text}")
+
+    return log
+
+
+def relay(name: str, line: str) -> None:
+    """One line of a component's standard error."""
+    write(f"[{name}] {line}" if name else line)

@@ -1,0 +1,127 @@
+"""Runs a chain between this process's standard input and output.
+
+The order matters: components are started before the event loop's modules are imported, so that
+both happen at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from conductor.catalog import Spec, resolve_all
+from conductor.cli import report
+from conductor.cli.fast import Parsed
+from conductor.core.dialects import DIALECTS
+from conductor.errors import ConductorError
+from conductor.launch import Planned, plan
+from conductor.transports.guardian import Guardian
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from conductor.runtime import Runtime
+
+_FIRST_REQUEST: Final = 2.0
+"""Seconds a client has to send the request that a failed start is reported to."""
+
+
+def chain(parsed: Parsed) -> int:
+    """Runs the chain; the exit code."""
+    try:
+        specs = resolve_all(parsed.components)
+        planned, guardian = plan(
+            specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
+        )
+    except ConductorError as error:
+        report.error(error.text, error.hint)
+        _tell_client(error)
+        return error.exit_code
+    return _run(parsed, specs, planned, guardian)
+
+
+def _run(
+    parsed: Parsed, specs: list[Spec], planned: list[Planned], guardian: Guardian
+) -> int:
+    import gc  # noqa: PLC0415
+
+    from conductor.runtime import Runtime  # noqa: PLC0415
+    from conductor.transports.stdio import StdioTransport  # noqa: PLC0415
+
+    del specs
+    runtime = Runtime(
+        planned,
+        parsed.mode,
+        StdioTransport(line_limit=parsed.options.line_limit),
+        parsed.options,
+        log=report.logger(parsed.log),
+        outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
+    )
+    # What exists now lives as long as the process; collecting it again and again costs latency.
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
+    stopped: list[int] = []
+    code = run_loop(_until_done(runtime, stopped))
+    guardian.release()
+    if runtime.failure is not None:
+        report.error(runtime.failure.text, runtime.failure.hint)
+    return 128 + stopped[0] if stopped else code
+
+
+async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
+    import asyncio  # noqa: PLC0415
+
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        stopped.append(number)
+        runtime.stop()
+
+    if sys.platform != "win32":
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, stop, number)
+    return await runtime.run()
+
+
+def run_loop(work: Coroutine[Any, Any, int]) -> int:
+    """Runs `work` on uvloop where there is one."""
+    if sys.platform == "win32":
+        import asyncio  # noqa: PLC0415
+
+        return asyncio.run(work)
+    import uvloop  # noqa: PLC0415
+
+    return uvloop.run(work)
+
+
+def _tell_client(error: ConductorError) -> None:
+    """Answers the client's first request with why the chain could not be started.
+
+    An editor shows that; an exit without an answer it can only call a crash. Not on a terminal.
+    """
+    if sys.stdin is None or sys.stdin.closed or os.isatty(0):
+        return
+    line = b""
+    while not line.endswith(b"\n"):
+        if not select.select([0], [], [], _FIRST_REQUEST)[0]:
+            return
+        more = os.read(0, 65536)
+        if not more:
+            break
+        line += more
+    from conductor.core import jsonrpc  # noqa: PLC0415
+
+    try:
+        message = jsonrpc.parse(line.split(b"\n", 1)[0])
+    except jsonrpc.Malformed:
+        return
+    if not isinstance(message, jsonrpc.Message) or not isinstance(message.id, msgspec.Raw):
+        return
+    text = f"{error.text}\nhint: {error.hint}" if error.hint else error.text
+    body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text, error.data or None)
+    os.write(1, jsonrpc.answer(bytes(message.id), b"error", body))

@@ -1,0 +1,29 @@
+"""What a parent tells the child that hosts guests: plain data, sent as the first line."""
+
+from __future__ import annotations
+
+import msgspec
+
+from conductor.transports.framing import LINE_LIMIT
+
+
+class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One guest to run: see `conductor.catalog.Spec` for the meaning of each."""
+
+    name: str
+    path: str
+    label: str = ""
+    dialect: str | None = None
+    services: frozenset[str] = frozenset()
+    configure: msgspec.Raw = msgspec.Raw(b"null")
+    limits: dict[str, int] = {}
+
+
+class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The first line a segment reads."""
+
+    guests: list[GuestSpec]
+    cache: str | None = None
+    clock: str | None = None
+    line_limit: int = LINE_LIMIT
+    verbose: bool = False

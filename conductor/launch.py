@@ -1,0 +1,252 @@
+"""From resolved components to what runs them: transports, and adjacent guests in one child.
+
+Loaded before the event loop's modules, so that processes start while those are being imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from conductor.catalog import Spec
+from conductor.core.dialects import CHANNEL, DIALECTS
+from conductor.core.peer import Component
+from conductor.core.router import LAST_WORDS
+from conductor.errors import ComponentError, UsageError
+from conductor.transports.base import Transport
+from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.guardian import Guardian
+from conductor.transports.process import ProcessTransport
+
+ISOLATIONS: Final = ("process", "inline", "separate")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a chain is run; every size is in bytes, every time in seconds."""
+
+    isolation: str = "process"
+    """Where guests run: `process` (neighbours share one child), `separate`, or `inline`."""
+    cache: str | None = None
+    """Folder of compiled modules; None: the user's cache folder."""
+    clock: str | None = None
+    """A fixed ISO 8601 time for the clock service."""
+    line_limit: int = LINE_LIMIT
+    high_water: int = 4 * 1024 * 1024
+    """Sources wait while a peer has more than this unsent …"""
+    low_water: int = 1024 * 1024
+    """… until it has less than this."""
+    hard_water: int = 32 * 1024 * 1024
+    """Above this even proxies wait."""
+    stall: float = 300.0
+    """A peer that takes nothing for this long while others wait for it is closed."""
+    grace: float = 2.0
+    """Before each harder step of ending a process."""
+    drain: float = 10.0
+    """After the client's end of file: how long the chain may go without a message while requests
+    are still open."""
+    verbose: bool = False
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One peer of the router and what carries its messages."""
+
+    component: Component
+    transport: Transport
+    renew: Callable[[], Transport] | None = None
+    """Makes the transport anew, for a component that is started again."""
+
+
+Stderr = Callable[[str, str], None]
+"""Called with component name and one line of its standard error."""
+
+
+def plan(
+    specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
+) -> tuple[list[Planned], Guardian]:
+    """Groups the components, and starts every process at once.
+
+    Raises `UsageError` for a chain that cannot be: an agent that is sandboxed. A process that
+    cannot be started is reported later, by its transport's `open`.
+    """
+    if agent_last and specs[-1].sandboxed:
+        raise UsageError(
+            f"the last component, `{specs[-1].name}`, is a sandboxed proxy; "
+            "a chain ends with an agent",
+            f"add one, e.g. `conductor agent … {specs[-1].name} demo`, "
+            "or use `conductor proxy` for a chain without an agent",
+        )
+    guardian = Guardian()
+    planned: list[Planned] = []
+    guests: list[Spec] = []
+
+    def flush() -> None:
+        if guests:
+            planned.append(_segment(guests, options, guardian, on_stderr))
+            guests.clear()
+
+    for index, spec in enumerate(specs):
+        if spec.sandboxed and options.isolation != "inline":
+            if options.isolation == "separate":
+                flush()
+            guests.append(spec)
+            continue
+        flush()
+        role = "agent" if agent_last and index == len(specs) - 1 else "proxy"
+        planned.append(_single(spec, role, options, guardian, on_stderr))
+    flush()
+    for one in planned:
+        if isinstance(one.transport, ProcessTransport):
+            _start_early(one.transport)
+    return planned, guardian
+
+
+def _start_early(transport: ProcessTransport) -> None:
+    try:
+        transport.spawn()
+    except ComponentError:
+        return  # `open` tries again and reports it to whoever waits
+
+
+def _single(
+    spec: Spec, role: str, options: Options, guardian: Guardian, on_stderr: Stderr
+) -> Planned:
+    dialect = DIALECTS[spec.dialect] if spec.dialect else None
+    configure = msgspec.json.encode(configuration(spec)) if spec.config and role == "proxy" else None
+    component = Component(spec.name, spec.label(role), dialect, spec.grants, configure)
+    if spec.command is not None:
+        command = spec.command
+
+        def process() -> ProcessTransport:
+            return ProcessTransport(
+                command,
+                env=spec.env,
+                guardian=guardian,
+                on_stderr=lambda line: on_stderr(spec.name, line),
+                line_limit=options.line_limit,
+            )
+
+        return Planned(component, process(), process)
+    if spec.attribute is not None:
+        from conductor.transports.memory import MemoryTransport  # noqa: PLC0415
+
+        return Planned(component, MemoryTransport(_attribute(spec)))
+    return _inline(spec, options)
+
+
+def _attribute(spec: Spec) -> Callable[..., Any]:
+    """The in-process component `py:module:attribute` names."""
+    import importlib  # noqa: PLC0415
+
+    assert spec.attribute is not None
+    module, _, name = spec.attribute.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"cannot load `py:{spec.attribute}`: {error}",
+            "write py:MODULE:ATTRIBUTE, with the module importable from here",
+        ) from None
+    if not callable(found):
+        raise UsageError(
+            f"`py:{spec.attribute}` is not callable", "name an async function that takes a channel"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _inline(spec: Spec, options: Options) -> Planned:
+    import wasm_host  # noqa: PLC0415
+    from conductor import segment  # noqa: PLC0415
+    from conductor.transports.guest import GuestTransport  # noqa: PLC0415
+
+    guest_spec = _guest_spec(spec)
+    try:
+        guest = segment.load(guest_spec, options.cache or cache_folder())
+    except wasm_host.GuestError as error:
+        raise ComponentError(
+            f"{guest_spec.label}: {error}", error.hint, {"component": spec.name}
+        ) from None
+    return Planned(segment.component(guest_spec, guest.carrier), GuestTransport(guest))
+
+
+def _segment(
+    specs: Sequence[Spec], options: Options, guardian: Guardian, on_stderr: Stderr
+) -> Planned:
+    name = "+".join(spec.name for spec in specs)
+    labels = [spec.label("proxy") for spec in specs]
+    first_line = msgspec.json.encode(
+        {
+            "guests": [_guest_spec(spec) for spec in specs],
+            "cache": options.cache or cache_folder(),
+            "clock": options.clock,
+            "line_limit": options.line_limit,
+            "verbose": options.verbose,
+        }
+    )
+
+    def process() -> ProcessTransport:
+        return ProcessTransport(
+            child_command(),
+            env={},
+            cwd="/",
+            guardian=guardian,
+            on_stderr=lambda line: on_stderr("", line),
+            line_limit=options.line_limit + 1,
+            first_line=first_line + b"\n",
+        )
+
+    label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
+    component = Component(name, label, CHANNEL, frozenset({LAST_WORDS}))
+    return Planned(component, process(), process)
+
+
+def _guest_spec(spec: Spec) -> Any:
+    """The child's view of a guest (`conductor.segment.GuestSpec`), as plain data."""
+    from conductor.guest_spec import GuestSpec  # noqa: PLC0415
+
+    assert spec.wasm is not None
+    return GuestSpec(
+        name=spec.name,
+        path=spec.wasm,
+        label=spec.label("proxy"),
+        dialect=spec.dialect,
+        services=spec.grants or frozenset(),
+        configure=msgspec.Raw(msgspec.json.encode(configuration(spec))),
+        limits=spec.limits,
+    )
+
+
+def configuration(spec: Spec) -> dict[str, object]:
+    """The params of `configure`: what a proxy is told about itself before anything else."""
+    return {
+        "name": spec.name,
+        "config": spec.config,
+        "grants": sorted(spec.grants) if spec.grants is not None else None,
+        "limits": spec.limits,
+    }
+
+
+def child_command() -> list[str]:
+    """How the child that hosts guests is started: isolated, and without `site`'s start-up work."""
+    import conductor  # noqa: PLC0415
+
+    folders = {str(Path(conductor.__file__).parent.parent), str(Path(msgspec.__file__).parent.parent)}
+    folders |= {p for p in sys.path if p and (Path(p) / "wasmtime").is_dir()}
+    paths = repr([p for p in sys.path if p in folders] + sorted(folders - set(sys.path)))
+    code = f"import sys;sys.path[:0]={paths};from conductor.segment import main;sys.exit(main())"
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def cache_folder() -> str:
+    """The user's folder for compiled modules (private; created when first used)."""
+    if sys.platform == "darwin":
+        base = Path("~/Library/Caches").expanduser()
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser()
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return str(base / "conductor" / "modules")

@@ -1,0 +1,330 @@
+"""Runs one chain on an event loop: pumps, outboxes, backpressure, orderly endings.
+
+    runtime = Runtime(planned, "agent", StdioTransport(), options)
+    exit_code = await runtime.run()
+
+Nothing is awaited between reading a chunk and having queued everything it leads to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core import (
+    UPSTREAM,
+    Closure,
+    Dialect,
+    Effect,
+    Fail,
+    Listen,
+    Note,
+    Reopen,
+    Router,
+    Serve,
+    Trace,
+)
+from conductor.core.router import LAST_WORDS
+from conductor.errors import ComponentError
+from conductor.flow import Flow
+from conductor.hub import Hub
+from conductor.launch import Options, Planned
+from conductor.services import Services
+from conductor.transports.base import Ended, Transport
+
+_SETTLE: Final = 0.3
+"""Seconds that requests not touched by a failure are given to be answered."""
+
+_HANDOVER: Final = 0.2
+"""Seconds a component has to end by itself before its successor's input is closed too."""
+
+Log = Callable[[str, str, str], None]
+
+
+class PeerEvents:
+    """Turns what one transport reports into calls of the runtime."""
+
+    __slots__ = ("_ended", "_name", "_runtime")
+
+    def __init__(self, runtime: Runtime, name: str) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._ended = False
+
+    def received(self, frames: list[bytes]) -> None:
+        """Routes the lines and writes what they lead to."""
+        if not self._ended:
+            self._runtime.feed(self._name, frames)
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """A line was skipped."""
+        self._runtime.oversized(self._name, head, limit)
+
+    def drained(self) -> None:
+        """Some of what was queued has left."""
+        self._runtime.flow.drained(self._name)
+
+    def ended(self, how: Ended) -> None:
+        """The connection is gone."""
+        if not self._ended:
+            self._ended = True
+            self._runtime.ended(self._name, how)
+
+    def silence(self) -> None:
+        """Ignores everything from now on."""
+        self._ended = True
+
+
+class Runtime:
+    """One chain, from its first message to the last process gone."""
+
+    def __init__(
+        self,
+        planned: Sequence[Planned],
+        mode: str,
+        upstream: Transport,
+        options: Options,
+        *,
+        log: Log,
+        outer_dialect: Dialect | None = None,
+        on_trace: Callable[[Trace], None] | None = None,
+    ) -> None:
+        self._planned = {one.component.name: one for one in planned}
+        self._options = options
+        self._log = log
+        self._on_trace = on_trace
+        router = Router(
+            [one.component for one in planned],
+            mode,
+            upstream=outer_dialect,
+            tracing=on_trace is not None,
+        )
+        self.router = router
+        self._hub = Hub(router, self._perform)
+        self._services = Services(log, options.clock)
+        self._transports: dict[str, Transport] = {UPSTREAM: upstream}
+        self._transports |= {name: one.transport for name, one in self._planned.items()}
+        self._events: dict[str, PeerEvents] = {}
+        terminals = [UPSTREAM] + ([planned[-1].component.name] if mode != "proxy" else [])
+        self.flow = Flow(self._transports, terminals, options, self._stalled)
+        self._last_words: dict[str, Closure] = {}
+        self._gone: dict[str, asyncio.Event] = {}
+        self._failure: Closure | None = None
+        self._client_gone = False
+        self._over = asyncio.Event()
+        self._stopping = False
+        self._traffic = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def failure(self) -> Closure | None:
+        """Why the chain failed, or None."""
+        return self._failure
+
+    async def run(self) -> int:
+        """Serves until the client is done or the chain fails; 0 or 1."""
+        await self._open(UPSTREAM, self._transports[UPSTREAM])
+        for name, one in self._planned.items():
+            await self._open(name, one.transport)
+        self._hub.apply(self.router.start())
+        self.flush(UPSTREAM)
+        try:
+            await self._over.wait()
+            if self._failure is not None:
+                await self._settle(_SETTLE)
+            elif self._client_gone:
+                await self._settle(self._options.drain)
+        finally:
+            await self._shut_down()
+        return 1 if self._failure is not None else 0
+
+    def stop(self) -> None:
+        """Ends the chain from outside (a signal); what runs is given its grace."""
+        self._over.set()
+
+    # -- one chunk ---------------------------------------------------------------------------
+
+    def feed(self, name: str, frames: list[bytes]) -> None:
+        """Routes lines of one peer and writes every destination once."""
+        self._traffic += 1
+        self._hub.feed(name, frames)
+        self.flush(name)
+
+    def flush(self, source: str) -> None:
+        """Writes what is queued; `source` waits if that is too much for somebody."""
+        while (taken := self._hub.take()) is not None:
+            name, data = taken
+            transport = self._transports.get(name)
+            if transport is not None:
+                transport.write(data)
+                if transport.buffered:
+                    self.flow.wrote(name, source)
+
+    def _apply(self, effects: Sequence[Effect], source: str = UPSTREAM) -> None:
+        self._hub.apply(effects)
+        self.flush(source)
+
+    # -- what happens to connections -----------------------------------------------------------
+
+    def oversized(self, name: str, head: bytes, limit: int) -> None:
+        """A line beyond the limit was skipped: its request is answered if it can be told."""
+        text = f"a line longer than {limit} bytes was skipped"
+        self._log("warning", name, f"{text}: {head[:120]!r}")
+        self._apply(self.router.skipped(name, head, text))
+
+    def ended(self, name: str, how: Ended) -> None:
+        """A connection is gone: the client's begins the end, a component's fails the chain."""
+        gone = self._gone.get(name)
+        if gone is not None:
+            gone.set()
+        if name == UPSTREAM:
+            self._client_gone = True
+            if not self._over.is_set() and how.data.get("broken"):
+                self._log("info", name, how.text)
+                self._options = msgspec.structs.replace(self._options, drain=0.0)
+            self._over.set()
+            return
+        self.flow.forget(name)
+        self._apply(self.router.closed(name, self._closure(name, how)))
+
+    def _closure(self, name: str, how: Ended) -> Closure:
+        said = self._last_words.pop(name, None)
+        if said is not None:
+            return said
+        label = self.router.peers[name].label
+        text = f"{label} {how.text}"
+        tail = how.data.get("stderr") or []
+        if tail:
+            text += "; its last words: " + " | ".join(tail[-3:])
+        hint = how.hint or (
+            "run its command by itself to see what it says" if "command" in how.data else ""
+        )
+        return Closure(text, hint, {"component": name, **how.data})
+
+    def _stalled(self, name: str) -> None:
+        text = f"took nothing for {self._options.stall:g} s while others waited for it"
+        how = Ended(f"is stalled: it {text}", hint="raise the stall limit if that is normal")
+        if name == UPSTREAM:
+            self._failure = Closure(f"the client {how.text}")
+            self._over.set()
+        else:
+            self.ended(name, how)
+
+    async def _open(self, name: str, transport: Transport) -> None:
+        events = self._events[name] = PeerEvents(self, name)
+        self._gone[name] = asyncio.Event()
+        try:
+            await transport.open(events)
+        except ComponentError as error:
+            events.silence()
+            self._gone[name].set()
+            label = self.router.peers[name].label
+            data = {"component": name, **error.data}
+            closure = Closure(f"{label}: {error.text}", error.hint, data)
+            self._apply(self.router.closed(name, closure))
+
+    # -- effects -------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Serve():
+                self._serve(effect)
+            case Note(level, peer, text):
+                self._log(level, peer, text)
+            case Trace():
+                if self._on_trace is not None:
+                    self._on_trace(effect)
+            case Fail(_, reason):
+                if not self._stopping and self._failure is None:
+                    self._failure = reason
+                    self._over.set()
+            case Reopen(peer):
+                self._spawn_task(self._reopen(peer))
+            case Listen(peer):
+                self._spawn_task(self._listen(peer))
+            case _:
+                raise AssertionError(effect)
+
+    def _serve(self, effect: Serve) -> None:
+        if effect.service == LAST_WORDS:
+            words = msgspec.json.decode(effect.params or b"{}", type=_LastWords)
+            self._last_words[effect.peer] = Closure(words.text, words.hint, words.data)
+            return
+        result, error = self._services.serve(effect.peer, effect.service, effect.params)
+        if effect.token is not None:
+            self._hub.apply(self.router.served(effect.token, result, error))
+
+    async def _reopen(self, name: str) -> None:
+        """Starts a component once more, to be asked in another dialect."""
+        one = self._planned[name]
+        assert one.renew is not None
+        await self._transports[name].close(self._options.grace)
+        self._transports[name] = one.renew()
+        await self._open(name, self._transports[name])
+        self._apply(self.router.reopened(name))
+
+    async def _listen(self, name: str) -> None:
+        """Makes the address by which a proxy's own successor connection comes in."""
+        from conductor.core.initialize import successor_name  # noqa: PLC0415
+        from conductor.transports.socket import ListeningTransport  # noqa: PLC0415
+
+        transport = ListeningTransport(line_limit=self._options.line_limit)
+        successor = successor_name(name)
+        effects = self.router.listening(name, transport.server(successor))
+        self._transports[successor] = transport
+        await self._open(successor, transport)
+        self._apply(effects)
+
+    def _spawn_task(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = self._failure or Closure(f"internal error: {error!r}")
+            self._over.set()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    async def _settle(self, quiet: float) -> None:
+        """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
+        loop = asyncio.get_running_loop()
+        seen, since = self._traffic, loop.time()
+        while self.router.pending() and loop.time() - since < quiet:
+            await asyncio.sleep(0.005)
+            if self._traffic != seen:
+                seen, since = self._traffic, loop.time()
+        if self._failure is not None:
+            self._apply(self.router.abandon(self._failure))
+
+    async def _shut_down(self) -> None:
+        """Closes the chain from head to tail, then the connection to the client."""
+        self._stopping = True
+        for task in list(self._tasks):
+            task.cancel()
+        names = [name for name in self._transports if name != UPSTREAM]
+        for name in names:
+            self._transports[name].finish()
+            gone = self._gone.get(name)
+            if gone is not None and name != names[-1]:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(gone.wait(), _HANDOVER)
+        await asyncio.gather(
+            *(self._transports[name].close(self._options.grace) for name in names)
+        )
+        reason = self._failure or Closure("the conductor was stopped")
+        self._apply(self.router.abandon(reason))
+        await self._transports[UPSTREAM].close(self._options.grace)
+
+
+class _LastWords(msgspec.Struct):
+    text: str = "ended"
+    hint: str = ""
+    data: dict[str, Any] = {}
+

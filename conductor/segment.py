@@ -1,0 +1,225 @@
+"""The child process that runs adjacent sandboxed proxies: a conductor in proxy mode.
+
+Its parent sees one proxy that speaks `channel/1` on standard input and output; inside, a router of
+its own joins the guests, so a message passes from one to the next without a system call. It is
+started with an empty environment, reads what to run from the first line of its input, and opens
+nothing afterwards. It ends when its input does.
+
+Its main loop blocks: there is nothing else to do than to read, route, deliver and write.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from typing import Final
+
+import msgspec
+
+import wasm_host
+from conductor.core import (
+    CHANNEL,
+    DIALECTS,
+    UPSTREAM,
+    Closure,
+    Component,
+    Effect,
+    Fail,
+    Note,
+    Router,
+    Send,
+    Serve,
+)
+from conductor.guest_spec import GuestSpec, SegmentSpec
+from conductor.hub import Hub
+from conductor.services import Services
+from conductor.transports.framing import LineSplitter
+
+_CHUNK: Final = 64 * 1024
+_BIG_CHUNK: Final = 1024 * 1024
+_HIGH_WATER: Final = 8 * 1024 * 1024
+EXIT_GUEST_FAILED: Final = 70
+
+WASI_GRANTS: Final = frozenset({"clock", "random"})
+"""Services that WASI guests get as system interface calls."""
+
+
+def component(spec: GuestSpec, carrier: str) -> Component:
+    """What the router is told about a guest: a channel carrier's dialect is given by its ABI."""
+    if carrier == "wasi":
+        dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
+        return Component(spec.name, spec.label, dialect, spec.services, None)
+    return Component(spec.name, spec.label, CHANNEL, spec.services, bytes(spec.configure))
+
+
+def load(spec: GuestSpec, cache: str | None) -> wasm_host.Guest:
+    """Loads, checks and instantiates one guest. Raises `wasm_host.GuestError`."""
+    import pathlib  # noqa: PLC0415
+
+    module = wasm_host.load(
+        pathlib.Path(spec.path),
+        limits=wasm_host.Limits(**spec.limits),
+        cache_dir=pathlib.Path(cache) if cache else None,
+        grants=spec.services & WASI_GRANTS,
+    )
+    return module.instantiate(spec.name)
+
+
+class Segment:
+    """A router over in-process guests, with descriptors 0 and 1 as its predecessor/successor."""
+
+    def __init__(self, spec: SegmentSpec, guests: dict[str, wasm_host.Guest]) -> None:
+        components = [component(one, guests[one.name].carrier) for one in spec.guests]
+        router = Router(components, "proxy", upstream=CHANNEL)
+        self._hub = Hub(router, self._perform)
+        self._guests = guests
+        self._verbose = spec.verbose
+        self._services = Services(self._log, spec.clock)
+        self._lines = LineSplitter(spec.line_limit)
+        self._out: list[bytes] = []
+        self._unsent = memoryview(b"")
+        self._failed = False
+
+    def run(self) -> int:
+        """Serves until the input ends; the exit code."""
+        for guest in self._guests.values():
+            self._start(guest)
+        self._hub.apply(self._hub.router.start())
+        self._settle()
+        poll = select.poll()
+        chunk = _CHUNK
+        while not self._failed:
+            if self._unsent:
+                reading = len(self._unsent) < _HIGH_WATER
+                poll.register(1, select.POLLOUT)
+                poll.register(0, select.POLLIN if reading else 0)
+                ready = dict(poll.poll())
+                if 1 in ready:
+                    self._write()
+                if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
+                    continue
+            data = os.read(0, chunk)
+            if not data:
+                break
+            chunk = _BIG_CHUNK if len(data) == chunk else _CHUNK
+            self._hub.feed(UPSTREAM, self._lines.feed(data))
+            self._settle()
+        os.set_blocking(1, True)
+        self._write()
+        for guest in self._guests.values():
+            guest.close()
+        return EXIT_GUEST_FAILED if self._failed else 0
+
+    def _start(self, guest: wasm_host.Guest) -> None:
+        try:
+            self._hub.feed(guest.name, _lines(guest.start(b"")))
+        except wasm_host.GuestError as error:
+            self._guest_failed(guest.name, error)
+
+    def _settle(self) -> None:
+        """Delivers until no guest has anything left to be told, then writes upstream once."""
+        while (taken := self._hub.take()) is not None:
+            peer, data = taken
+            guest = self._guests.get(peer)
+            if guest is None:
+                self._out.append(data)
+                continue
+            if guest.dead:
+                continue
+            try:
+                answered = guest.deliver(data)
+            except wasm_host.GuestError as error:
+                self._guest_failed(peer, error)
+            else:
+                if answered:
+                    self._hub.feed(peer, _lines(answered))
+        self._write()
+
+    def _guest_failed(self, name: str, error: wasm_host.GuestError) -> None:
+        text, hint = explain(error)
+        label = self._hub.router.peers[name].label
+        data = {"component": name, "phase": error.phase, "limit": error.limit}
+        closure = Closure(f"{label} {text}", hint, data)
+        self._hub.apply(self._hub.router.closed(name, closure))
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Serve):
+            result, error = self._services.serve(effect.peer, effect.service, effect.params)
+            if effect.token is not None:
+                self._hub.apply(self._hub.router.served(effect.token, result, error))
+        elif isinstance(effect, Note):
+            if effect.level in ("warning", "error") or self._verbose:
+                self._log(effect.level, effect.peer, effect.text)
+        elif isinstance(effect, Fail):
+            self._failed = True
+            self._out.append(failed_line(effect.reason))
+        else:
+            assert not isinstance(effect, Send)
+
+    def _log(self, level: str, peer: str, text: str) -> None:
+        sys.stderr.write(f"{level}: {peer}: {text}\n")
+        sys.stderr.flush()
+
+    def _write(self) -> None:
+        if self._out:
+            held = [bytes(self._unsent), *self._out] if self._unsent else self._out
+            self._unsent = memoryview(held[0] if len(held) == 1 else b"".join(held))
+            self._out.clear()
+        while self._unsent:
+            try:
+                sent = os.write(1, self._unsent)
+            except BlockingIOError:
+                return
+            self._unsent = self._unsent[sent:]
+
+
+def explain(error: wasm_host.GuestError) -> tuple[str, str]:
+    """What a guest's error says after its name, and the hint."""
+    return str(error), error.hint or ""
+
+
+def failed_line(reason: Closure) -> bytes:
+    """How a segment tells its parent why it is about to end (a notification on side `c`)."""
+    body = msgspec.json.encode(
+        {
+            "jsonrpc": "2.0",
+            "method": "failed",
+            "params": {"text": reason.text, "hint": reason.hint, "data": reason.data},
+        }
+    )
+    return b"c" + body + b"\n"
+
+
+def _lines(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    lines.pop()
+    return lines
+
+
+def _read_spec() -> SegmentSpec:
+    """The first line of the input, read without taking a byte beyond it."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            raise SystemExit(0)
+        line += byte
+    return msgspec.json.decode(bytes(line), type=SegmentSpec)
+
+
+def main() -> int:
+    """Entry point of the child process."""
+    spec = _read_spec()
+    guests: dict[str, wasm_host.Guest] = {}
+    for one in spec.guests:
+        try:
+            guests[one.name] = load(one, spec.cache)
+        except wasm_host.GuestError as error:
+            text, hint = explain(error)
+            data = {"component": one.name, "phase": error.phase, "limit": error.limit}
+            reason = Closure(f"{one.label or one.name} {text}", hint, data)
+            os.write(1, failed_line(reason))
+            return EXIT_GUEST_FAILED
+    os.set_blocking(1, False)
+    return Segment(spec, guests).run()

@@ -1,0 +1,65 @@
+"""What every transport is: a way to carry lines between the conductor and one component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a connection ended.
+
+    `clean`: the other side simply finished. `text` says what happened in a sentence that follows
+    the component's name; `data` goes into the JSON-RPC errors of those who waited.
+    """
+
+    text: str
+    clean: bool = False
+    hint: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class Events(Protocol):
+    """What a transport reports to its owner, always from the event loop's thread."""
+
+    def received(self, frames: list[bytes]) -> None:
+        """Whole lines arrived, in order, without their newlines."""
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """A line longer than `limit` bytes was skipped; `head` are its first bytes."""
+
+    def drained(self) -> None:
+        """Some of what was queued has left; `buffered` says how much is still there."""
+
+    def ended(self, how: Ended) -> None:
+        """Nothing more will be received. Reported once, unless `close` was called before."""
+
+
+class Transport(Protocol):
+    """One connection. Opened once; `write` never blocks and keeps what cannot leave yet."""
+
+    async def open(self, events: Events) -> None:
+        """Starts carrying. Raises `conductor.errors.ComponentError` if that is impossible."""
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines; as much as possible leaves at once."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that have not left yet."""
+
+    def pause(self) -> None:
+        """Stops reading, so that the other side comes to wait."""
+
+    def resume(self) -> None:
+        """Reads on."""
+
+    def finish(self) -> None:
+        """Tells the other side that nothing more will be written (its end of file)."""
+
+    async def close(self, grace: float) -> None:
+        """Ends the connection and whatever runs behind it; returns when nothing is left.
+
+        `grace`: seconds the component is given for each step before a harder one.
+        """

@@ -1,0 +1,193 @@
+"""Non-blocking reading and writing of file descriptors on the running event loop.
+
+One read takes everything there is up to a growing chunk size, and one write sends everything that
+was queued for a peer since the last turn: under load many messages share a system call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from conductor.transports.framing import LineSplitter
+
+_CHUNK: Final = 64 * 1024
+_BIG_CHUNK: Final = 1024 * 1024
+
+
+class FdReader:
+    """Reads lines from a descriptor; owns and closes it."""
+
+    def __init__(
+        self,
+        fd: int,
+        limit: int,
+        on_lines: Callable[[list[bytes]], None],
+        on_oversized: Callable[[bytes, int], None],
+        on_end: Callable[[OSError | None], None],
+    ) -> None:
+        self._fd = fd
+        self._limit = limit
+        self._lines = LineSplitter(limit)
+        self._on_lines = on_lines
+        self._on_oversized = on_oversized
+        self._on_end = on_end
+        self._chunk = _CHUNK
+        self._loop = asyncio.get_running_loop()
+        self._paused = False
+        os.set_blocking(fd, False)
+        self._loop.add_reader(fd, self.read)
+
+    def read(self) -> bool:
+        """Takes one chunk; False when there was nothing to take (now, or ever again)."""
+        if self._fd < 0:
+            return False
+        try:
+            data = os.read(self._fd, self._chunk)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            self._end(error)
+            return False
+        if not data:
+            self._end(None)
+            return False
+        if len(data) == self._chunk:
+            self._chunk = _BIG_CHUNK
+        elif len(data) < _CHUNK:
+            self._chunk = _CHUNK
+        lines = self._lines.feed(data)
+        if self._lines.oversized:
+            self._report_oversized()
+        if lines:
+            self._on_lines(lines)
+        return True
+
+    def drain(self) -> None:
+        """Takes whatever is left without waiting for more."""
+        while self.read():
+            pass
+
+    def pause(self) -> None:
+        """Stops reading."""
+        if not self._paused and self._fd >= 0:
+            self._paused = True
+            self._loop.remove_reader(self._fd)
+
+    def resume(self) -> None:
+        """Reads on."""
+        if self._paused and self._fd >= 0:
+            self._paused = False
+            self._loop.add_reader(self._fd, self.read)
+
+    def close(self) -> None:
+        """Gives the descriptor back; nothing is reported any more."""
+        if self._fd >= 0:
+            if not self._paused:
+                self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _end(self, error: OSError | None) -> None:
+        last = self._lines.end()
+        if self._lines.oversized:
+            self._report_oversized()
+        self.close()
+        if last:
+            self._on_lines([last])
+        self._on_end(error)
+
+    def _report_oversized(self) -> None:
+        heads, self._lines.oversized = self._lines.oversized, []
+        for head in heads:
+            self._on_oversized(head, self._limit)
+
+
+class FdWriter:
+    """Writes to a descriptor; keeps what does not fit. Owns and closes it."""
+
+    def __init__(
+        self,
+        fd: int,
+        on_drained: Callable[[], None],
+        on_broken: Callable[[OSError], None],
+    ) -> None:
+        self._fd = fd
+        self._queue: deque[memoryview] = deque()
+        self.buffered = 0
+        self._on_drained = on_drained
+        self._on_broken = on_broken
+        self._loop = asyncio.get_running_loop()
+        self._waiting = False
+        self._closing = False
+        os.set_blocking(fd, False)
+
+    def write(self, data: bytes) -> None:
+        """Sends what it can at once and queues the rest."""
+        if self._fd < 0 or self._closing:
+            return
+        if not self._queue:
+            try:
+                sent = os.write(self._fd, data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                self._broken(error)
+                return
+            if sent == len(data):
+                return
+            self._queue.append(memoryview(data)[sent:])
+            self.buffered += len(data) - sent
+        else:
+            self._queue.append(memoryview(data))
+            self.buffered += len(data)
+        if not self._waiting:
+            self._waiting = True
+            self._loop.add_writer(self._fd, self._send)
+
+    def finish(self) -> None:
+        """Closes once everything queued has left."""
+        self._closing = True
+        if not self._queue:
+            self.close()
+
+    def close(self) -> None:
+        """Closes now; what is queued is lost."""
+        if self._fd >= 0:
+            if self._waiting:
+                self._loop.remove_writer(self._fd)
+                self._waiting = False
+            os.close(self._fd)
+            self._fd = -1
+        self._queue.clear()
+        self.buffered = 0
+
+    def _send(self) -> None:
+        try:
+            sent = os.writev(self._fd, [self._queue[i] for i in range(min(len(self._queue), 64))])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._broken(error)
+            return
+        self.buffered -= sent
+        while sent:
+            head = self._queue[0]
+            if len(head) > sent:
+                self._queue[0] = head[sent:]
+                break
+            sent -= len(head)
+            self._queue.popleft()
+        if not self._queue:
+            self._loop.remove_writer(self._fd)
+            self._waiting = False
+            if self._closing:
+                self.close()
+        self._on_drained()
+
+    def _broken(self, error: OSError) -> None:
+        self.close()
+        self._on_broken(error)

@@ -1,0 +1,72 @@
+"""Splits a byte stream into frames. Pure: chunks in, whole lines out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LINE_LIMIT: Final = 64 * 1024 * 1024
+"""Longest line taken, in bytes, unless configured otherwise."""
+
+_HEAD: Final = 4096
+
+
+class LineSplitter:
+    """Collects lines, however the chunks fall.
+
+    A line longer than `limit` is skipped, not kept: its first bytes are handed to `oversized`
+    (so that an id may be read off them) and the stream goes on. A blank line is no frame, and
+    `\\r\\n` counts as a line end since a carriage return is JSON white space.
+    """
+
+    def __init__(self, limit: int = LINE_LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+        self.oversized: list[bytes] = []
+        """The first bytes of lines skipped since the owner last cleared this list."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, without their newlines."""
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines:
+            if self._size or self._skipping:
+                lines[0] = self._complete(lines[0])
+            if len(chunk) > self._limit:
+                lines = [line for line in lines if self._within(line)]
+        if rest:
+            self._keep(rest)
+        return [line for line in lines if line] if b"" in lines else lines
+
+    def end(self) -> bytes:
+        """What is left when the stream ends: a last line without newline, or nothing."""
+        line = self._complete(b"")
+        return line
+
+    def _complete(self, last: bytes) -> bytes:
+        if self._skipping:
+            self._skipping = False
+            return b""
+        self._parts.append(last)
+        line = b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        return line if self._within(line) else b""
+
+    def _keep(self, rest: bytes) -> None:
+        if self._skipping:
+            return
+        self._parts.append(rest)
+        self._size += len(rest)
+        if self._size > self._limit:
+            self._within(b"".join(self._parts))
+            self._parts.clear()
+            self._size = 0
+            self._skipping = True
+
+    def _within(self, line: bytes) -> bool:
+        if len(line) <= self._limit:
+            return True
+        self.oversized.append(line[:_HEAD])
+        return False

@@ -1,0 +1,138 @@
+"""A component in this process: an async function with a channel instead of a process.
+
+Also what tests use to play a client, a proxy or an agent without any process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from conductor.transports.base import Ended, Events
+
+
+class Channel:
+    """What an in-process component holds: whole lines in, whole lines out."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self._send = send
+        self._lines: deque[bytes] = deque()
+        self._arrived = asyncio.Event()
+        self._finished = False
+        self.waiting = 0
+        """Bytes that arrived and have not been received yet."""
+        self.on_received: Callable[[], None] | None = None
+
+    async def receive(self) -> bytes | None:
+        """The next line without its newline; None once nothing more will come."""
+        while not self._lines:
+            if self._finished:
+                return None
+            self._arrived.clear()
+            await self._arrived.wait()
+        line = self._lines.popleft()
+        self.waiting -= len(line) + 1
+        if self.on_received is not None:
+            self.on_received()
+        return line
+
+    def send(self, line: bytes) -> None:
+        """Sends one line; a newline at its end is not needed. Raises `ValueError` for several."""
+        line = line.removesuffix(b"\n")
+        if b"\n" in line:
+            raise ValueError("a message is one line")
+        self._send(line)
+
+    def _put(self, data: bytes) -> None:
+        for line in data.split(b"\n")[:-1]:
+            self._lines.append(line)
+        self.waiting += len(data)
+        self._arrived.set()
+
+    def _finish(self) -> None:
+        self._finished = True
+        self._arrived.set()
+
+
+Component = Callable[[Channel], Awaitable[None]]
+"""An in-process component; it ends by returning."""
+
+
+class MemoryTransport:
+    """Runs an async function as a component."""
+
+    def __init__(self, component: Component) -> None:
+        self._component = component
+        self._channel = Channel(self._from_component)
+        self._channel.on_received = self._on_received
+        self._events: Events | None = None
+        self._held: list[bytes] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    async def open(self, events: Events) -> None:
+        """Starts the component's task."""
+        self._events = events
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        self._channel._put(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes the component has not received yet."""
+        return self._channel.waiting
+
+    def pause(self) -> None:
+        """Keeps what the component sends until `resume`."""
+        if self._held is None:
+            self._held = []
+
+    def resume(self) -> None:
+        """Hands over what was kept, and reads on."""
+        held, self._held = self._held, None
+        if held and self._events is not None:
+            self._events.received(held)
+
+    def finish(self) -> None:
+        """The component's `receive` returns None once it has received everything."""
+        self._channel._finish()
+
+    async def close(self, grace: float) -> None:
+        """Waits `grace` seconds for the component to return, then cancels it."""
+        self._ended = True
+        self.finish()
+        if self._task is not None:
+            with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+                await asyncio.wait_for(self._task, grace)
+
+    async def _run(self) -> None:
+        try:
+            await self._component(self._channel)
+        except asyncio.CancelledError:
+            self._report(Ended("was cancelled"))
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a component raises ends only it
+            self._report(Ended(f"raised {type(error).__name__}: {error}", data={"exitCode": 1}))
+        else:
+            self._report(Ended("returned", clean=True))
+
+    def _report(self, how: Ended) -> None:
+        if not self._ended and self._events is not None:
+            self._ended = True
+            self._events.ended(how)
+
+    def _on_received(self) -> None:
+        if self._events is not None:
+            self._events.drained()
+
+    def _from_component(self, line: bytes) -> None:
+        if self._ended or not line:
+            return
+        if self._held is not None:
+            self._held.append(line)
+        elif self._events is not None:
+            self._events.received([line])

@@ -1,0 +1,339 @@
+"""A component as a subprocess, speaking on its standard input and output.
+
+This module is loaded before the event loop exists, so that processes start while the rest of the
+program is still being imported; `spawn` needs no loop, `open` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from conductor.errors import ComponentError
+from conductor.transports.base import Ended, Events
+from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.guardian import Guardian
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from conductor.transports.fds import FdReader, FdWriter
+
+_PIPE_BYTES: Final = 1024 * 1024
+_TAIL_LINES: Final = 20
+_TAIL_BYTES: Final = 4096
+_LINGER: Final = 0.5
+"""Seconds a component that closed its output may take to end before that is reported."""
+
+
+class ProcessTransport:
+    """One subprocess in a session of its own, watched over by a guardian."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        guardian: Guardian | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        line_limit: int = LINE_LIMIT,
+        first_line: bytes = b"",
+    ) -> None:
+        """`env` is the whole environment (None: this process's). `first_line` is written before
+        anything else, at the moment the process is started."""
+        self.command = list(command)
+        self._env = env
+        self._cwd = cwd
+        self._guardian = guardian
+        self._on_stderr = on_stderr
+        self._limit = line_limit
+        self._first_line = first_line
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[bytes] = []
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._events: Events | None = None
+        self._reader: FdReader | None = None
+        self._stderr: FdReader | None = None
+        self._writer: FdWriter | None = None
+        self._exit: asyncio.Future[None] | None = None
+        self._pidfd = -1
+        self._reported = False
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def spawn(self) -> None:
+        """Starts the process. Raises `ComponentError` if it cannot be started."""
+        if self._process is not None:
+            return
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._env,
+                cwd=self._cwd,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise ComponentError(
+                f"cannot start `{self.describe()}`: {error.strerror or error}",
+                "check that the program is installed and on PATH",
+                {"command": self.describe()},
+            ) from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if sys.platform == "linux":
+            for pipe in (self._process.stdin, self._process.stdout):
+                with contextlib.suppress(OSError):  # over the user's quota: the default size does
+                    fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        if self._guardian is not None:
+            self._guardian.add(self._process.pid)
+        if self._first_line:
+            with contextlib.suppress(OSError):  # it has died already: `open` will report that
+                os.write(self._process.stdin.fileno(), self._first_line)
+
+    async def open(self, events: Events) -> None:
+        """Starts the process if that has not happened yet, and carries lines from now on."""
+        import asyncio  # noqa: PLC0415 - `spawn` runs before the loop's modules are loaded
+
+        from conductor.transports.fds import FdReader, FdWriter  # noqa: PLC0415
+
+        self.spawn()
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._events = events
+        self._exit = asyncio.get_running_loop().create_future()
+        self._writer = FdWriter(_take(process.stdin), events.drained, self._half_closed)
+        self._stderr = FdReader(
+            _take(process.stderr), 64 * 1024, self._stderr_lines, _ignore, _ignore
+        )
+        self._reader = FdReader(
+            _take(process.stdout), self._limit, events.received, events.oversized, self._half_closed
+        )
+        self._watch()
+        for data in self._early:
+            self._writer.write(data)
+        self._early.clear()
+
+    def _watch(self) -> None:
+        import asyncio  # noqa: PLC0415
+
+        assert self._process is not None
+        loop = asyncio.get_running_loop()
+        pid = self._process.pid
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except (AttributeError, OSError):  # not Linux
+            def wait() -> None:
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+            loop.run_in_executor(None, wait).add_done_callback(lambda _: self._exited())
+        else:
+            loop.add_reader(self._pidfd, self._exited)
+
+    # -- carrying ----------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines; before `open` they are kept."""
+        if self._writer is None:
+            self._early.append(data)
+        else:
+            self._writer.write(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that have not left yet."""
+        return self._writer.buffered if self._writer is not None else 0
+
+    def pause(self) -> None:
+        """Stops reading."""
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume(self) -> None:
+        """Reads on."""
+        if self._reader is not None:
+            self._reader.resume()
+
+    def finish(self) -> None:
+        """Closes the process's standard input once everything queued has left."""
+        if self._writer is not None:
+            self._writer.finish()
+
+    # -- ending ------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """The command as a person would type it."""
+        import shlex  # noqa: PLC0415
+
+        return shlex.join(self.command)
+
+    def stderr_tail(self) -> list[str]:
+        """The last lines the process wrote to its standard error."""
+        lines = list(self._tail)
+        while lines and sum(map(len, lines)) > _TAIL_BYTES:
+            lines.pop(0)
+        return lines
+
+    def _stderr_lines(self, lines: list[bytes]) -> None:
+        for line in lines:
+            text = line.decode(errors="replace").rstrip()
+            self._tail.append(text)
+            if self._on_stderr is not None:
+                self._on_stderr(text)
+
+    def _half_closed(self, error: OSError | None) -> None:
+        """One of its pipes is closed: normally because the process is about to end."""
+        import asyncio  # noqa: PLC0415
+
+        del error
+        asyncio.get_running_loop().call_later(_LINGER, self._report, "closed its standard output")
+
+    def _exited(self) -> None:
+        if self._pidfd >= 0:
+            import asyncio  # noqa: PLC0415
+
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self._exit is not None and not self._exit.done():
+            self._exit.set_result(None)
+        if self._reader is not None:
+            self._reader.resume()
+            self._reader.drain()
+        if self._stderr is not None:
+            self._stderr.drain()
+        self._report("")
+
+    def _report(self, text: str) -> None:
+        if self._reported or self._events is None:
+            return
+        self._reported = True
+        code = self._exit_code() if self._exit is not None and self._exit.done() else None
+        if code is not None:
+            text = _exit_text(code)
+        data: dict[str, object] = {"command": self.describe(), "exitCode": code}
+        tail = self.stderr_tail()
+        if tail:
+            data["stderr"] = tail
+        self._events.ended(Ended(text, clean=code == 0, data=data))
+
+    def _exit_code(self) -> int | None:
+        """The exit code of an ended process, read without reaping it.
+
+        The zombie keeps its process group's number from being reused until `close` is done.
+        """
+        assert self._process is not None
+        try:
+            info = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        except ChildProcessError:
+            return self._process.returncode
+        if info is None:
+            return None
+        return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+
+    async def close(self, grace: float) -> None:
+        """Ends the process and its whole group: end of file, then SIGTERM, then SIGKILL."""
+        import asyncio  # noqa: PLC0415
+
+        self._reported = True
+        process = self._process
+        if process is None:
+            return
+        if self._exit is None:  # never opened
+            process.kill()
+            process.wait()
+        else:
+            self.finish()
+            for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
+                if signal_number is not None:
+                    _kill_group(process.pid, signal_number)
+                try:
+                    await asyncio.wait_for(asyncio.shield(self._exit), grace)
+                    break
+                except TimeoutError:
+                    continue
+            await self._end_group(grace)
+            process.wait()
+        for end in (self._reader, self._stderr, self._writer):
+            if end is not None:
+                end.close()
+        if self._guardian is not None:
+            self._guardian.remove(process.pid)
+
+    async def _end_group(self, grace: float) -> None:
+        """Ends what the process left behind in its group."""
+        import asyncio  # noqa: PLC0415
+
+        assert self._process is not None
+        group = self._process.pid
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
+            if not _group_lives(group):
+                return
+            _kill_group(group, signal_number)
+            deadline = time.monotonic() + grace
+            while _group_lives(group) and time.monotonic() < deadline:
+                await asyncio.sleep(0.01)
+
+
+def _take(pipe: object) -> int:
+    """The descriptor of a Popen pipe, which no longer closes it."""
+    fd = os.dup(pipe.fileno())  # type: ignore[attr-defined]
+    os.set_inheritable(fd, False)
+    pipe.close()  # type: ignore[attr-defined]
+    return fd
+
+
+def _ignore(*_: object) -> None:
+    """Ends and oversized lines of standard error need no reaction."""
+
+
+def _kill_group(group: int, signal_number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal_number)
+
+
+def _group_lives(group: int) -> bool:
+    """Whether anything but the unreaped leader is left in a process group."""
+    if sys.platform == "linux":
+        return any(True for pid in _members(group) if pid != group)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, 0)
+        return True
+    return False
+
+
+def _members(group: int) -> list[int]:
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"{entry.path}/stat", "rb") as stat:  # noqa: PTH123
+            fields = stat.read().rpartition(b")")[2].split()
+            if int(fields[2]) == group and fields[0] != b"Z":
+                found.append(int(entry.name))
+    return found
+
+
+def _exit_text(code: int) -> str:
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was ended by {name}"

@@ -1,0 +1,147 @@
+"""A connection that comes in on a private Unix socket, let in by a secret only.
+
+An `scp` proxy launches its successor itself; what it launches is `conductor join PATH`, which
+connects here and carries the proxy's successor traffic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from conductor.transports.base import Ended, Events
+from conductor.transports.fds import FdReader, FdWriter
+from conductor.transports.framing import LINE_LIMIT
+
+TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
+
+
+class ListeningTransport:
+    """Waits for one connection; what is written before it comes is kept."""
+
+    def __init__(self, *, line_limit: int = LINE_LIMIT) -> None:
+        self._limit = line_limit
+        self._folder = tempfile.mkdtemp(prefix="conductor-")  # mode 0700
+        self._path = str(Path(self._folder) / "successor")
+        self._token = secrets.token_hex(32)
+        self._listener: socket.socket | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._reader: FdReader | None = None
+        self._writer: FdWriter | None = None
+        self._events: Events | None = None
+        self._early: list[bytes] = []
+        self._paused = False
+        self._ended = False
+
+    def server(self, name: str) -> bytes:
+        """The stdio server entry (raw JSON) by which a proxy launches its successor."""
+        return msgspec.json.encode(
+            {
+                "name": name,
+                "command": sys.executable,
+                "args": ["-m", "conductor", "join", self._path],
+                "env": [{"name": TOKEN_VARIABLE, "value": self._token}],
+            }
+        )
+
+    async def open(self, events: Events) -> None:
+        """Starts listening."""
+        self._events = events
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self._path)
+        self._listener.listen(4)
+        self._listener.setblocking(False)
+        self._task = asyncio.get_running_loop().create_task(self._accept(events))
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        if self._writer is None:
+            self._early.append(data)
+        else:
+            self._writer.write(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that have not left yet."""
+        if self._writer is None:
+            return sum(map(len, self._early))
+        return self._writer.buffered
+
+    def pause(self) -> None:
+        """Stops reading."""
+        self._paused = True
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume(self) -> None:
+        """Reads on."""
+        self._paused = False
+        if self._reader is not None:
+            self._reader.resume()
+
+    def finish(self) -> None:
+        """Closes our direction once everything queued has left."""
+        if self._writer is not None:
+            self._writer.finish()
+
+    async def close(self, grace: float) -> None:
+        """Closes the connection and removes the socket."""
+        del grace
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+        for end in (self._reader, self._writer):
+            if end is not None:
+                end.close()
+        if self._listener is not None:
+            self._listener.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _accept(self, events: Events) -> None:
+        loop = asyncio.get_running_loop()
+        assert self._listener is not None
+        while True:
+            connection, _ = await loop.sock_accept(self._listener)
+            if await self._admitted(connection):
+                break
+            connection.close()
+        self._listener.close()
+        fd = connection.detach()
+        self._writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None))
+        self._reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
+        if self._paused:
+            self._reader.pause()
+        for data in self._early:
+            self._writer.write(data)
+        self._early.clear()
+
+    async def _admitted(self, connection: socket.socket) -> bool:
+        """Whether the connection opens with the secret; compared in constant time."""
+        loop = asyncio.get_running_loop()
+        connection.setblocking(False)
+        wanted = self._token.encode() + b"\n"
+        said = b""
+        try:
+            async with asyncio.timeout(5):
+                while len(said) < len(wanted):
+                    more = await loop.sock_recv(connection, len(wanted) - len(said))
+                    if not more:
+                        return False
+                    said += more
+        except (OSError, TimeoutError):
+            return False
+        return hmac.compare_digest(said, wanted)
+
+    def _end(self, error: OSError | None) -> None:
+        if not self._ended and self._events is not None:
+            self._ended = True
+            self._events.ended(Ended("closed its successor connection", clean=error is None))

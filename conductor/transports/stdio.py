@@ -1,0 +1,123 @@
+"""The conductor's own standard input and output, as the transport towards the client."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from conductor.transports.base import Ended, Events
+from conductor.transports.fds import FdReader, FdWriter
+from conductor.transports.framing import LINE_LIMIT
+
+
+class StdioTransport:
+    """Lines on two descriptors of this process, by default 0 and 1."""
+
+    def __init__(self, stdin: int = 0, stdout: int = 1, *, line_limit: int = LINE_LIMIT) -> None:
+        self._stdin = stdin
+        self._stdout = stdout
+        self._limit = line_limit
+        self._reader: FdReader | None = None
+        self._writer: FdWriter | None = None
+        self._events: Events | None = None
+        self._ended = False
+
+    async def open(self, events: Events) -> None:
+        """Takes both descriptors over."""
+        self._events = events
+        self._writer = FdWriter(_own(self._stdout, os.O_WRONLY), events.drained, self._broken)
+        self._reader = FdReader(
+            _pollable(_own(self._stdin, os.O_RDONLY)),
+            self._limit,
+            events.received,
+            events.oversized,
+            self._end,
+        )
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        if self._writer is not None:
+            self._writer.write(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that have not left yet."""
+        return self._writer.buffered if self._writer is not None else 0
+
+    def pause(self) -> None:
+        """Stops reading."""
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume(self) -> None:
+        """Reads on."""
+        if self._reader is not None:
+            self._reader.resume()
+
+    def finish(self) -> None:
+        """Closes our output once everything queued has left."""
+        if self._writer is not None:
+            self._writer.finish()
+
+    async def close(self, grace: float) -> None:
+        """Gives both descriptors back, after what is queued had `grace` seconds to leave."""
+        import asyncio  # noqa: PLC0415
+
+        self._ended = True
+        deadline = asyncio.get_running_loop().time() + grace
+        while self.buffered and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
+        for end in (self._reader, self._writer):
+            if end is not None:
+                end.close()
+
+    def _end(self, error: OSError | None) -> None:
+        self._report(Ended("closed its end", clean=error is None))
+
+    def _broken(self, error: OSError) -> None:
+        self._report(Ended(f"no longer reads ({error.strerror})", data={"broken": True}))
+
+    def _report(self, how: Ended) -> None:
+        if not self._ended and self._events is not None:
+            self._ended = True
+            self._events.ended(how)
+
+
+def _own(fd: int, flags: int) -> int:
+    """A descriptor whose non-blocking mode is ours alone.
+
+    A pipe inherited from somebody else may be shared with other processes (or with our own
+    standard error); opened anew, it gets a file description of its own. Where that is impossible
+    (sockets, other systems) a duplicate has to do.
+    """
+    if sys.platform == "linux" and stat.S_ISFIFO(os.fstat(fd).st_mode):
+        try:
+            return os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return os.dup(fd)
+    return os.dup(fd)
+
+
+def _pollable(fd: int) -> int:
+    """`fd`, or for a regular file, which no poller takes, a pipe that is fed from it."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    import threading  # noqa: PLC0415
+
+    source, sink = os.pipe()
+
+    def copy() -> None:
+        try:
+            while data := os.read(fd, 65536):
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(sink, view) :]
+        except OSError:
+            return  # the reader is gone
+        finally:
+            os.close(sink)
+            os.close(fd)
+
+    threading.Thread(target=copy, name="stdin-file", daemon=True).start()
+    return source

@@ -1,0 +1,82 @@
+"""``python -m benchmarks`` as a user runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import native
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_compiler = pytest.mark.skipif(
+    native.compiler() is None, reason="needs a C compiler: cc, or the ziglang package"
+)
+
+
+def benchmarks(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
+def sources() -> set[Path]:
+    """The folder's files without bytecode, which whoever imports it may cache there."""
+    files = (ROOT / "benchmarks").rglob("*")
+    return {path for path in files if "__pycache__" not in path.parts}
+
+
+@needs_compiler
+def test_quick_over_the_agent_alone(tmp_path: Path) -> None:
+    before = sources()
+    out = tmp_path / "out.json"
+    done = benchmarks("--quick", "--only", "alone", "--cache", str(tmp_path), "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "round 2/2: client + agent alone" in done.stderr
+    row = next(line for line in done.stdout.splitlines() if line.startswith("client + agent"))
+    assert "-" not in row.split()[4:8]
+    assert "not measured" in done.stdout
+    data = json.loads(out.read_text())
+    (chain,) = data["chains"]
+    assert chain["medians"]["stream_per_s"] > 0
+    assert len(chain["rounds"]["echo_p50_us"]) == data["workload"]["rounds"] == 2
+    assert str(tmp_path) not in out.read_text()
+    assert sources() == before
+
+
+@needs_compiler
+def test_a_chain_that_fails_is_told_and_ends_with_1(tmp_path: Path) -> None:
+    done = benchmarks(
+        *("--quick", "--only", "none,echo", "--cache", str(tmp_path), "--reference", "none"),
+        *("--conductor", f"{sys.executable} -c \"import sys; sys.exit('not today')\""),
+    )
+    assert done.returncode == 1
+    assert "conductor 0 FAILED: " in done.stdout
+    assert "not today" in done.stdout
+
+
+def test_without_a_working_compiler_there_is_a_hint(tmp_path: Path) -> None:
+    done = benchmarks("--quick", "--cache", str(tmp_path), CC=f"{sys.executable} -c exit(9)")
+    assert done.returncode == 2
+    assert "ended with 9" in done.stderr
+    assert "hint: run `" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_compiler
+def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
+    done = benchmarks(
+        *("--only", "sandboxed", "--proxies", "0", "--reference", "none"),
+        *("--cache", str(tmp_path)),
+    )
+    assert done.returncode == 2
+    assert "no chain to measure" in done.stderr
+    assert "hint: " in done.stderr

@@ -1,0 +1,37 @@
+"""The bundled guests, and what is said to and by `datetime`, for the tests beside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import wasm_host
+
+COMPONENTS = Path(__file__).parents[2] / "components"
+
+
+def load(name: str) -> wasm_host.Module:
+    """The committed module of a bundled guest."""
+    return wasm_host.load(COMPONENTS / name / f"{name}.wasm")
+
+
+def clock_answer(ask: int, time: str = "12:34:56") -> bytes:
+    """What the conductor answers to clock request number ``ask``."""
+    result = {"date": "2025-10-08", "time": time, "weekday": "Wednesday", "timezone": "UTC"}
+    return b"c" + json.dumps({"jsonrpc": "2.0", "id": ask, "result": result}).encode() + b"\n"
+
+
+def clock_request(ask: int) -> bytes:
+    """What `datetime` asks for the ``ask``-th time."""
+    return b'c{"jsonrpc":"2.0","id":%d,"method":"clock"}\n' % ask
+
+
+def block(time: str = "12:34:56") -> bytes:
+    """What `datetime` puts into a prompt at that time."""
+    text = f'<current-date date="2025-10-08" time="{time}"/>'
+    return json.dumps({"type": "text", "text": text}, separators=(",", ":")).encode()
+
+
+def prompt_line(number: int) -> bytes:
+    """A prompt without blocks, that takes one."""
+    return b'{"id":%d,"method":"session/prompt","params":{"prompt":[]}}' % number

@@ -1,0 +1,1 @@
+"""End-to-end tests against peers nobody here wrote: see README.md."""

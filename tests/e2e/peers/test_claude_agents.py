@@ -1,0 +1,163 @@
+"""Real coding agents from npm behind ``conductor agent datetime …``, with a mock model.
+
+The command line is the README's: the agents are found by name on PATH. They run with a
+home directory of their own and a dummy key, and can reach nothing but the mock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .mock_messages import Answer, Json, MockMessages, Stall, Text, ToolUse, tool_results, user_text
+from .plan import DEADLINE, Plan, Transcript
+from .python_client import run_python_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .conftest import Launch
+    from .npm import NodePeers
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
+
+AGENTS = {
+    "claude-agent-acp": "@agentclientprotocol/claude-agent-acp",
+    "claude-code-acp": "@zed-industries/claude-code-acp",
+}
+KEY = "sk-ant-dummy-key-of-the-tests"
+KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "CONDUCTOR_PEERS_RUN")
+"""What an agent's environment inherits. Not the rest: it may hold a real key or proxy."""
+
+ASK, USE_TOOL, HANG = "say something", "write the marker file", "think for ever"
+ANSWER = ("It is ", "the mock ", "speaking — ", "in five ", "chunks.")
+COMMAND = "echo made > made.txt"
+DATE_ELEMENT = re.compile(r'<current-date date="(\d{4}-\d{2}-\d{2})"')
+
+
+def say(body: Json) -> Answer:
+    """The model: acts on whichever of the three prompts came last."""
+    if not body.get("tools"):
+        return Text(("A title",))
+    said = user_text(body)
+    latest = max((ASK, USE_TOOL, HANG), key=said.rfind)
+    if latest == HANG:
+        return Stall(("Thinking",))
+    if latest == USE_TOOL and not tool_results(body):
+        return ToolUse("Bash", {"command": COMMAND, "description": "Writes the marker"})
+    return Text(ANSWER)
+
+
+@pytest.fixture
+def model() -> Iterator[MockMessages]:
+    """The running mock of the Messages API."""
+    with MockMessages(say).serving() as mock:
+        yield mock
+
+
+@pytest.fixture(params=AGENTS)
+def agent(request: pytest.FixtureRequest) -> str:
+    """Name of the agent's command."""
+    name: str = request.param
+    return name
+
+
+class Bench:
+    """One agent behind ``datetime``, in a project and home directory of their own."""
+
+    def __init__(
+        self, agent: str, launch: Launch, peers: NodePeers, model: MockMessages, base: Path
+    ) -> None:
+        self.project = base / "project"
+        self.project.mkdir()
+        home = base / "home"
+        home.mkdir()
+        env = {name: launch.env[name] for name in KEPT if name in launch.env}
+        env["PATH"] = os.pathsep.join((str(peers.bin), env["PATH"]))
+        env["HOME"] = str(home)
+        env["CLAUDE_CONFIG_DIR"] = str(home / ".claude")
+        env["ANTHROPIC_BASE_URL"] = model.url
+        env["ANTHROPIC_API_KEY"] = KEY
+        env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+        self._env = env
+        self._command = launch.agent("datetime", agent)
+
+    def run(
+        self, *prompts: str, permission: str | None = None, cancel_on: str | None = None
+    ) -> Transcript:
+        """Send the prompts through the chain."""
+        return run_python_client(
+            Plan(
+                command=self._command,
+                prompts=prompts,
+                cwd=self.project,
+                env=self._env,
+                permission=permission,
+                cancel_on=cancel_on,
+            )
+        )
+
+
+@pytest.fixture
+def bench(
+    agent: str, launch: Launch, node_peers: NodePeers, model: MockMessages, tmp_path: Path
+) -> Bench:
+    """The chain under test, not yet started."""
+    return Bench(agent, launch, node_peers, model, tmp_path)
+
+
+def test_date_reaches_the_model_and_its_answer_the_client(
+    bench: Bench, model: MockMessages, agent: str
+) -> None:
+    seen = bench.run(ASK)
+
+    assert seen.agent_name == AGENTS[agent]
+    [turn] = seen.turns
+    assert (turn.stop_reason, turn.error) == ("end_turn", None)
+    # Each delta of the model is an update of its own: streamed, not gathered up.
+    assert tuple(text for text in turn.texts if text) == ANSWER
+    [asked] = model.conversations
+    assert asked["stream"] is True
+    assert {request.key for request in model.requests if request.verb == "POST"} == {KEY}
+    said = user_text(asked)
+    # The agents tell the model the date in words of their own; only ours has this element.
+    [told] = DATE_ELEMENT.findall(said)
+    assert abs(date.fromisoformat(told) - datetime.now(UTC).date()) <= timedelta(days=1)
+    assert said.index("<current-date") < said.index(ASK)
+    assert seen.exit_code == 0
+
+
+@pytest.mark.parametrize(("kind", "done"), [("allow_once", True), ("reject_once", False)])
+def test_tool_runs_only_when_the_client_allows_it(
+    bench: Bench, model: MockMessages, kind: str, *, done: bool
+) -> None:
+    seen = bench.run(USE_TOOL, permission=kind)
+
+    [asked] = seen.received("session/request_permission")
+    assert COMMAND in asked["toolCall"]["title"]
+    assert kind in {option["kind"] for option in asked["options"]}
+    assert (bench.project / "made.txt").exists() is done
+    # Refused, one agent tells the model of the error, the other ends the turn at once.
+    results = [result for body in model.conversations for result in tool_results(body)]
+    assert sum(not result.get("is_error") for result in results) == int(done)
+    [turn] = seen.turns
+    assert turn.error is None
+    assert seen.exit_code == 0
+
+
+def test_cancel_reaches_the_model_call_and_the_session_goes_on(
+    bench: Bench, model: MockMessages
+) -> None:
+    seen = bench.run(HANG, ASK, cancel_on="Thinking")
+
+    assert model.hung_up.wait(DEADLINE)
+    first, second = seen.turns
+    assert first.stop_reason == "cancelled"
+    assert second.stop_reason == "end_turn"
+    assert tuple(text for text in second.texts if text) == ANSWER
+    assert seen.exit_code == 0

@@ -1,0 +1,8 @@
+;; Takes memory until it gets no more, then traps as an allocator would.
+(module
+  (memory (export "memory") 2)
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) (i32.const 65536))
+  (func (export "channel_deliver") (param $at i32) (param $size i32) (result i64)
+    (loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+    (unreachable)))

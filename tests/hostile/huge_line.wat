@@ -1,0 +1,10 @@
+;; Returns one line of 60 MB.
+(module
+  (memory (export "memory") 2)
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) (i32.const 65536))
+  (func (export "channel_deliver") (param $at i32) (param $size i32) (result i64)
+    (drop (memory.grow (i32.const 1000)))
+    (memory.fill (i32.const 0) (i32.const 112) (i32.const 60000000))
+    (i32.store8 (i32.const 59999999) (i32.const 10))
+    (i64.const 60000000)))

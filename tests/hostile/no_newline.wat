@@ -1,0 +1,8 @@
+;; Leaves its last line without a newline.
+(module
+  (memory (export "memory") 2)
+  (data (i32.const 1024) "p{}\0as{\22id\22:1}")
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) (i32.const 65536))
+  (func (export "channel_deliver") (param $at i32) (param $size i32) (result i64)
+    (i64.const 0x000004000000000d)))

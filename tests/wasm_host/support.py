@@ -1,0 +1,109 @@
+"""Guests in WebAssembly text, assembled for the tests beside."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import wasmtime
+
+import wasm_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).parent
+GUESTS = HERE / "guests"
+HOSTILE = HERE.parent / "hostile"
+
+
+@functools.cache
+def assemble(text: str) -> bytes:
+    """WebAssembly binary of a text."""
+    return bytes(wasmtime.wat2wasm(text))
+
+
+def wasm(path: Path) -> bytes:
+    """WebAssembly binary of a text file."""
+    return assemble(path.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """One way to run the pass-through guest.
+
+    ``answer`` is what the guest must return for given lines, ``side`` what a line begins with.
+    """
+
+    name: str
+    file: str
+    calls: str
+    side: bytes
+    answer: Callable[[bytes], bytes]
+
+    def load(self, limits: wasm_host.Limits | None = None) -> wasm_host.Module:
+        """The pass-through guest of this carrier."""
+        return wasm_host.load(wasm(GUESTS / self.file), limits=limits)
+
+    def start(self, limits: wasm_host.Limits | None = None, config: bytes = b"") -> Running:
+        """An instance of it, started with ``config``."""
+        guest = self.load(limits).instantiate("it", calls=self.calls or None)
+        return Running(guest, guest.start(config))
+
+    def line(self, json: bytes) -> bytes:
+        """One line as this carrier frames it."""
+        return self.side + json + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A started guest and what it said first."""
+
+    guest: wasm_host.Guest
+    first: bytes
+
+
+def flip(lines: bytes) -> bytes:
+    """What the pass-through guest makes of lines."""
+    sides = {b"p": b"s", b"s": b"p"}
+    return b"".join(
+        sides[line[:1]] + line[1:] for line in lines.splitlines(True) if line[:1] in sides
+    )
+
+
+def unchanged(lines: bytes) -> bytes:
+    """What the pass-through program makes of lines."""
+    return lines
+
+
+CARRIERS = (
+    Carrier("core", "flip.wat", "fast", b"p", flip),
+    Carrier("core by public calls", "flip.wat", "public", b"p", flip),
+    Carrier("component", "flip_component.wat", "", b"p", flip),
+    Carrier("wasi", "echo_wasi.wat", "", b"", unchanged),
+)
+
+#: A core guest around the body of its deliver function.
+CORE = """
+(module
+  (memory (export "memory") 2)
+  {data}
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) {reserve})
+  (func (export "channel_deliver") (param $at i32) (param $size i32) (result i64) {deliver}))
+"""
+
+
+def core(
+    deliver: str = "(i64.const 0)", *, reserve: str = "(i32.const 65536)", data: str = ""
+) -> bytes:
+    """A core guest with these function bodies."""
+    return assemble(CORE.format(deliver=deliver, reserve=reserve, data=data))
+
+
+def saying(outbox: bytes) -> bytes:
+    """A core guest that answers every delivery with the same bytes, at most 64 KiB."""
+    text = "".join(f"\\{byte:02x}" for byte in outbox)
+    return core(f"(i64.const {1024 << 32 | len(outbox)})", data=f'(data (i32.const 1024) "{text}")')

@@ -1,0 +1,204 @@
+"""Checks on the lines that cross the channel (docs/channel-abi.md): sides, sizes, count, depth.
+
+Everything here runs for each delivery of each guest, so each check has a first test of a few
+hundred nanoseconds that settles the usual message, and an exact one for the rest.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .errors import GuestError, LimitRefused
+from .limits import Limits
+
+__all__ = ["SHORT", "SIDE_CODES", "check_inbox", "check_outbox", "depth_of", "excerpt", "too_deep"]
+
+#: Side bytes: predecessor, successor, conductor.
+SIDES = frozenset((b"p", b"s", b"c"))
+SIDE_CODES = frozenset(b"psc")
+NEWLINE = 0x0A
+
+#: Below this length counting a byte beats searching for it.
+SHORT = 2048
+#: Above this length searching the whole text beats looking at each of its bytes.
+LONG = 65536
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
+_AS_PARENTHESES = bytes.maketrans(b"{[}]", b"(())")
+_OPEN = 0x28
+_NOT_OPENERS = bytes(c for c in range(256) if c not in b"{[\n")
+#: Passes that remove innermost pairs at C speed before a loop walks what is left.
+_PASSES = 4
+
+
+def depth_of(line: bytes) -> int:
+    """Deepest nesting of arrays and objects in one JSON text; brackets in strings do not count.
+
+    An upper bound for text that is not JSON.
+    """
+    if b'"' in line:
+        line = _STRING.sub(b"", line)
+    brackets = line.translate(_AS_PARENTHESES, _NOT_BRACKETS)
+    lifted = 0
+    while lifted < _PASSES:
+        # Does not look again at what a removal joins, hence takes away exactly one level.
+        fewer = brackets.replace(b"()", b"")
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+        lifted += 1
+    depth = deepest = 0
+    for code in brackets:
+        depth += 1 if code == _OPEN else -1
+        if depth > deepest:
+            deepest = depth
+    return deepest + lifted
+
+
+def too_deep(line: bytes, limit: int) -> bool:
+    """Whether arrays and objects in one JSON text nest deeper than ``limit``."""
+    if len(line) <= limit or not _many_brackets(line, limit):
+        return False
+    return depth_of(line) > limit
+
+
+def _many_brackets(text: bytes, limit: int) -> bool:
+    """Whether more than ``limit`` opening brackets occur, inside strings or not."""
+    if len(text) < SHORT:
+        return text.count(b"{") + text.count(b"[") > limit
+    found = 0
+    find = text.find
+    for bracket in (b"{", b"["):
+        at = find(bracket)
+        while at >= 0:
+            found += 1
+            if found > limit:
+                return True
+            at = find(bracket, at + 1)
+    return False
+
+
+def _first_too_deep(lines: bytes, limit: int) -> bytes | None:
+    """The first of several lines that nests deeper than ``limit``."""
+    size = len(lines)
+    if size <= limit:
+        return None
+    if not SHORT <= size <= LONG and not _many_brackets(lines, limit):
+        return None
+    # Many small messages at once are common, so count openers per line for all of them in one
+    # pass: what remains of the text is a few bytes a line.
+    openers = lines.translate(None, _NOT_OPENERS)
+    if max(map(len, openers.split(b"\n"))) <= limit:
+        return None
+    return next((line for line in lines.split(b"\n") if too_deep(line, limit)), None)
+
+
+def excerpt(data: bytes, room: int = 60) -> str:
+    """The start of some bytes, printable, for a message."""
+    shown = ascii(bytes(data[:room]))[1:]
+    return f"{shown}…" if len(data) > room else shown
+
+
+def check_inbox(lines: bytes, limits: Limits) -> None:
+    """Check what is about to be delivered; the caller is trusted to have framed it.
+
+    Raises:
+        LimitRefused: a line is too long or too deep; the guest has not seen any of it.
+    """
+    if len(lines) > limits.message_bytes:
+        longest = max(map(len, lines.split(b"\n"))) + 1
+        if longest > limits.message_bytes:
+            raise LimitRefused(
+                "deliver",
+                f"a line of {longest} bytes was not delivered: "
+                f"the limit message_bytes is {limits.message_bytes}",
+                limit="message_bytes",
+                hint="raise the component's message_bytes",
+            )
+    line = _first_too_deep(lines, limits.json_depth)
+    if line is not None:
+        raise LimitRefused(
+            "deliver",
+            f"a line nested {depth_of(line)} deep was not delivered: "
+            f"the limit json_depth is {limits.json_depth}",
+            limit="json_depth",
+            detail=excerpt(line),
+            hint="raise the component's json_depth if its parser can take it",
+        )
+
+
+def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bool = True) -> None:
+    """Check what a guest returned.
+
+    With ``sides`` every line must begin with a side byte (core and component carriers).
+
+    Raises:
+        GuestError: the contract or a limit was broken, with an excerpt of the line.
+    """
+    if not out:
+        return
+    size = len(out)
+    if size > limits.outbox_bytes:
+        raise _over(phase, name, "outbox_bytes", size, limits.outbox_bytes, "bytes at once")
+    if out[-1] != NEWLINE:
+        tail = out[out.rfind(b"\n") + 1 :]
+        raise _broken(phase, name, "left its last line without a newline", tail)
+    # The lone line, by far the most frequent outbox, is checked without splitting.
+    if out.find(b"\n") == size - 1:
+        if sides and (out[0] not in SIDE_CODES or size < 3):
+            raise _bad_line(phase, name, out[:-1])
+        longest = size
+    else:
+        longest = _check_lines(out, limits, phase, name, sides)
+    if longest > limits.message_bytes:
+        raise _over(phase, name, "message_bytes", longest, limits.message_bytes, "bytes in a line")
+    line = _first_too_deep(out, limits.json_depth)
+    if line is not None:
+        bound = limits.json_depth
+        raise _over(phase, name, "json_depth", depth_of(line), bound, "levels of JSON")
+
+
+def _check_lines(out: bytes, limits: Limits, phase: str, name: str, sides: bool) -> int:
+    """Check several lines; return the length of the longest with its newline."""
+    lines = out.split(b"\n")
+    lines.pop()
+    count = len(lines)
+    if count > limits.messages_per_delivery:
+        bound = limits.messages_per_delivery
+        raise _over(phase, name, "messages_per_delivery", count, bound, "lines at once")
+    if sides:
+        heads = {line[:1] for line in lines}
+        if not heads <= SIDES or min(map(len, lines)) < 2:
+            bad = next(line for line in lines if line[:1] not in SIDES or len(line) < 2)
+            raise _bad_line(phase, name, bad)
+    return max(map(len, lines)) + 1
+
+
+def _bad_line(phase: str, name: str, line: bytes) -> GuestError:
+    if not line:
+        what = "returned an empty line"
+    elif line[:1] not in SIDES:
+        what = f"began a line with {excerpt(line[:1])} instead of a side byte (p, s or c)"
+    else:
+        what = "returned a side byte without a message"
+    return _broken(phase, name, what, line)
+
+
+def _broken(phase: str, name: str, what: str, line: bytes) -> GuestError:
+    return GuestError(
+        phase,
+        f"{name} broke the channel contract: it {what}: {excerpt(line)}",
+        detail=excerpt(line, 400),
+        hint="each line a guest returns is a side byte, one JSON text and a newline "
+        "(docs/channel-abi.md)",
+    )
+
+
+def _over(phase: str, name: str, limit: str, seen: int, bound: int, unit: str) -> GuestError:
+    return GuestError(
+        phase,
+        f"{name} exceeded {limit}: {seen} {unit}, {seen - bound} over the limit of {bound}",
+        limit=limit,
+        hint=f"raise the component's {limit} if this is intended",
+    )

@@ -1,0 +1,287 @@
+"""A reader of WebAssembly binaries, enough to tell what a file is before anything compiles it."""
+
+from __future__ import annotations
+
+from .errors import LoadError
+
+__all__ = ["MAGIC", "Binary", "looks_like", "parse"]
+
+MAGIC = b"\0asm"
+CORE_VERSION = b"\x01\0\0\0"
+COMPONENT_VERSION = b"\x0d\0\x01\0"
+
+_KINDS = {0: "func", 1: "table", 2: "memory", 3: "global", 4: "tag"}
+_COMPONENT_KINDS = {0: "core", 1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
+_VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64", 0x7B: "v128", 0x70: "funcref",
+           0x6F: "externref"}  # fmt: skip
+
+#: First bytes of files that get mistaken for modules -> what they are, what to do.
+_LOOKS = (
+    (b"\x7fELF", "a native ELF file or precompiled module", "give the .wasm it was made from"),
+    (b"MZ", "a Windows program", "compile it for a wasm target"),
+    (b"\xcf\xfa\xed\xfe", "a macOS program", "compile it for a wasm target"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first"),
+    (b"\x1f\x8b", "a gzip file", "unpack it first"),
+    (b"#!", "a script", "start it as a command instead of as a .wasm file"),
+    (b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with: git lfs pull"),
+    (b"(module", "WebAssembly text", "assemble it first, for example with: wasm-tools parse"),
+    (b"(component", "WebAssembly text", "assemble it first, for example with: wasm-tools parse"),
+    (b"<", "an HTML or XML page", "the download probably failed"),
+    (b"{", "JSON text", "name the .wasm file itself"),
+)
+
+
+def looks_like(data: bytes) -> tuple[str, str]:
+    """What a file that is not WebAssembly seems to be, and advice."""
+    if not data:
+        return "an empty file", "build the module again"
+    head = data[:4096].lstrip()
+    while head.startswith(b";;"):
+        head = head.partition(b"\n")[2].lstrip()
+    for mark, what, advice in _LOOKS:
+        if head.startswith(mark):
+            return what, advice
+    try:
+        text = data[:512].decode("utf-8")
+    except UnicodeDecodeError:
+        return "unknown binary data", "build the module again"
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
+        return "a text file", "name the compiled .wasm file"
+    return "unknown data", "build the module again"
+
+
+class Binary:
+    """What :func:`parse` found.
+
+    Attributes:
+        component: a component rather than a core module.
+        imports: ``(module, name, kind)``; a component's have an empty name.
+        exports: ``(name, kind)``.
+        signatures: text such as ``(i32, i32) -> i64`` of each exported function, core only.
+        import_signatures: the same of each imported function, by ``(module, name)``.
+        memory: minimum and maximum pages of the first memory; ``None`` without one, maximum
+            ``None`` without a bound.
+        constants: value of each exported function whose body is one ``i32.const``.
+    """
+
+    __slots__ = (
+        "component", "constants", "exports", "import_signatures", "imports", "memory", "signatures"
+    )  # fmt: skip
+
+    def __init__(self, component: bool) -> None:
+        self.component = component
+        self.imports: list[tuple[str, str, str]] = []
+        self.exports: list[tuple[str, str]] = []
+        self.signatures: dict[str, str] = {}
+        self.import_signatures: dict[tuple[str, str], str] = {}
+        self.memory: tuple[int, int | None] | None = None
+        self.constants: dict[str, int] = {}
+
+
+class _Reader:
+    """A cursor over bytes; running off the end raises ``IndexError``."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: bytes, at: int, end: int) -> None:
+        if end > len(data):
+            raise IndexError("a section reaches beyond the end of the file")
+        self.data = data
+        self.at = at
+        self.end = end
+
+    def byte(self) -> int:
+        if self.at >= self.end:
+            raise IndexError("the file ends early")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def number(self, signed: bool = False) -> int:
+        result = shift = 0
+        while True:
+            byte = self.byte()
+            result |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift > 70:
+                raise ValueError("a number is longer than ten bytes")
+        if signed and byte & 0x40:
+            result -= 1 << shift
+        return result
+
+    def take(self, count: int) -> bytes:
+        if self.at + count > self.end:
+            raise IndexError("the file ends early")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def text(self) -> str:
+        return self.take(self.number()).decode("utf-8", "backslashreplace")
+
+    def limits(self) -> tuple[int, int | None]:
+        flags = self.byte()
+        low = self.number()
+        return low, self.number() if flags & 1 else None
+
+    def value_type(self) -> str:
+        code = self.byte()
+        if code in (0x63, 0x64):
+            self.number(signed=True)
+            return "ref"
+        return _VALUES.get(code, f"type 0x{code:02x}")
+
+
+def parse(data: bytes) -> Binary:
+    """Read a module's or component's imports and exports without validating the rest.
+
+    Raises:
+        LoadError: it is not WebAssembly, or is damaged.
+    """
+    if data[:4] != MAGIC:
+        what, advice = looks_like(data)
+        raise LoadError(f"not a WebAssembly module: it looks like {what}", hint=advice)
+    version = data[4:8]
+    if version not in (CORE_VERSION, COMPONENT_VERSION):
+        raise LoadError(
+            f"WebAssembly of unknown version {version.hex(' ') or '(missing)'}",
+            hint="build it with a current toolchain",
+        )
+    found = Binary(version == COMPONENT_VERSION)
+    try:
+        if found.component:
+            _parse_component(data, found)
+        else:
+            _Core(found).parse(data)
+    except (IndexError, ValueError) as error:
+        raise LoadError(
+            f"a damaged WebAssembly file: {error}", hint="build or download it again"
+        ) from None
+    return found
+
+
+def _sections(data: bytes) -> list[tuple[int, _Reader]]:
+    at = 8
+    found = []
+    while at < len(data):
+        head = _Reader(data, at, len(data))
+        code = head.byte()
+        size = head.number()
+        found.append((code, _Reader(data, head.at, head.at + size)))
+        at = head.at + size
+    return found
+
+
+def _parse_component(data: bytes, found: Binary) -> None:
+    for code, reader in _sections(data):
+        if code == 10:
+            for _ in range(reader.number()):
+                reader.byte()
+                name = reader.text()
+                kind = reader.byte()
+                found.imports.append((name, "", _COMPONENT_KINDS.get(kind, "?")))
+                _skip_extern(reader, kind)
+        elif code == 11:
+            for _ in range(reader.number()):
+                reader.byte()
+                name = reader.text()
+                kind = reader.byte()
+                if kind == 0:
+                    reader.byte()
+                reader.number()
+                found.exports.append((name, _COMPONENT_KINDS.get(kind, "?")))
+                if reader.byte():
+                    _skip_extern(reader, reader.byte())
+
+
+def _skip_extern(reader: _Reader, kind: int) -> None:
+    """Skip the rest of a component's extern description whose first byte was ``kind``."""
+    if kind == 0 or (kind in (2, 3) and reader.byte() == 0):
+        if kind == 0:
+            reader.byte()
+        reader.number()
+    elif kind in (1, 4, 5):
+        reader.number()
+
+
+class _Core:
+    """State while a core module's sections are read in order."""
+
+    def __init__(self, found: Binary) -> None:
+        self.found = found
+        self.types: list[str] = []
+        self.functions: list[int] = []
+        self.imported = 0
+        self.function_exports: dict[str, int] = {}
+
+    def parse(self, data: bytes) -> None:
+        steps = {1: self._types, 2: self._imports, 3: self._functions, 5: self._memories,
+                 7: self._exports, 10: self._code}  # fmt: skip
+        for code, reader in _sections(data):
+            step = steps.get(code)
+            if step is not None:
+                step(reader)
+        for name, index in self.function_exports.items():
+            if index < len(self.functions):
+                self.found.signatures[name] = self._signature(self.functions[index])
+
+    def _signature(self, index: int) -> str:
+        return self.types[index] if index < len(self.types) else "?"
+
+    def _types(self, reader: _Reader) -> None:
+        for _ in range(reader.number()):
+            if reader.byte() != 0x60:
+                # Garbage-collected types; this host's engine refuses them anyway.
+                return
+            params = ", ".join(reader.value_type() for _ in range(reader.number()))
+            results = ", ".join(reader.value_type() for _ in range(reader.number()))
+            self.types.append(f"({params}) -> {results}" if results else f"({params})")
+
+    def _imports(self, reader: _Reader) -> None:
+        for _ in range(reader.number()):
+            module, name, kind = reader.text(), reader.text(), reader.byte()
+            self.found.imports.append((module, name, _KINDS.get(kind, "?")))
+            if kind == 0:
+                index = reader.number()
+                self.functions.append(index)
+                self.found.import_signatures[module, name] = self._signature(index)
+            elif kind == 1:
+                reader.value_type()
+                reader.limits()
+            elif kind == 2:
+                self.found.memory = self.found.memory or reader.limits()
+            elif kind == 3:
+                reader.value_type()
+                reader.byte()
+            else:
+                reader.byte()
+                reader.number()
+        self.imported = len(self.functions)
+
+    def _functions(self, reader: _Reader) -> None:
+        self.functions += [reader.number() for _ in range(reader.number())]
+
+    def _memories(self, reader: _Reader) -> None:
+        for _ in range(reader.number()):
+            limits = reader.limits()
+            self.found.memory = self.found.memory or limits
+
+    def _exports(self, reader: _Reader) -> None:
+        for _ in range(reader.number()):
+            name, kind, index = reader.text(), reader.byte(), reader.number()
+            self.found.exports.append((name, _KINDS.get(kind, "?")))
+            if kind == 0:
+                self.function_exports[name] = index
+
+    def _code(self, reader: _Reader) -> None:
+        wanted = {index - self.imported: name for name, index in self.function_exports.items()}
+        for index in range(reader.number()):
+            size = reader.number()
+            body = _Reader(reader.data, reader.at, reader.at + size)
+            reader.take(size)
+            name = wanted.get(index)
+            # No locals, i32.const, one number, end.
+            if name is not None and size >= 4 and body.byte() == 0 and body.byte() == 0x41:
+                value = body.number(signed=True)
+                if body.at == body.end - 1 and body.byte() == 0x0B:
+                    self.found.constants[name] = value

@@ -1,0 +1,136 @@
+"""The cache of compiled modules (docs/architecture.md, "wasm_host").
+
+A compiled module is native code, so only what this host wrote is ever loaded. The directory must
+be ours with mode 0700, an entry a regular file of ours with mode 0600 and one link; else the
+cache is not used and says so. An entry's name is ``<key>-<sha256 of its content>.cwasm``: name and
+content appear together by one rename, and content that does not match its name is thrown away
+and compiled again. Between the check and the loading of a file lies a moment in which only our
+own user could change it, who could as well change this program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Cache"]
+
+SUFFIX = ".cwasm"
+
+
+class Cache:
+    """Compiled modules for one engine configuration in one directory."""
+
+    __slots__ = ("_identity", "_path", "_problem")
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self._path = path
+        self._identity = identity
+        self._problem = _prepare(path)
+
+    def fetch(self, digest: str, deserialize: Callable[[str], Any]) -> tuple[Any, str]:
+        """The compiled module for a source digest, or ``None``; and a report.
+
+        The report is ``hit``, ``miss`` or ``ignored: …`` when the cache must not be used.
+        """
+        if self._problem:
+            return None, f"ignored: {self._problem}"
+        prefix = self._key(digest) + "-"
+        try:
+            names = [name for name in os.listdir(self._path) if name.startswith(prefix)]
+        except OSError as error:
+            return None, f"ignored: {error.strerror or error}"
+        for name in sorted(names):
+            path = self._path / name
+            expected = name[len(prefix) : -len(SUFFIX)]
+            if not name.endswith(SUFFIX) or not _genuine(path, expected):
+                _discard(path)
+                continue
+            try:
+                return deserialize(str(path)), "hit"
+            except Exception as error:
+                # wasmtime refuses what another version or processor made: compile it again.
+                if type(error).__name__ != "WasmtimeError":
+                    raise
+                _discard(path)
+        return None, "miss"
+
+    def store(self, digest: str, payload: bytes | bytearray) -> str:
+        """Keep a compiled module; a report, ``stored`` or ``ignored: …``, never an error."""
+        if self._problem:
+            return f"ignored: {self._problem}"
+        content = hashlib.sha256(payload).hexdigest()
+        name = f"{self._key(digest)}-{content}{SUFFIX}"
+        import tempfile
+
+        try:
+            # mkstemp makes the file with mode 0600 and refuses to follow or reuse anything.
+            handle, temporary = tempfile.mkstemp(dir=self._path, prefix=".new-")
+        except OSError as error:
+            return f"ignored: {error.strerror or error}"
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(payload)
+            os.replace(temporary, self._path / name)
+        except OSError as error:
+            _discard(Path(temporary))
+            return f"ignored: {error.strerror or error}"
+        return "stored"
+
+    def _key(self, digest: str) -> str:
+        return hashlib.sha256(f"{digest}|{self._identity}".encode()).hexdigest()[:32]
+
+
+def _prepare(path: Path) -> str:
+    """Make the directory if need be; why it must not be used, or an empty string."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.lstat(path)
+    except OSError as error:
+        return f"{path}: {error.strerror or error}"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{path} is not a directory"
+    if hasattr(os, "getuid"):
+        if found.st_uid != os.getuid():
+            return f"{path} belongs to another user"
+        mode = stat.S_IMODE(found.st_mode)
+        if mode != 0o700:
+            return f"{path} has mode {mode:04o} instead of 0700"
+    return ""
+
+
+def _genuine(path: Path, expected: str) -> bool:
+    """Whether a file is one this host wrote, and whole."""
+    import mmap
+
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        handle = os.open(path, flags)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+            return False
+        if hasattr(os, "getuid") and (
+            found.st_uid != os.getuid()
+            or stat.S_IMODE(found.st_mode) != 0o600
+            or found.st_nlink != 1
+        ):
+            return False
+        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as content:
+            return hashlib.sha256(content).hexdigest() == expected
+    finally:
+        os.close(handle)
+
+
+def _discard(path: Path) -> None:
+    """Remove an entry; one that cannot be removed is merely ignored again next time."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return

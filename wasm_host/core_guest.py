@@ -1,0 +1,213 @@
+"""Carrier 1: a core module called directly, the fast one (docs/channel-abi.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import wasmtime
+
+from .abi import SHORT, SIDE_CODES, check_inbox, check_outbox
+from .calls import Calls, WildPointer
+from .engine import calls_for
+from .errors import GuestError
+from .guest import STDERR_KEPT, BaseGuest
+from .limits import Limits
+from .ticker import TICKER
+from .traps import explain
+
+if TYPE_CHECKING:
+    from .preview1 import Wasi
+
+__all__ = ["ABI_VERSION", "CoreGuest"]
+
+ABI_VERSION = 1
+
+
+class CoreGuest(BaseGuest):
+    """An instance of a module that exports ``channel_abi``, ``_reserve`` and ``_deliver``.
+
+    ``grants`` is ``None`` for a module without imports. One that imports WASI has no input, and
+    what it prints is kept with its standard error.
+
+    Instantiating runs the module's start function and ``_initialize``, under the same limits as
+    a delivery.
+
+    Raises:
+        GuestError: phase ``instantiate``: it trapped, exceeded a limit or speaks another ABI.
+    """
+
+    carrier = "core"
+
+    __slots__ = ("_calls", "_depth", "_fuel", "_short", "_store", "_ticks", "_wasi")
+
+    _calls: Calls
+
+    def __init__(
+        self,
+        engine: wasmtime.Engine,
+        module: wasmtime.Module,
+        name: str,
+        limits: Limits,
+        grants: frozenset[str] | None,
+        calls: str | None = None,
+    ) -> None:
+        super().__init__(name, limits)
+        self._ticks = limits.ticks
+        self._fuel = limits.fuel
+        self._wasi = None if grants is None else _wasi(grants, self)
+        self._depth = limits.json_depth
+        self._short = min(SHORT, limits.message_bytes, limits.outbox_bytes)
+        store: wasmtime.Store = wasmtime.Store(engine)
+        self._store: wasmtime.Store | None = store
+        store.set_limits(
+            memory_size=limits.memory_bytes,
+            table_elements=limits.table_elements,
+            instances=1,
+            tables=8,
+            memories=1,
+        )
+        self._enter()
+        try:
+            self._instantiate(store, module, calls)
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            self._free()
+            failure = explain(error, "instantiate", name, limits, None, self.stderr)
+            raise self._die(failure) from None
+        except GuestError as error:
+            self._free()
+            raise self._die(error) from None
+        finally:
+            self._leave()
+
+    def _instantiate(
+        self, store: wasmtime.Store, module: wasmtime.Module, calls: str | None
+    ) -> None:
+        imports = self._wasi.functions(store, module) if self._wasi is not None else []
+        self._arm(store)
+        instance = wasmtime.Instance(store, module, imports)
+        exports = instance.exports(store)
+        if "_initialize" in exports:
+            self._arm(store)
+            initialize = exports["_initialize"]
+            assert isinstance(initialize, wasmtime.Func)
+            initialize(store)
+        self._calls = calls_for(store, exports, calls)
+        version = self._calls.abi_version(self._ticks)
+        if version != ABI_VERSION:
+            raise GuestError(
+                "instantiate",
+                f"{self.name} speaks channel ABI {version}, this host speaks {ABI_VERSION}",
+                hint=f"rebuild the guest for channel/{ABI_VERSION} (docs/channel-abi.md)",
+            )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Current size of the linear memory in bytes; 0 once closed."""
+        return self._calls.memory_size() if self._store is not None else 0
+
+    def _begin(self, config: bytes) -> bytes:
+        return self._exchange(config, "start") if config else b""
+
+    def deliver(self, lines: bytes) -> bytes:
+        """Deliver complete lines, return complete lines; see :class:`wasm_host.Guest`."""
+        return self._exchange(lines, "deliver")
+
+    def _exchange(self, lines: bytes, phase: str) -> bytes:
+        if self.dead:
+            self._check_alive(phase)
+        # check_inbox and check_outbox, spelled out for one short line: with the ticker's protocol
+        # below this is the hottest path of the host, and most deliveries end here.
+        short, depth = self._short, self._depth
+        if len(lines) > short or lines.count(b"{") + lines.count(b"[") > depth:
+            check_inbox(lines, self._limits)
+        TICKER.running.add(self)
+        if TICKER.asleep:
+            TICKER.wake()
+        try:
+            if self._fuel is not None:
+                self._refuel()
+            out = self._calls.exchange(lines, self._ticks)
+            size = len(out)
+            if (
+                size > short
+                or size < 3
+                or out.find(b"\n") != size - 1
+                or out[0] not in SIDE_CODES
+                or out.count(b"{") + out.count(b"[") > depth
+            ):
+                check_outbox(out, self._limits, phase, self.name)
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            memory = self._calls.memory_size()
+            failure = explain(error, phase, self.name, self._limits, memory, self.stderr)
+            self._free()
+            raise self._die(failure) from None
+        except WildPointer as error:
+            failure = GuestError(
+                phase,
+                f"{self.name} returned a wild pointer: {error}",
+                hint="this is a fault in the guest (docs/channel-abi.md)",
+            )
+            self._free()
+            raise self._die(failure) from None
+        except GuestError as error:
+            self._free()
+            raise self._die(error) from None
+        finally:
+            TICKER.running.discard(self)
+        return out
+
+    def _arm(self, store: wasmtime.Store) -> None:
+        """Give the next call into the guest its full allowance of time and fuel."""
+        store.set_epoch_deadline(self._ticks)
+        if self._fuel is not None:
+            store.set_fuel(self._fuel)
+
+    def _refuel(self) -> None:
+        assert self._store is not None and self._fuel is not None
+        self._store.set_fuel(self._fuel)
+
+    def close(self) -> None:
+        """End the guest and free its memory; may be called again."""
+        if not self.dead:
+            self.dead = True
+            self._cause = "closed"
+        self._free()
+
+    def _free(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            if hasattr(self, "_calls"):
+                self._calls.drop()
+            store.close()
+        if self._wasi is not None:
+            self._wasi.drop()
+
+    # What a module that imports WASI reaches (wasm_host.preview1.Streams).
+
+    def read_stdin(self, room: int) -> bytes:
+        """Nothing: lines come by ``channel_deliver``."""
+        return b""
+
+    def stdin_ready(self) -> bool:
+        """Always: at its end."""
+        return True
+
+    def wait_stdin(self) -> None:
+        """Never blocks."""
+
+    def write_stdout(self, data: bytes) -> None:
+        """Keep what the guest printed, for messages about it."""
+        self.stderr_tail = (self.stderr_tail + data)[-STDERR_KEPT:]
+
+    def exited(self, code: int) -> None:
+        """The trap that follows tells the code."""
+
+    def sleep(self, seconds: float) -> None:
+        """Refused: a reactor has nothing to wait for."""
+        self.denied.add("poll_oneoff")
+
+
+def _wasi(grants: frozenset[str], guest: CoreGuest) -> Wasi:
+    from .preview1 import Wasi
+
+    return Wasi(grants, guest)

@@ -1,0 +1,62 @@
+"""Bounds on what one guest may use; all are on by default."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["TICK_MS", "Limits"]
+
+MIB = 1024 * 1024
+
+#: Most that ``stack_bytes`` may ask for; threads have 8 MiB, the host needs some itself.
+MAX_STACK_BYTES = MIB
+
+#: Length of one epoch tick; CPU limits are rounded up to whole ticks.
+TICK_MS = 10
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Resource bounds of one guest instance (docs/architecture.md, "wasm_host").
+
+    Exceeding one raises :class:`wasm_host.GuestError` whose ``limit`` is the field's name.
+
+    Attributes:
+        memory_bytes: size one linear memory may grow to.
+        cpu_ms: milliseconds one delivery may run, rounded up to ticks of 10 ms.
+        fuel: WebAssembly instructions (roughly) one delivery may execute; ``None``: not counted.
+            Deterministic, unlike ``cpu_ms``, and 10 to 45 % slower.
+        stack_bytes: the guest's native stack.
+        table_elements: entries one table may grow to.
+        message_bytes: one line, either way, its newline included.
+        messages_per_delivery: lines one delivery may produce.
+        outbox_bytes: bytes one delivery may produce.
+        json_depth: nesting of arrays and objects in one line, either way.
+    """
+
+    memory_bytes: int = 64 * MIB
+    cpu_ms: int = 1000
+    fuel: int | None = None
+    stack_bytes: int = 512 * 1024
+    table_elements: int = 100_000
+    message_bytes: int = 64 * MIB
+    messages_per_delivery: int = 100_000
+    outbox_bytes: int = 128 * MIB
+    json_depth: int = 128
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is None and name == "fuel":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+                raise ValueError(f"limit {name} must be a positive integer, not {value!r}")
+        if self.stack_bytes > MAX_STACK_BYTES:
+            raise ValueError(
+                f"limit stack_bytes is at most {MAX_STACK_BYTES}, not {self.stack_bytes}: "
+                "a guest runs on the stack of the thread that calls it"
+            )
+
+    @property
+    def ticks(self) -> int:
+        """``cpu_ms`` in epoch ticks; one more, since the current tick has already begun."""
+        return -(-self.cpu_ms // TICK_MS) + 1

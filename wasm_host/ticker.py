@@ -1,0 +1,119 @@
+"""The clock behind CPU limits: one thread a process that advances engine epochs while guests run.
+
+An idle process must not wake up a hundred times a second, so the thread blocks on a lock when no
+guest has run for a second; entering a guest costs one set operation and one flag test.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from .limits import TICK_MS
+
+__all__ = ["TICKER", "Ticker"]
+
+#: Ticks without any guest running after which the thread goes to sleep.
+IDLE_TICKS = 100
+
+
+class Ticker:
+    """Advances the epoch of every engine each ``TICK_MS`` while a guest runs.
+
+    Usage, for each entry into a guest::
+
+        ticker.running.add(key)
+        if ticker.asleep:
+            ticker.wake()
+        try:
+            ...  # set the epoch deadline, call the guest
+        finally:
+            ticker.running.discard(key)
+    """
+
+    __slots__ = ("_bell", "_lock", "_engines", "_stop", "_thread", "asleep", "running", "ticks")
+
+    def __init__(self) -> None:
+        self.running: set[object] = set()
+        self.asleep = True
+        #: Ticks given since the process began; for tests and diagnosis.
+        self.ticks = 0
+        self._engines: tuple[Callable[[], None], ...] = ()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._bell = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._stop = False
+        self.running.clear()
+        self.asleep = True
+
+    def add_engine(self, increment_epoch: Callable[[], None]) -> None:
+        """Advance one more engine from now on; ``increment_epoch`` must not raise."""
+        with self._lock:
+            self._engines = (*self._engines, increment_epoch)
+
+    def wake(self) -> None:
+        """Make sure the thread ticks; called by whoever finds ``asleep`` set after entering."""
+        with self._lock:
+            self.asleep = False
+            if self._stop:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="wasm-host-ticker", daemon=True
+                )
+                self._thread.start()
+            else:
+                self._bell.set()
+
+    def stop(self) -> None:
+        """End the thread and wait for it; at interpreter exit, before modules are torn down."""
+        with self._lock:
+            self._stop = True
+            thread = self._thread
+            self._bell.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=1.0)
+
+    def after_fork(self) -> None:
+        """Forget the parent's thread in a forked child; the next guest starts a new one."""
+        self._reset()
+
+    def _run(self) -> None:
+        pause = TICK_MS / 1000
+        idle = 0
+        running = self.running
+        while not self._stop:
+            time.sleep(pause)
+            self.ticks += 1
+            for increment in self._engines:
+                increment()
+            idle = 0 if running else idle + 1
+            if idle >= IDLE_TICKS:
+                self._doze()
+                idle = 0
+
+    def _doze(self) -> None:
+        """Block until a guest is entered.
+
+        The order matters: ``asleep`` is raised first and ``running`` looked at second, while an
+        entering thread does it the other way round, so one of the two always sees the other.
+        """
+        self._bell.clear()
+        self.asleep = True
+        if self.running:
+            self.asleep = False
+            return
+        while not self._stop and not self._bell.wait():
+            continue
+
+
+TICKER = Ticker()
+atexit.register(TICKER.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=TICKER.after_fork)

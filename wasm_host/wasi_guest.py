@@ -1,0 +1,275 @@
+"""Carrier 3: a WASI command, an ordinary program that reads lines and writes lines.
+
+``_start`` is one call that lasts as long as the program, so it runs on a thread of its own and
+parks there, inside its read of standard input, whenever it has consumed what was delivered.
+Exactly one of the two threads runs at any time: they pass a baton, made of two locks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import wasmtime
+
+from .abi import check_inbox, check_outbox
+from .calls import Ended
+from .errors import GuestError
+from .guest import BaseGuest
+from .limits import Limits
+from .preview1 import Wasi
+from .traps import explain
+
+__all__ = ["WasiGuest"]
+
+#: Ticks a program may go on after the end of its input before it is stopped.
+CLOSING_TICKS = 11
+
+
+class WasiGuest(BaseGuest):
+    """An instance of a program; its lines carry no side byte.
+
+    A program that ends by itself, with code 0, delivers its last lines and is dead from then on;
+    with another code, or by a trap, it raises, and the error's ``outbox`` has its last lines.
+    """
+
+    carrier = "wasi"
+
+    __slots__ = (
+        "_at",
+        "_closing",
+        "_error",
+        "_exit_code",
+        "_input",
+        "_instance",
+        "_memory",
+        "_output",
+        "_output_size",
+        "_partial",
+        "_store",
+        "_thread",
+        "_to_guest",
+        "_to_host",
+        "_violation",
+        "_wasi",
+    )
+
+    def __init__(
+        self,
+        engine: wasmtime.Engine,
+        module: wasmtime.Module,
+        name: str,
+        limits: Limits,
+        grants: frozenset[str],
+    ) -> None:
+        super().__init__(name, limits)
+        self._to_guest = threading.Lock()
+        self._to_guest.acquire()
+        self._to_host = threading.Lock()
+        self._to_host.acquire()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._error: Exception | None = None
+        self._exit_code: int | None = None
+        self._violation: GuestError | None = None
+        self._input = b""
+        #: How much of the input the program has read.
+        self._at = 0
+        self._output: list[bytes] = []
+        self._output_size = 0
+        self._partial = b""
+        self._wasi = Wasi(grants, self)
+        store: wasmtime.Store = wasmtime.Store(engine)
+        self._store: wasmtime.Store | None = store
+        store.set_limits(limits.memory_bytes, limits.table_elements, 1, 8, 1)
+        self._enter()
+        try:
+            self._arm(limits.ticks)
+            self._instance = wasmtime.Instance(store, module, self._wasi.functions(store, module))
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            self._free()
+            failure = explain(error, "instantiate", name, limits, None, self.stderr)
+            raise self._die(failure) from None
+        finally:
+            self._leave()
+        memory: Any = self._instance.exports(store)["memory"]
+        self._memory: wasmtime.Memory = memory
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Current size of the linear memory in bytes; 0 once closed."""
+        return self._memory.data_len(self._store) if self._store is not None else 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """What the program exited with; ``None`` while it runs, or when it trapped."""
+        return self._exit_code
+
+    def _begin(self, config: bytes) -> bytes:
+        check_inbox(config, self._limits)
+        self._thread = threading.Thread(target=self._run, name=f"wasi-{self.name}", daemon=True)
+        self._input = config
+        self._arm(self._limits.ticks)
+        self._enter()
+        try:
+            self._thread.start()
+            self._to_host.acquire()
+        finally:
+            self._leave()
+        return self._outcome("start")
+
+    def deliver(self, lines: bytes) -> bytes:
+        """Deliver complete lines, return complete lines; see :class:`wasm_host.Guest`."""
+        self._check_alive("deliver")
+        if not self._started:
+            return self.start(lines)
+        check_inbox(lines, self._limits)
+        self._input = self._input[self._at :] + lines
+        self._at = 0
+        self._pass_baton()
+        return self._outcome("deliver")
+
+    def close(self) -> None:
+        """End the input, give the program a tenth of a second, then stop it."""
+        if self._thread is not None and self._store is not None:
+            self._closing = True
+            if self._thread.is_alive() and not self.dead:
+                self._pass_baton()
+            self._thread.join()
+        if not self.dead:
+            self.dead = True
+            self._cause = "closed"
+        self._free()
+
+    def _pass_baton(self) -> None:
+        self._enter()
+        try:
+            self._to_guest.release()
+            self._to_host.acquire()
+        finally:
+            self._leave()
+
+    def _arm(self, ticks: int) -> None:
+        """Give the program a fresh allowance; called while it stands still."""
+        assert self._store is not None
+        self._store.set_epoch_deadline(ticks)
+        if self._limits.fuel is not None:
+            self._store.set_fuel(self._limits.fuel)
+
+    def _outcome(self, phase: str) -> bytes:
+        """What the program wrote up to its last newline, once it parked or ended."""
+        data = self._partial + b"".join(self._output)
+        self._output.clear()
+        self._output_size = 0
+        cut = len(data) if data.endswith(b"\n") else data.rfind(b"\n") + 1
+        out, self._partial = data[:cut], data[cut:]
+        try:
+            check_outbox(out, self._limits, phase, self.name, sides=False)
+            bound = self._limits.message_bytes
+            if len(self._partial) > bound:
+                # Reported as the line it is going to be, newline or not.
+                check_outbox(self._partial + b"\n", self._limits, phase, self.name, sides=False)
+        except GuestError as error:
+            self._violation = error
+            out = b""
+        ended = self._ending(phase)
+        if ended is not None:
+            ended.outbox = out
+            self._end_thread()
+            raise self._die(ended)
+        return out
+
+    def _ending(self, phase: str) -> GuestError | None:
+        """Why the program is over, if it is and that is an error."""
+        if self._violation is not None:
+            return self._violation
+        if self._error is not None:
+            size = self.memory_bytes
+            return explain(self._error, phase, self.name, self._limits, size, self.stderr)
+        if not self._exit_code:
+            if self._exit_code == 0:
+                self.dead = True
+                self._cause = "exited with code 0"
+            return None
+        return GuestError(
+            phase,
+            f"{self.name} exited with code {self._exit_code}",
+            detail=self.stderr,
+            hint="its standard error is in the detail" if self.stderr_tail else "",
+        )
+
+    def _end_thread(self) -> None:
+        """Make sure the thread is over, then free the store."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            self._closing = True
+            if self._error is None and self._exit_code is None:
+                self._pass_baton()
+            thread.join()
+        self._free()
+
+    def _free(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+            self._wasi.drop()
+
+    # From here on: called on the guest's thread.
+
+    def _run(self) -> None:
+        store = self._store
+        assert store is not None
+        start: Any = self._instance.exports(store)["_start"]
+        try:
+            start(store)
+            self._exit_code = 0
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            # The trap that carries out proc_exit is no fault.
+            if self._exit_code is None:
+                self._error = error
+        finally:
+            self._to_host.release()
+
+    def read_stdin(self, room: int) -> bytes | Ended:
+        """See :class:`wasm_host.preview1.Streams`."""
+        if room:
+            self.wait_stdin()
+        data = self._input[self._at : self._at + room]
+        self._at += len(data)
+        return data
+
+    def stdin_ready(self) -> bool:
+        """See :class:`wasm_host.preview1.Streams`."""
+        return self._at < len(self._input) or self._closing
+
+    def wait_stdin(self) -> None:
+        """Park until the next delivery, or the end of input."""
+        while not self.stdin_ready():
+            self._to_host.release()
+            self._to_guest.acquire()
+            self._arm(CLOSING_TICKS if self._closing else self._limits.ticks)
+
+    def write_stdout(self, data: bytes) -> Ended | None:
+        """Take what the guest wrote; end it beyond what one delivery may produce."""
+        self._output.append(data)
+        self._output_size += len(data)
+        bound = self._limits.outbox_bytes
+        if self._output_size <= bound:
+            return None
+        self._violation = GuestError(
+            "deliver",
+            f"{self.name} exceeded outbox_bytes: {self._output_size} bytes at once, "
+            f"{self._output_size - bound} over the limit of {bound}",
+            limit="outbox_bytes",
+            hint="raise the component's outbox_bytes if this is intended",
+        )
+        return Ended("outbox_bytes exceeded")
+
+    def exited(self, code: int) -> None:
+        """See :class:`wasm_host.preview1.Streams`."""
+        self._exit_code = code
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep within a delivery, and no longer than one may take."""
+        time.sleep(min(seconds, self._limits.cpu_ms / 1000))
