@@ -36,6 +36,7 @@ def main() -> int:
         f"medians of {options.load.rounds} rounds; sandboxed = isolation {options.isolation}\n"
         + report.legend(options.steps),
         report.figures(results, chains, options.steps),
+        report.ratios(results, chains, options.steps),
         report.per_proxy(results, chains, options.steps),
         report.acceptance(results),
         report.troubles(results),

@@ -30,18 +30,32 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def figures(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -> str:
-    """One row a chain, one column a metric, then the columns of ratios to the reference."""
+    """One row a chain, one column a metric."""
     metrics = [metric for metric in METRICS if metric.step in steps]
-    compared = [metric for metric in metrics if _has_ratio(results, chains, metric)]
-    head = ["chain", *(f"{metric.title} {metric.unit}" for metric in metrics)]
-    head += [f"{metric.title} x ref" for metric in compared]
     rows = []
     for chain in chains:
         values = [results.median(chain, metric.key) for metric in metrics]
         cells = [_number(v, m.decimals) for v, m in zip(values, metrics, strict=True)]
-        cells += [_number(_to_reference(results, chain, m.key), 2) for m in compared]
         rows.append([chain.label, *cells])
-    return table(head, rows)
+    return table(["chain", *(f"{metric.title} {metric.unit}" for metric in metrics)], rows)
+
+
+def ratios(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -> str:
+    """One row for each chain the reference has a counterpart of: ours divided by its.
+
+    Empty when there is none.
+    """
+    # The agent is the same program in both; its share is no merit of the conductor.
+    aside = {"agent_cpu_us", "pss_all_mb"}
+    metrics = [metric for metric in METRICS if metric.step in steps and metric.key not in aside]
+    rows = []
+    for chain in chains:
+        against = counterpart(chain)
+        values = [_to_reference(results, chain, metric.key) for metric in metrics]
+        if against is not None and any(value is not None for value in values):
+            rows.append([chain.label, against.label, *(_number(value, 2) for value in values)])
+    head = ["ratio", "to", *(metric.title for metric in metrics)]
+    return table(head, rows) if rows else ""
 
 
 def per_proxy(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -> str:
@@ -124,14 +138,14 @@ def as_json(
 
 def _chain_json(results: Results, chain: Chain) -> dict[str, Any]:
     keys = [metric.key for metric in METRICS if metric.key in results.rounds.get(chain, {})]
-    ratios = {key: _to_reference(results, chain, key) for key in keys}
+    relative = {key: _to_reference(results, chain, key) for key in keys}
     return {
         "runner": chain.runner.value,
         "kind": chain.kind.value,
         "proxies": chain.proxies,
         "medians": {key: results.median(chain, key) for key in keys},
         "rounds": {key: results.rounds[chain][key] for key in keys},
-        "to_reference": {key: value for key, value in ratios.items() if value is not None},
+        "to_reference": {key: value for key, value in relative.items() if value is not None},
         "failure": results.failures.get(chain),
         "remarks": results.remarks.get(chain, []),
     }
@@ -142,13 +156,6 @@ def _to_reference(results: Results, chain: Chain, key: str) -> float | None:
     if other is None:
         return None
     return ratio(results.median(chain, key), results.median(other, key))
-
-
-def _has_ratio(results: Results, chains: Sequence[Chain], metric: Metric) -> bool:
-    # The agent is the same program in both; its share is no merit of the conductor.
-    if metric.key in ("agent_cpu_us", "pss_all_mb"):
-        return False
-    return any(_to_reference(results, chain, metric.key) is not None for chain in chains)
 
 
 def _line(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from conductor import early
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL, DIALECTS
 from conductor.core.peer import Component
@@ -190,9 +190,9 @@ def _segment(
 
     def process() -> ProcessTransport:
         return ProcessTransport(
-            child_command(),
+            early.child_command(),
             env={},
-            cwd="/",
+            adopt=early.take(),
             guardian=guardian,
             on_stderr=lambda line: on_stderr("", line),
             line_limit=options.line_limit + 1,
@@ -230,23 +230,12 @@ def configuration(spec: Spec) -> dict[str, object]:
     }
 
 
-def child_command() -> list[str]:
-    """How the child that hosts guests is started: isolated, and without `site`'s start-up work."""
-    import conductor  # noqa: PLC0415
-
-    folders = {str(Path(conductor.__file__).parent.parent), str(Path(msgspec.__file__).parent.parent)}
-    folders |= {p for p in sys.path if p and (Path(p) / "wasmtime").is_dir()}
-    paths = repr([p for p in sys.path if p in folders] + sorted(folders - set(sys.path)))
-    code = f"import sys;sys.path[:0]={paths};from conductor.segment import main;sys.exit(main())"
-    return [sys.executable, "-I", "-S", "-c", code]
-
-
 def cache_folder() -> str:
     """The user's folder for compiled modules (private; created when first used)."""
     if sys.platform == "darwin":
-        base = Path("~/Library/Caches").expanduser()
+        base = "~/Library/Caches"
     elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser()
+        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return str(base / "conductor" / "modules")
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return os.path.join(os.path.expanduser(base), "conductor", "modules")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -192,6 +192,8 @@ def failed_line(reason: Closure) -> bytes:
 
 
 def _lines(data: bytes) -> list[bytes]:
+    if data.find(b"\n") == len(data) - 1:
+        return [data]  # one line, perhaps a large one: not copied
     lines = data.split(b"\n")
     lines.pop()
     return lines
@@ -208,9 +210,18 @@ def _read_spec() -> SegmentSpec:
     return msgspec.json.decode(bytes(line), type=SegmentSpec)
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Entry point of the child process."""
-    spec = _read_spec()
+    # Loaded while the parent still finds out what is to be run.
+    import wasm_host.core_guest  # noqa: PLC0415
+    import wasm_host.fastcall  # noqa: F401, PLC0415
+
+    code = _run(_read_spec())
+    sys.stderr.flush()
+    os._exit(code)  # nothing is left to be torn down, and an editor is waiting
+
+
+def _run(spec: SegmentSpec) -> int:
     guests: dict[str, wasm_host.Guest] = {}
     for one in spec.guests:
         try:

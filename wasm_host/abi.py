@@ -7,9 +7,12 @@ hundred nanoseconds that settles the usual message, and an exact one for the res
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from .errors import GuestError, LimitRefused
-from .limits import Limits
+
+if TYPE_CHECKING:
+    from .limits import Limits
 
 __all__ = ["SHORT", "SIDE_CODES", "check_inbox", "check_outbox", "depth_of", "excerpt", "too_deep"]
 
@@ -51,8 +54,7 @@ def depth_of(line: bytes) -> int:
     depth = deepest = 0
     for code in brackets:
         depth += 1 if code == _OPEN else -1
-        if depth > deepest:
-            deepest = depth
+        deepest = max(deepest, depth)
     return deepest + lifted
 
 
@@ -140,7 +142,9 @@ def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bo
         return
     size = len(out)
     if size > limits.outbox_bytes:
-        raise _over(phase, name, "outbox_bytes", size, limits.outbox_bytes, "bytes at once")
+        raise _over(
+            phase, name, "outbox_bytes", size, bound=limits.outbox_bytes, unit="bytes at once"
+        )
     if out[-1] != NEWLINE:
         tail = out[out.rfind(b"\n") + 1 :]
         raise _broken(phase, name, "left its last line without a newline", tail)
@@ -152,11 +156,18 @@ def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bo
     else:
         longest = _check_lines(out, limits, phase, name, sides)
     if longest > limits.message_bytes:
-        raise _over(phase, name, "message_bytes", longest, limits.message_bytes, "bytes in a line")
+        raise _over(
+            phase,
+            name,
+            "message_bytes",
+            longest,
+            bound=limits.message_bytes,
+            unit="bytes in a line",
+        )
     line = _first_too_deep(out, limits.json_depth)
     if line is not None:
         bound = limits.json_depth
-        raise _over(phase, name, "json_depth", depth_of(line), bound, "levels of JSON")
+        raise _over(phase, name, "json_depth", depth_of(line), bound=bound, unit="levels of JSON")
 
 
 def _check_lines(out: bytes, limits: Limits, phase: str, name: str, sides: bool) -> int:
@@ -166,7 +177,7 @@ def _check_lines(out: bytes, limits: Limits, phase: str, name: str, sides: bool)
     count = len(lines)
     if count > limits.messages_per_delivery:
         bound = limits.messages_per_delivery
-        raise _over(phase, name, "messages_per_delivery", count, bound, "lines at once")
+        raise _over(phase, name, "messages_per_delivery", count, bound=bound, unit="lines at once")
     if sides:
         heads = {line[:1] for line in lines}
         if not heads <= SIDES or min(map(len, lines)) < 2:
@@ -195,7 +206,7 @@ def _broken(phase: str, name: str, what: str, line: bytes) -> GuestError:
     )
 
 
-def _over(phase: str, name: str, limit: str, seen: int, bound: int, unit: str) -> GuestError:
+def _over(phase: str, name: str, limit: str, seen: int, *, bound: int, unit: str) -> GuestError:
     return GuestError(
         phase,
         f"{name} exceeded {limit}: {seen} {unit}, {seen - bound} over the limit of {bound}",

@@ -62,10 +62,12 @@ class Binary:
         memory: minimum and maximum pages of the first memory; ``None`` without one, maximum
             ``None`` without a bound.
         constants: value of each exported function whose body is one ``i32.const``.
+        language: what it was written in, where its toolchain says so.
     """
 
     __slots__ = (
-        "component", "constants", "exports", "import_signatures", "imports", "memory", "signatures"
+        "component", "constants", "exports", "import_signatures", "imports", "language", "memory",
+        "signatures",
     )  # fmt: skip
 
     def __init__(self, component: bool) -> None:
@@ -76,6 +78,7 @@ class Binary:
         self.import_signatures: dict[tuple[str, str], str] = {}
         self.memory: tuple[int, int | None] | None = None
         self.constants: dict[str, int] = {}
+        self.language: str | None = None
 
 
 class _Reader:
@@ -221,6 +224,8 @@ class _Core:
             step = steps.get(code)
             if step is not None:
                 step(reader)
+            elif code == 0:
+                self._custom(reader)
         for name, index in self.function_exports.items():
             if index < len(self.functions):
                 self.found.signatures[name] = self._signature(self.functions[index])
@@ -272,6 +277,21 @@ class _Core:
             self.found.exports.append((name, _KINDS.get(kind, "?")))
             if kind == 0:
                 self.function_exports[name] = index
+
+    def _custom(self, reader: _Reader) -> None:
+        """Learn the language; a custom section may hold anything, so nothing in it is an error."""
+        try:
+            name = reader.text()
+            if name == "go:buildid":
+                self.found.language = "Go"
+            elif name == "producers":
+                for _ in range(reader.number()):
+                    field = reader.text()
+                    values = [(reader.text(), reader.text()) for _ in range(reader.number())]
+                    if field == "language" and values:
+                        self.found.language = values[0][0]
+        except (IndexError, ValueError):
+            return
 
     def _code(self, reader: _Reader) -> None:
         wanted = {index - self.imported: name for name, index in self.function_exports.items()}

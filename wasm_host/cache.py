@@ -13,9 +13,11 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Cache"]
 
@@ -41,7 +43,7 @@ class Cache:
             return None, f"ignored: {self._problem}"
         prefix = self._key(digest) + "-"
         try:
-            names = [name for name in os.listdir(self._path) if name.startswith(prefix)]
+            names = [path.name for path in self._path.iterdir() if path.name.startswith(prefix)]
         except OSError as error:
             return None, f"ignored: {error.strerror or error}"
         for name in sorted(names):
@@ -75,7 +77,7 @@ class Cache:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(payload)
-            os.replace(temporary, self._path / name)
+            Path(temporary).replace(self._path / name)
         except OSError as error:
             _discard(Path(temporary))
             return f"ignored: {error.strerror or error}"
@@ -131,6 +133,6 @@ def _genuine(path: Path, expected: str) -> bool:
 def _discard(path: Path) -> None:
     """Remove an entry; one that cannot be removed is merely ignored again next time."""
     try:
-        os.unlink(path)
+        path.unlink()
     except OSError:
         return

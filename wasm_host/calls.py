@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import wasmtime
@@ -84,13 +84,15 @@ class Caller(Protocol):
 
 
 #: Takes the caller and unsigned arguments; gives the result, or an end. Must not raise.
-Handler = Callable[..., "int | None | Ended"]
+Handler = Callable[..., "int | Ended | None"]
 
 
 class Host(Protocol):
     """Host functions of one store."""
 
-    def make(self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler) -> Any:
+    def make(
+        self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
+    ) -> wasmtime.Func:
         """A function of that type which calls ``handler(caller, *arguments)``."""
         ...
 

@@ -6,6 +6,7 @@ This is how Python and JavaScript come along, by componentize-py and componentiz
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import wasmtime
 from wasmtime import component
@@ -13,8 +14,10 @@ from wasmtime import component
 from .abi import check_inbox, check_outbox, excerpt
 from .errors import GuestError, LimitRefused
 from .guest import BaseGuest
-from .limits import Limits
 from .traps import explain
+
+if TYPE_CHECKING:
+    from .limits import Limits
 
 __all__ = ["ComponentGuest", "find_deliver"]
 
@@ -59,6 +62,7 @@ class ComponentGuest(BaseGuest):
         compiled: component.Component,
         name: str,
         limits: Limits,
+        *,
         grants: frozenset[str],
         wasi: bool,
     ) -> None:
@@ -140,7 +144,7 @@ class ComponentGuest(BaseGuest):
                 detail=f"stderr: {self.stderr}\n{error}",
                 hint="ask for it by a message to the conductor instead (docs/channel-abi.md)",
             )
-        return explain(error, phase, self.name, self._limits, None, self.stderr)
+        return explain(error, phase, self.name, self._limits, stderr=self.stderr)
 
     def _arm(self, store: wasmtime.Store) -> None:
         store.set_epoch_deadline(self._limits.ticks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import wasmtime
 
@@ -11,11 +11,11 @@ from .calls import Calls, WildPointer
 from .engine import calls_for
 from .errors import GuestError
 from .guest import STDERR_KEPT, BaseGuest
-from .limits import Limits
 from .ticker import TICKER
 from .traps import explain
 
 if TYPE_CHECKING:
+    from .limits import Limits
     from .preview1 import Wasi
 
 __all__ = ["ABI_VERSION", "CoreGuest"]
@@ -48,7 +48,8 @@ class CoreGuest(BaseGuest):
         module: wasmtime.Module,
         name: str,
         limits: Limits,
-        grants: frozenset[str] | None,
+        *,
+        grants: frozenset[str] | None = None,
         calls: str | None = None,
     ) -> None:
         super().__init__(name, limits)
@@ -71,7 +72,7 @@ class CoreGuest(BaseGuest):
             self._instantiate(store, module, calls)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             self._free()
-            failure = explain(error, "instantiate", name, limits, None, self.stderr)
+            failure = explain(error, "instantiate", name, limits, stderr=self.stderr)
             raise self._die(failure) from None
         except GuestError as error:
             self._free()
@@ -138,7 +139,9 @@ class CoreGuest(BaseGuest):
                 check_outbox(out, self._limits, phase, self.name)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             memory = self._calls.memory_size()
-            failure = explain(error, phase, self.name, self._limits, memory, self.stderr)
+            failure = explain(
+                error, phase, self.name, self._limits, memory=memory, stderr=self.stderr
+            )
             self._free()
             raise self._die(failure) from None
         except WildPointer as error:
@@ -163,7 +166,8 @@ class CoreGuest(BaseGuest):
             store.set_fuel(self._fuel)
 
     def _refuel(self) -> None:
-        assert self._store is not None and self._fuel is not None
+        assert self._store is not None
+        assert self._fuel is not None
         self._store.set_fuel(self._fuel)
 
     def close(self) -> None:
@@ -208,6 +212,7 @@ class CoreGuest(BaseGuest):
 
 
 def _wasi(grants: frozenset[str], guest: CoreGuest) -> Wasi:
+    # Most guests import nothing and need none of it.
     from .preview1 import Wasi
 
     return Wasi(grants, guest)

@@ -78,9 +78,6 @@ class _Shared:
         self.set_deadline.restype = None
 
 
-_shared: _Shared | None = None
-
-
 class FastMemory:
     """:class:`wasm_host.calls.GuestMemory` through a view of the memory itself."""
 
@@ -152,13 +149,13 @@ class FastCalls(FastMemory):
     )
 
     way = "fast"
+    _shared: ClassVar[_Shared | None] = None
 
     def __init__(self, store: wasmtime.Store, exports: Any) -> None:
-        global _shared
-        if _shared is None:
-            _shared = _Shared()
-        self._call = _shared.call
-        self._set_deadline = _shared.set_deadline
+        if FastCalls._shared is None:
+            FastCalls._shared = _Shared()
+        self._call = FastCalls._shared.call
+        self._set_deadline = FastCalls._shared.set_deadline
         super().__init__(store, exports["memory"])
         self._context = ctypes.cast(store._context(), ctypes.c_void_p)
         self._abi = ctypes.pointer(exports["channel_abi"]._func)
@@ -182,7 +179,9 @@ class FastCalls(FastMemory):
         if length > UINT32:
             raise wild("channel_reserve", 0, length, self.memory_size())
         values[0] = length
-        error = self._call(context, self._reserve, self._values_ref, self._one_value, self._trap_ref)
+        error = self._call(
+            context, self._reserve, self._values_ref, self._one_value, self._trap_ref
+        )
         if error or self._trap.value:
             self._fail(error)
         pointer = values[0] & UINT32
@@ -193,7 +192,9 @@ class FastCalls(FastMemory):
             self._view[pointer:end] = lines
         values[0] = pointer
         values[2] = length
-        error = self._call(context, self._deliver, self._values_ref, self._two_values, self._trap_ref)
+        error = self._call(
+            context, self._deliver, self._values_ref, self._two_values, self._trap_ref
+        )
         if error or self._trap.value:
             self._fail(error)
         answer = values[0]
@@ -207,7 +208,9 @@ class FastCalls(FastMemory):
         """See :meth:`wasm_host.calls.Calls.abi_version`."""
         self._deadline.value = ticks
         self._set_deadline(self._context, self._deadline)
-        error = self._call(self._context, self._abi, self._values_ref, self._one_value, self._trap_ref)
+        error = self._call(
+            self._context, self._abi, self._values_ref, self._one_value, self._trap_ref
+        )
         if error or self._trap.value:
             self._fail(error)
         return ctypes.c_int32(self._values[0] & UINT32).value
@@ -259,6 +262,7 @@ class _Caller:
 
     def memory(self, store: wasmtime.Store) -> FastMemory | None:
         """Its exported memory."""
+        # Private, hence not imported before missing_symbols() had its say.
         from wasmtime._extern import wrap_extern
 
         item = ffi.wasmtime_extern_t()
@@ -278,7 +282,9 @@ class FastHost:
     def __init__(self) -> None:
         self._keys: list[int] = []
 
-    def make(self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler) -> Any:
+    def make(
+        self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
+    ) -> wasmtime.Func:
         """See :meth:`wasm_host.calls.Host.make`."""
         if FastHost._trampoline is None:
             # One for the whole process, which must never be freed.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .errors import GuestError
-from .limits import Limits
 from .ticker import TICKER
+
+if TYPE_CHECKING:
+    from .limits import Limits
 
 __all__ = ["STDERR_KEPT", "BaseGuest", "Guest"]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .binary import Binary, parse
 from .errors import LoadError
 from .signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
+
+if TYPE_CHECKING:
+    import os
 
 __all__ = ["ModuleInfo", "describe", "info_of", "read_source", "refusal"]
 
@@ -44,6 +46,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
         abi: channel ABI version where it can be read off the code, else ``None``.
         memory_pages: minimum and maximum pages of 64 KiB (maximum ``None``: no bound of its
             own); ``None`` without a memory, and for components.
+        language: what it was written in, where its toolchain says so.
         problems: why :func:`wasm_host.load` would refuse it; empty when it would not.
     """
 
@@ -56,6 +59,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
     wasi: tuple[str, ...]
     abi: int | None
     memory_pages: tuple[int, int | None] | None
+    language: str | None
     problems: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,6 +120,7 @@ def info_of(data: bytes, label: str) -> ModuleInfo:
         wasi=tuple(wasi),
         abi=found.constants.get("channel_abi"),
         memory_pages=found.memory,
+        language=found.language,
         problems=tuple(problems),
     )
 

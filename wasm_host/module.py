@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cache import Cache
 from .engine import engine_for, engine_identity
 from .errors import LoadError
-from .guest import Guest
 from .info import ModuleInfo, info_of, read_source, refusal
 from .limits import Limits
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     import wasmtime
+
+    from .guest import Guest
 
 __all__ = ["GRANTS", "Module", "load"]
 
@@ -40,6 +42,7 @@ class Module:
         info: ModuleInfo,
         engine: wasmtime.Engine,
         compiled: Any,
+        *,
         label: str,
         limits: Limits,
         grants: frozenset[str],
@@ -77,21 +80,22 @@ class Module:
         Raises:
             GuestError: phase ``instantiate``: it trapped or exceeded a limit while starting.
         """
+        engine, compiled, limits = self._engine, self._compiled, self.limits
+        grants, wasi = self.grants, bool(self.info.wasi)
         if self.carrier == "core":
             from .core_guest import CoreGuest
 
-            grants = self.grants if self.info.wasi else None
-            return CoreGuest(self._engine, self._compiled, name, self.limits, grants, calls)
+            given = grants if wasi else None
+            return CoreGuest(engine, compiled, name, limits, grants=given, calls=calls)
         if self.carrier == "wasi":
             from .wasi_guest import WasiGuest
 
-            return WasiGuest(self._engine, self._compiled, name, self.limits, self.grants)
+            # A blocking read would block all goroutines; Go polls if told that stdin cannot block.
+            polls = self.info.language == "Go"
+            return WasiGuest(engine, compiled, name, limits, grants=grants, polls=polls)
         from .component_guest import ComponentGuest
 
-        wasi = bool(self.info.wasi)
-        return ComponentGuest(
-            self._engine, self._compiled, name, self.limits, self.grants, wasi
-        )
+        return ComponentGuest(engine, compiled, name, limits, grants=grants, wasi=wasi)
 
 
 def load(
@@ -123,29 +127,8 @@ def load(
     refused = refusal(info, label)
     if refused is not None:
         raise refused
-    import wasmtime
-
-    kind: Any = wasmtime.Module
-    if info.carrier == "component":
-        from wasmtime import component
-
-        kind = component.Component
     engine = engine_for(limits)
-    cache = Cache(cache_dir, engine_identity(limits)) if cache_dir is not None else None
-    compiled, report = None, "off"
-    if cache is not None:
-        compiled, report = cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
-    if compiled is None:
-        try:
-            compiled = kind(engine, data)
-        except wasmtime.WasmtimeError as error:
-            raise LoadError(
-                f"{label} does not compile: {_first_line(error)}",
-                detail=str(error),
-                hint="it may be damaged, or need a WebAssembly feature this host leaves out",
-            ) from None
-        if cache is not None and not report.startswith("ignored"):
-            report = cache.store(info.digest, compiled.serialize())
+    compiled, report = _compile(data, info, label, limits, cache_dir)
     if info.carrier == "component":
         from .component_guest import find_deliver
 
@@ -154,7 +137,49 @@ def load(
                 f"{label}: no exported interface has deliver: func(lines: string) -> string",
                 hint="build it for the world in wasm_host/channel.wit",
             )
-    return Module(info, engine, compiled, label, limits, grants, report)
+    return Module(
+        info,
+        engine,
+        compiled,
+        label=label,
+        limits=limits,
+        grants=grants,
+        cache_report=report,
+    )
+
+
+def _compile(
+    data: bytes, info: ModuleInfo, label: str, limits: Limits, cache_dir: Path | None
+) -> tuple[Any, str]:
+    """The compiled module and what the cache did."""
+    import wasmtime
+
+    kind: Any = wasmtime.Module
+    if info.carrier == "component":
+        from wasmtime import component
+
+        kind = component.Component
+    engine = engine_for(limits)
+    if cache_dir is None:
+        cache, compiled, report = None, None, "off"
+    else:
+        cache = Cache(cache_dir, engine_identity(limits))
+        compiled, report = cache.fetch(
+            info.digest, lambda path: kind.deserialize_file(engine, path)
+        )
+    if compiled is not None:
+        return compiled, report
+    try:
+        compiled = kind(engine, data)
+    except wasmtime.WasmtimeError as error:
+        raise LoadError(
+            f"{label} does not compile: {_first_line(error)}",
+            detail=str(error),
+            hint="it may be damaged, or need a WebAssembly feature this host leaves out",
+        ) from None
+    if cache is not None:
+        report = cache.store(info.digest, compiled.serialize())
+    return compiled, report
 
 
 def _first_line(error: Exception) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wasmtime
 
 from .calls import Ended, Handler, wild
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["PlainCalls", "PlainHost", "PlainMemory"]
 
@@ -57,7 +60,7 @@ class PlainCalls(PlainMemory):
 
     way = "public"
 
-    def __init__(self, store: wasmtime.Store, exports: Any) -> None:
+    def __init__(self, store: wasmtime.Store, exports: Mapping[str, Any]) -> None:
         super().__init__(store, exports["memory"])
         self._abi: wasmtime.Func = exports["channel_abi"]
         self._reserve: wasmtime.Func = exports["channel_reserve"]
@@ -84,7 +87,6 @@ class PlainCalls(PlainMemory):
         version = self._abi(self._store)
         assert isinstance(version, int)
         return version
-
 
 
 class _Caller:
@@ -115,13 +117,15 @@ class PlainHost:
     def __init__(self) -> None:
         self._ended = False
 
-    def make(self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler) -> Any:
+    def make(
+        self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
+    ) -> wasmtime.Func:
         """See :meth:`wasm_host.calls.Host.make`."""
         masks = [UINT32 if str(item) == "i32" else UINT64 for item in kind.params]
         returns = bool(kind.results)
 
         def call(caller: wasmtime.Caller, *arguments: int) -> int | None:
-            answer: int | None | Ended = FAILED
+            answer: int | Ended | None = FAILED
             if not self._ended:
                 try:
                     unsigned = (value & mask for value, mask in zip(arguments, masks, strict=True))

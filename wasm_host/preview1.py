@@ -4,7 +4,7 @@ What a guest gets:
 
 * no arguments, no environment, no files, no sockets: such calls answer ``ENOTCAPABLE``;
 * standard error, of which the last 8 KiB are kept for messages;
-* without the grant ``clock`` a clock that starts at 0 and advances only by the time the guest
+* without the grant ``clock`` clocks that start in 1970 and advance only by the time the guest
   asks to sleep, which passes at once; without ``random`` the same pseudo-random bytes in every
   run. Runtimes of Go and Rust abort without either, and this way a run can be repeated exactly.
 
@@ -28,7 +28,7 @@ from .traps import EXITED
 
 __all__ = ["Streams", "Wasi"]
 
-SUCCESS, BADF, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 0, 8, 21, 28, 58, 70, 76
+SUCCESS, AGAIN, BADF, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 0, 6, 8, 21, 28, 58, 70, 76
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 #: Files a guest has besides these: none.
@@ -39,7 +39,11 @@ STREAMS = (STDIN, STDOUT, STDERR)
 MAX_ENTRIES = 1024
 MAX_RANDOM = 1 << 20
 
+#: What the pretended monotonic clock starts at: Go gives up when it reads zero.
+MONOTONIC_START = 1_000_000_000
+
 CHARACTER_DEVICE = 2
+NONBLOCK = 1 << 2
 RIGHT_READ, RIGHT_WRITE, RIGHT_POLL = 1 << 1, 1 << 6, 1 << 27
 
 SUB_CLOCK, SUB_READ = 0, 1
@@ -84,10 +88,12 @@ class Streams(Protocol):
 class Wasi:
     """The imports of one instance from ``wasi_snapshot_preview1``."""
 
-    def __init__(self, grants: frozenset[str], streams: Streams) -> None:
+    def __init__(self, grants: frozenset[str], streams: Streams, polls: bool = False) -> None:
         self._clock = "clock" in grants
         self._random = "random" in grants
         self._streams = streams
+        #: Whether input is announced as non-blocking, to programs that then poll for it.
+        self._polls = polls
         self._memory: GuestMemory | None = None
         self._host = host_functions()
         self._store: wasmtime.Store | None = None
@@ -166,7 +172,7 @@ class Wasi:
     def _time(self, clock: int) -> int:
         """Nanoseconds on a clock: 0 is the wall clock, the others never go back."""
         if not self._clock:
-            return self._now
+            return self._now if clock == 0 else MONOTONIC_START + self._now
         return time.time_ns() if clock == 0 else time.monotonic_ns()
 
     def _random_get(self, memory: GuestMemory, pointer: int, length: int) -> int:
@@ -227,6 +233,8 @@ class Wasi:
         for at, size in places:
             if at + size > memory.memory_size():
                 return FAULT
+        if self._polls and not self._streams.stdin_ready():
+            return AGAIN
         data = self._streams.read_stdin(sum(size for _, size in places))
         if isinstance(data, Ended):
             return data
@@ -243,7 +251,8 @@ class Wasi:
             return BADF
         rights = (RIGHT_READ | RIGHT_POLL) if fd == STDIN else RIGHT_WRITE
         # A terminal, so that C's stdio flushes its output at each newline.
-        memory.write(result, struct.pack("<BxHxxxxQQ", CHARACTER_DEVICE, 0, rights, 0))
+        flags = NONBLOCK if self._polls and fd == STDIN else 0
+        memory.write(result, struct.pack("<BxHxxxxQQ", CHARACTER_DEVICE, flags, rights, 0))
         return SUCCESS
 
     def _fd_filestat_get(self, memory: GuestMemory, fd: int, result: int) -> int:
@@ -255,16 +264,14 @@ class Wasi:
     def _fd_fdstat_set_flags(self, memory: GuestMemory, fd: int, flags: int) -> int:
         if fd not in STREAMS:
             return BADF
-        return NOTSUP if flags else SUCCESS
+        return NOTSUP if flags & ~NONBLOCK else SUCCESS
 
     def _fd_close(self, memory: GuestMemory, fd: int) -> int:
         return SUCCESS if fd in STREAMS else BADF
 
     _fd_sync = _fd_datasync = _fd_close
 
-    def _fd_seek(
-        self, memory: GuestMemory, fd: int, offset: int, whence: int, result: int
-    ) -> int:
+    def _fd_seek(self, memory: GuestMemory, fd: int, offset: int, whence: int, result: int) -> int:
         return SPIPE if fd in STREAMS else BADF
 
     def _fd_tell(self, memory: GuestMemory, fd: int, result: int) -> int:
@@ -286,7 +293,7 @@ class Wasi:
         others = len(wanted) > len(reads) + len(clocks)
         if reads and not others and not self._streams.stdin_ready():
             # Input or nothing: a guest runs only while something is delivered to it, so timers
-            # beside a wait for input fire when input comes.
+            # beside a wait for input fire when input comes, if they are due by then.
             self._streams.wait_stdin()
         elif clocks and not reads and not others:
             self._sleep(min(item.due(self._time(item.clock)) for item in clocks))

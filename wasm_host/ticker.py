@@ -10,9 +10,12 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .limits import TICK_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["TICKER", "Ticker"]
 
@@ -34,7 +37,7 @@ class Ticker:
             ticker.running.discard(key)
     """
 
-    __slots__ = ("_bell", "_lock", "_engines", "_stop", "_thread", "asleep", "running", "ticks")
+    __slots__ = ("_bell", "_engines", "_lock", "_stop", "_thread", "asleep", "running", "ticks")
 
     def __init__(self) -> None:
         self.running: set[object] = set()

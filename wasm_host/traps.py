@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from .errors import GuestError
-from .limits import Limits
+
+if TYPE_CHECKING:
+    from .limits import Limits
 
 __all__ = ["EXITED", "explain"]
 
@@ -32,7 +35,13 @@ _UNITS = {"cpu_ms": "ms", "fuel": "units", "stack_bytes": "bytes", "memory_bytes
 
 
 def explain(
-    error: Exception, phase: str, name: str, limits: Limits, memory: int | None, stderr: str = ""
+    error: Exception,
+    phase: str,
+    name: str,
+    limits: Limits,
+    *,
+    memory: int | None = None,
+    stderr: str = "",
 ) -> GuestError:
     """The :class:`GuestError` for a trap or error of wasmtime.
 

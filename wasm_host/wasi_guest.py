@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wasmtime
 
@@ -17,14 +17,16 @@ from .abi import check_inbox, check_outbox
 from .calls import Ended
 from .errors import GuestError
 from .guest import BaseGuest
-from .limits import Limits
 from .preview1 import Wasi
 from .traps import explain
 
+if TYPE_CHECKING:
+    from .limits import Limits
+
 __all__ = ["WasiGuest"]
 
-#: Ticks a program may go on after the end of its input before it is stopped.
-CLOSING_TICKS = 11
+#: Seconds a program may go on after the end of its input.
+CLOSING_SECONDS = 0.1
 
 
 class WasiGuest(BaseGuest):
@@ -32,15 +34,21 @@ class WasiGuest(BaseGuest):
 
     A program that ends by itself, with code 0, delivers its last lines and is dead from then on;
     with another code, or by a trap, it raises, and the error's ``outbox`` has its last lines.
+
+    With ``polls`` reading does not block, and the program waits in ``poll_oneoff`` instead.
     """
 
     carrier = "wasi"
 
     __slots__ = (
+        "_abandoned",
         "_at",
+        "_close_by",
         "_closing",
+        "_ending_lock",
         "_error",
         "_exit_code",
+        "_finished",
         "_input",
         "_instance",
         "_memory",
@@ -61,7 +69,9 @@ class WasiGuest(BaseGuest):
         module: wasmtime.Module,
         name: str,
         limits: Limits,
+        *,
         grants: frozenset[str],
+        polls: bool,
     ) -> None:
         super().__init__(name, limits)
         self._to_guest = threading.Lock()
@@ -70,6 +80,11 @@ class WasiGuest(BaseGuest):
         self._to_host.acquire()
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._close_by = 0.0
+        #: Guards the two below: which of the threads frees the store.
+        self._ending_lock = threading.Lock()
+        self._finished = False
+        self._abandoned = False
         self._error: Exception | None = None
         self._exit_code: int | None = None
         self._violation: GuestError | None = None
@@ -79,7 +94,7 @@ class WasiGuest(BaseGuest):
         self._output: list[bytes] = []
         self._output_size = 0
         self._partial = b""
-        self._wasi = Wasi(grants, self)
+        self._wasi = Wasi(grants, self, polls)
         store: wasmtime.Store = wasmtime.Store(engine)
         self._store: wasmtime.Store | None = store
         store.set_limits(limits.memory_bytes, limits.table_elements, 1, 8, 1)
@@ -89,7 +104,7 @@ class WasiGuest(BaseGuest):
             self._instance = wasmtime.Instance(store, module, self._wasi.functions(store, module))
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             self._free()
-            failure = explain(error, "instantiate", name, limits, None, self.stderr)
+            failure = explain(error, "instantiate", name, limits, stderr=self.stderr)
             raise self._die(failure) from None
         finally:
             self._leave()
@@ -99,7 +114,9 @@ class WasiGuest(BaseGuest):
     @property
     def memory_bytes(self) -> int | None:
         """Current size of the linear memory in bytes; 0 once closed."""
-        return self._memory.data_len(self._store) if self._store is not None else 0
+        if self._store is None or self._closing:
+            return 0
+        return self._memory.data_len(self._store)
 
     @property
     def exit_code(self) -> int | None:
@@ -131,16 +148,15 @@ class WasiGuest(BaseGuest):
         return self._outcome("deliver")
 
     def close(self) -> None:
-        """End the input, give the program a tenth of a second, then stop it."""
-        if self._thread is not None and self._store is not None:
-            self._closing = True
-            if self._thread.is_alive() and not self.dead:
-                self._pass_baton()
-            self._thread.join()
+        """End the input, give the program a tenth of a second, then stop it.
+
+        One that neither ends nor calls the host is left to its CPU limit, on its own thread, and
+        freed there; it can reach nobody any more.
+        """
         if not self.dead:
             self.dead = True
             self._cause = "closed"
-        self._free()
+        self._stop()
 
     def _pass_baton(self) -> None:
         self._enter()
@@ -176,7 +192,7 @@ class WasiGuest(BaseGuest):
         ended = self._ending(phase)
         if ended is not None:
             ended.outbox = out
-            self._end_thread()
+            self._stop()
             raise self._die(ended)
         return out
 
@@ -186,11 +202,14 @@ class WasiGuest(BaseGuest):
             return self._violation
         if self._error is not None:
             size = self.memory_bytes
-            return explain(self._error, phase, self.name, self._limits, size, self.stderr)
+            return explain(
+                self._error, phase, self.name, self._limits, memory=size, stderr=self.stderr
+            )
         if not self._exit_code:
             if self._exit_code == 0:
                 self.dead = True
                 self._cause = "exited with code 0"
+                self._stop()
             return None
         return GuestError(
             phase,
@@ -199,14 +218,21 @@ class WasiGuest(BaseGuest):
             hint="its standard error is in the detail" if self.stderr_tail else "",
         )
 
-    def _end_thread(self) -> None:
-        """Make sure the thread is over, then free the store."""
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            self._closing = True
-            if self._error is None and self._exit_code is None:
-                self._pass_baton()
-            thread.join()
+    def _stop(self) -> None:
+        """Bring the thread to its end, then free the store; the program is parked or over."""
+        self._close_by = time.monotonic() + CLOSING_SECONDS
+        self._closing = True
+        if self._thread is not None and not self._finished:
+            self._enter()
+            self._to_guest.release()
+            self._to_host.acquire(timeout=2 * CLOSING_SECONDS)
+            with self._ending_lock:
+                if not self._finished:
+                    self._abandoned = True
+                    return
+            self._leave()
+        if self._thread is not None:
+            self._thread.join()
         self._free()
 
     def _free(self) -> None:
@@ -228,13 +254,19 @@ class WasiGuest(BaseGuest):
             # The trap that carries out proc_exit is no fault.
             if self._exit_code is None:
                 self._error = error
-        finally:
-            self._to_host.release()
+        with self._ending_lock:
+            self._finished = True
+            if self._abandoned:
+                self._leave()
+                self._free()
+        self._to_host.release()
 
     def read_stdin(self, room: int) -> bytes | Ended:
         """See :class:`wasm_host.preview1.Streams`."""
         if room:
             self.wait_stdin()
+        if self._overdue():
+            return Ended("closed")
         data = self._input[self._at : self._at + room]
         self._at += len(data)
         return data
@@ -248,10 +280,12 @@ class WasiGuest(BaseGuest):
         while not self.stdin_ready():
             self._to_host.release()
             self._to_guest.acquire()
-            self._arm(CLOSING_TICKS if self._closing else self._limits.ticks)
+            self._arm(self._limits.ticks)
 
     def write_stdout(self, data: bytes) -> Ended | None:
         """Take what the guest wrote; end it beyond what one delivery may produce."""
+        if self._overdue():
+            return Ended("closed")
         self._output.append(data)
         self._output_size += len(data)
         bound = self._limits.outbox_bytes
@@ -265,6 +299,9 @@ class WasiGuest(BaseGuest):
             hint="raise the component's outbox_bytes if this is intended",
         )
         return Ended("outbox_bytes exceeded")
+
+    def _overdue(self) -> bool:
+        return self._closing and time.monotonic() > self._close_by
 
     def exited(self, code: int) -> None:
         """See :class:`wasm_host.preview1.Streams`."""

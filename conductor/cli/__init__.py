@@ -20,13 +20,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in ("agent", "proxy"):
+        from conductor import early  # noqa: PLC0415
+
+        early.start(given)
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # see early.py
         from conductor.cli import fast  # noqa: PLC0415
 
+        del sys.modules["typing_extensions"]
         parsed = fast.parse(given)
         if parsed is not None:
             from conductor.cli import run  # noqa: PLC0415
 
             return run.chain(parsed)
+        early.discard()
     if given and given[0] == "join":
         from conductor.cli import join  # noqa: PLC0415
 

@@ -18,6 +18,13 @@ def _word(word: str) -> str:
     return word
 
 
+def dim(text: str) -> str:
+    """`text` in a colour that steps back, where standard error shows colours."""
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        return f"\x1b[2m{text}\x1b[0m"
+    return text
+
+
 def write(text: str) -> None:
     """One line on stderr; what a reader who is gone does not get is lost."""
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor import early
 from conductor.catalog import Spec, resolve_all
 from conductor.cli import report
 from conductor.cli.fast import Parsed
@@ -39,6 +40,7 @@ def chain(parsed: Parsed) -> int:
             specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
         )
     except ConductorError as error:
+        early.discard()
         report.error(error.text, error.hint)
         _tell_client(error)
         return error.exit_code

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+
+class Ended(msgspec.Struct, frozen=True):
     """How a connection ended.
 
     `clean`: the other side simply finished. `text` says what happened in a sentence that follows
@@ -17,7 +17,7 @@ class Ended:
     text: str
     clean: bool = False
     hint: str = ""
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = {}
 
 
 class Events(Protocol):

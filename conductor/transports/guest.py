@@ -19,6 +19,7 @@ class GuestTransport:
         self._scheduled = False
         self._paused = False
         self._ended = False
+        self._finishing = False
 
     async def open(self, events: Events) -> None:
         """Starts the guest; what it says at once is reported on the loop's next turn."""
@@ -53,7 +54,9 @@ class GuestTransport:
         self._schedule()
 
     def finish(self) -> None:
-        """A guest has no end of file; it ends by `close`."""
+        """A guest has no end of file: it is done once everything has been delivered."""
+        self._finishing = True
+        asyncio.get_running_loop().call_soon(self._end)
 
     async def close(self, grace: float) -> None:
         """Frees the instance."""
@@ -81,12 +84,17 @@ class GuestTransport:
         self._events.drained()
         if said:
             self._report(said)
+        if self._finishing:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._lines and not self._ended and self._events is not None:
+            self._ended = True
+            self._events.ended(Ended("was finished", clean=True))
 
     def _report(self, said: bytes) -> None:
         if not self._ended and self._events is not None:
-            lines = said.split(b"\n")
-            lines.pop()
-            self._events.received(lines)
+            self._events.received(said.removesuffix(b"\n").split(b"\n"))
 
     def _fail(self, error: wasm_host.GuestError) -> None:
         assert self._events is not None

@@ -7,7 +7,6 @@ program is still being imported; `spawn` needs no loop, `open` does.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -21,13 +20,14 @@ from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Events
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.guardian import Guardian
+from conductor.transports.pipes import enlarge_pipe
 
 if TYPE_CHECKING:
     import asyncio
 
+    from conductor.early import EarlyProcess
     from conductor.transports.fds import FdReader, FdWriter
 
-_PIPE_BYTES: Final = 1024 * 1024
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
 _LINGER: Final = 0.5
@@ -47,9 +47,12 @@ class ProcessTransport:
         on_stderr: Callable[[str], None] | None = None,
         line_limit: int = LINE_LIMIT,
         first_line: bytes = b"",
+        adopt: EarlyProcess | None = None,
     ) -> None:
         """`env` is the whole environment (None: this process's). `first_line` is written before
-        anything else, at the moment the process is started."""
+        anything else, at the moment the process is started. `adopt`: a process that runs
+        `command` already."""
+        self._adopt = adopt
         self.command = list(command)
         self._env = env
         self._cwd = cwd
@@ -57,7 +60,7 @@ class ProcessTransport:
         self._on_stderr = on_stderr
         self._limit = line_limit
         self._first_line = first_line
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | EarlyProcess | None = None
         self._early: list[bytes] = []
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._events: Events | None = None
@@ -73,6 +76,10 @@ class ProcessTransport:
     def spawn(self) -> None:
         """Starts the process. Raises `ComponentError` if it cannot be started."""
         if self._process is not None:
+            return
+        if self._adopt is not None:
+            self._process = self._adopt
+            self._prepare(self._adopt.pid, self._adopt.stdin, self._adopt.stdout)
             return
         try:
             self._process = subprocess.Popen(
@@ -93,15 +100,17 @@ class ProcessTransport:
             ) from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        if sys.platform == "linux":
-            for pipe in (self._process.stdin, self._process.stdout):
-                with contextlib.suppress(OSError):  # over the user's quota: the default size does
-                    fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        pipes = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._prepare(self._process.pid, *pipes)
+
+    def _prepare(self, pid: int, stdin: int, stdout: int) -> None:
+        enlarge_pipe(stdin)
+        enlarge_pipe(stdout)
         if self._guardian is not None:
-            self._guardian.add(self._process.pid)
+            self._guardian.add(pid)
         if self._first_line:
             with contextlib.suppress(OSError):  # it has died already: `open` will report that
-                os.write(self._process.stdin.fileno(), self._first_line)
+                os.write(stdin, self._first_line)
 
     async def open(self, events: Events) -> None:
         """Starts the process if that has not happened yet, and carries lines from now on."""
@@ -292,6 +301,8 @@ class ProcessTransport:
 
 def _take(pipe: object) -> int:
     """The descriptor of a Popen pipe, which no longer closes it."""
+    if isinstance(pipe, int):
+        return pipe
     fd = os.dup(pipe.fileno())  # type: ignore[attr-defined]
     os.set_inheritable(fd, False)
     pipe.close()  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import sys
 from conductor.transports.base import Ended, Events
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.pipes import enlarge_pipe
 
 
 class StdioTransport:
@@ -93,9 +94,11 @@ def _own(fd: int, flags: int) -> int:
     """
     if sys.platform == "linux" and stat.S_ISFIFO(os.fstat(fd).st_mode):
         try:
-            return os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
+            own = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return os.dup(fd)
+        enlarge_pipe(own)
+        return own
     return os.dup(fd)
 
 

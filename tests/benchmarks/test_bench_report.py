@@ -60,15 +60,22 @@ def test_columns_are_aligned() -> None:
     ]
 
 
-def test_figures_with_ratios_of_the_same_run() -> None:
+def test_figures_leave_open_what_was_not_measured() -> None:
     lines = report.figures(made_up(), [*OURS, *THEIRS], {Step.ECHO}).splitlines()
-    assert lines[0].split("  ")[0] == "chain"
-    assert "p50 x ref" in lines[0]
-    assert "p99 x ref" not in lines[0]
+    assert lines[0].split() == ["chain", "p50", "µs", "p99", "µs"]
+    assert len(lines) == 2 + len(OURS) + len(THEIRS)
     row = next(line for line in lines if line.startswith("conductor 4 sandboxed"))
-    assert row.split()[3:] == ["140", "-", "0.07"]
-    row = next(line for line in lines if line.startswith("conductor 1 sandboxed"))
-    assert row.split()[-1] == "-"
+    assert row.split()[3:] == ["140", "-"]
+
+
+def test_ratios_are_to_the_same_run_and_name_their_base() -> None:
+    lines = report.ratios(made_up(), [*OURS, *THEIRS], {Step.ECHO, Step.MEMORY}).splitlines()
+    assert lines[0].split() == ["ratio", "to", "p50", "p99", "pss"]
+    assert [line.split() for line in lines[2:]] == [
+        ["conductor", "0", "reference", "0", "0.50", "-", "-"],
+        ["conductor", "4", "sandboxed", "reference", "4", "sdk", "0.07", "-", "-"],
+    ]
+    assert report.ratios(made_up(), [ALONE, *THEIRS], {Step.ECHO}) == ""
 
 
 def test_cost_of_one_more_proxy() -> None:

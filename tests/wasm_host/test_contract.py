@@ -88,7 +88,9 @@ def test_any_unicode(carrier: Carrier) -> None:
 @given(
     texts=st.lists(
         st.text(
-            st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85"),
+            st.characters(
+                exclude_categories=["Cs"], exclude_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85"
+            ),
             min_size=1,
         ).filter(lambda text: not text.startswith("x"))
     )
@@ -166,7 +168,7 @@ def test_instances_share_nothing_but_code(carrier: Carrier) -> None:
 def test_a_line_nested_too_deep_is_refused_and_harmless(carrier: Carrier) -> None:
     guest = carrier.start(Limits(json_depth=10)).guest
     deep = carrier.line(b"[" * 11 + b"]" * 11)
-    with pytest.raises(LimitRefused, match="nested 11 deep.*json_depth is 10") as caught:
+    with pytest.raises(LimitRefused, match=r"nested 11 deep.*json_depth is 10") as caught:
         guest.deliver(carrier.line(b"[]") * 20 + deep)
     assert caught.value.limit == "json_depth"
     assert not guest.dead
@@ -179,7 +181,7 @@ def test_a_line_too_long_is_refused_and_harmless(carrier: Carrier) -> None:
     longest = carrier.line(b"1" * (99 - len(carrier.side)))
     assert len(longest) == 100
     assert guest.deliver(longest * 3) == carrier.answer(longest * 3)
-    with pytest.raises(LimitRefused, match="line of 101 bytes.*message_bytes is 100") as caught:
+    with pytest.raises(LimitRefused, match=r"line of 101 bytes.*message_bytes is 100") as caught:
         guest.deliver(longest + carrier.line(b"1" * (100 - len(carrier.side))))
     assert caught.value.limit == "message_bytes"
     assert guest.deliver(longest) == carrier.answer(longest)
@@ -190,7 +192,7 @@ def test_too_many_lines_kill(carrier: Carrier) -> None:
     five = carrier.line(b"1") * 5
     assert guest.deliver(five) == carrier.answer(five)
     with pytest.raises(
-        GuestError, match="exceeded messages_per_delivery: 6 lines at once, 1 over.* 5"
+        GuestError, match=r"exceeded messages_per_delivery: 6 lines at once, 1 over.* 5"
     ) as caught:
         guest.deliver(five + carrier.line(b"1"))
     assert caught.value.limit == "messages_per_delivery"
@@ -201,7 +203,7 @@ def test_too_large_an_outbox_kills(carrier: Carrier) -> None:
     guest = carrier.start(Limits(outbox_bytes=1000)).guest
     line = carrier.line(b"1" * (99 - len(carrier.side)))
     assert guest.deliver(line * 10) == carrier.answer(line * 10)
-    with pytest.raises(GuestError, match="exceeded outbox_bytes: 1100 bytes.* 100 over") as caught:
+    with pytest.raises(GuestError, match=r"exceeded outbox_bytes: 1100 bytes.* 100 over") as caught:
         guest.deliver(line * 11)
     assert caught.value.limit == "outbox_bytes"
     assert guest.dead

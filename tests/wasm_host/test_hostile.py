@@ -80,7 +80,9 @@ HARM = {
     "trap_out_of_bounds": Harm("deliver", None, "trapped: out of bounds memory access"),
     "trap_start": Harm("instantiate", None, "trapped: wasm `unreachable` instruction executed"),
     "wasi_exit_3": Harm("deliver", None, "exited with code 3"),
-    "wasi_flood": Harm("deliver", "outbox_bytes", "exceeded outbox_bytes", Limits(outbox_bytes=999)),
+    "wasi_flood": Harm(
+        "deliver", "outbox_bytes", "exceeded outbox_bytes", Limits(outbox_bytes=999)
+    ),
     "wasi_half_line": Harm(
         "deliver", "outbox_bytes", "exceeded outbox_bytes", Limits(outbox_bytes=MIB)
     ),

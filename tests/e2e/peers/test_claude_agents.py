@@ -121,7 +121,8 @@ def test_date_reaches_the_model_and_its_answer_the_client(
     assert (turn.stop_reason, turn.error) == ("end_turn", None)
     # Each delta of the model is an update of its own: streamed, not gathered up.
     assert tuple(text for text in turn.texts if text) == ANSWER
-    [asked] = model.conversations
+    # Once a turn is over, an agent may ask the model more in the background.
+    asked = model.conversations[0]
     assert asked["stream"] is True
     assert {request.key for request in model.requests if request.verb == "POST"} == {KEY}
     said = user_text(asked)
@@ -144,7 +145,7 @@ def test_tool_runs_only_when_the_client_allows_it(
     assert (bench.project / "made.txt").exists() is done
     # Refused, one agent tells the model of the error, the other ends the turn at once.
     results = [result for body in model.conversations for result in tool_results(body)]
-    assert sum(not result.get("is_error") for result in results) == int(done)
+    assert any(not result.get("is_error") for result in results) is done
     [turn] = seen.turns
     assert turn.error is None
     assert seen.exit_code == 0

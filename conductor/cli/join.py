@@ -1,0 +1,91 @@
+"""`conductor join PATH`: carries a proxy's successor traffic to the conductor that started it.
+
+An `scp` proxy launches its successor itself; what it launches is this. Bytes from standard input
+go to the Unix socket, bytes from the socket to standard output, unchanged, until either end is
+done. `conductor.transports.socket` is the other end.
+
+Standard library only: the proxy waits for this to start.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+from conductor.cli import report
+
+TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
+_CHUNK = 256 * 1024
+_BY_HAND = "a proxy starts this command by itself; there is no need to run it by hand"
+
+
+def main(arguments: list[str]) -> int:
+    """Joins the socket at the one argument's path; 0 when the connection ended, 1 if refused."""
+    (path,) = arguments
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token:
+        report.error(f"{TOKEN_VARIABLE} is not set", _BY_HAND)
+        return 1
+    if not hasattr(socket, "AF_UNIX"):
+        report.error("this system has no Unix sockets", "run this proxy on Linux or macOS")
+        return 1
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(path)
+        connection.sendall(token.encode() + b"\n")
+    except OSError as error:
+        report.error(
+            f"cannot join the conductor at `{path}`: {error.strerror or error}",
+            f"is the conductor still running? {_BY_HAND}",
+        )
+        return 1
+    return _pump(connection, path)
+
+
+def _pump(connection: socket.socket, path: str) -> int:
+    """Both directions until the socket ends; a thread of its own feeds it."""
+    input_ended = threading.Event()
+    threading.Thread(
+        target=_feed, args=(connection, input_ended), name="join-input", daemon=True
+    ).start()
+    heard = False
+    while True:
+        try:
+            data = connection.recv(_CHUNK)
+        except OSError:  # reset: what was refused may be refused like this
+            data = b""
+        if not data:
+            break
+        heard = True
+        if not _write_all(data):
+            return 0  # nobody reads our output any more: the proxy is done with its successor
+    if heard or input_ended.is_set():
+        return 0
+    report.error(
+        f"the conductor at `{path}` closed the connection without a word",
+        f"either {TOKEN_VARIABLE} is not the one it gave out, or it was ending",
+    )
+    return 1
+
+
+def _feed(connection: socket.socket, ended: threading.Event) -> None:
+    """Standard input to the socket; at its end the socket is told that no more will come."""
+    try:
+        while data := os.read(0, _CHUNK):
+            connection.sendall(data)
+        ended.set()
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # the socket is gone, which the other direction sees too
+
+
+def _write_all(data: bytes) -> bool:
+    """Writes everything to standard output; False when nobody reads it."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(1, view) :]
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""Limits as values, and the odd corner of each that the contract suite does not reach."""
+
+from __future__ import annotations
+
+import pytest
+
+import wasm_host
+from wasm_host import GuestError, Limits, fastcall
+
+from .support import CARRIERS, Carrier, core, saying
+
+PAGE = 65536
+
+
+@pytest.mark.parametrize("name", Limits.__struct_fields__)
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "1"])
+def test_a_limit_is_a_positive_integer(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"limit {name} must be a positive integer"):
+        Limits(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_stack_has_to_fit_a_thread() -> None:
+    with pytest.raises(ValueError, match="stack_bytes is at most 1048576"):
+        Limits(stack_bytes=1 << 21)
+
+
+def test_limits_do_not_change() -> None:
+    with pytest.raises(AttributeError):
+        Limits().cpu_ms = 5  # type: ignore[misc]
+
+
+def test_ticks_are_rounded_up() -> None:
+    assert [Limits(cpu_ms=ms).ticks for ms in (1, 10, 11, 1000)] == [2, 2, 3, 101]
+
+
+@pytest.mark.parametrize("calls", ["fast", "public"])
+def test_memory_may_grow_up_to_its_limit(calls: str) -> None:
+    grow = "(i64.extend_i32_u (memory.grow (i32.const {})))"
+    at_limit = wasm_host.load(core(grow.format(8)), limits=Limits(memory_bytes=10 * PAGE))
+    guest = at_limit.instantiate("grows", calls=calls)
+    guest.start(b"")
+    assert guest.memory_bytes == 2 * PAGE
+    # The old size, 2 pages, comes back as an outbox of two bytes: not a line, but it did grow.
+    with pytest.raises(GuestError, match="without a newline"):
+        guest.deliver(b"p1\n")
+    beyond = wasm_host.load(core(grow.format(9)), limits=Limits(memory_bytes=10 * PAGE))
+    guest = beyond.instantiate("grows", calls=calls)
+    guest.start(b"")
+    with pytest.raises(GuestError, match=r"names bytes 0 to 4294967295, .* 131072 bytes"):
+        guest.deliver(b"p1\n")
+
+
+@pytest.mark.parametrize("carrier", CARRIERS[:3], ids=lambda carrier: carrier.name)
+def test_a_line_that_does_not_fit_the_memory_says_so(carrier: Carrier) -> None:
+    guest = carrier.start(Limits(memory_bytes=4 * PAGE)).guest
+    line = carrier.line(b"1" * 100_000)
+    assert guest.deliver(line) == carrier.answer(line)
+    with pytest.raises(GuestError, match="trapped") as caught:
+        guest.deliver(carrier.line(b"1" * 1_000_000))
+    assert guest.dead
+    assert caught.value.hint
+
+
+def test_limits_apply_to_the_first_lines_too() -> None:
+    guest = wasm_host.load(saying(b"p1\n" * 3), limits=Limits(messages_per_delivery=2))
+    with pytest.raises(GuestError, match="messages_per_delivery") as caught:
+        guest.instantiate("chatty").start(b"c{}\n")
+    assert caught.value.phase == "start"
+
+
+def test_two_engines_side_by_side() -> None:
+    """Fuel and stack size select another engine; guests of both run in turns."""
+    plain = CARRIERS[0].start().guest
+    fueled = CARRIERS[0].start(Limits(fuel=10_000_000, stack_bytes=256 * 1024)).guest
+    for _ in range(10):
+        assert plain.deliver(b"p1\n") == fueled.deliver(b"p1\n") == b"s1\n"
+
+
+def test_unknown_ways_to_call_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="must be 'fast' or 'public', not 'slow'"):
+        CARRIERS[0].load().instantiate("it", calls="slow")
+    monkeypatch.setenv("WASM_HOST_CALLS", "slow")
+    with pytest.raises(ValueError, match="must be 'fast' or 'public', not 'slow'"):
+        CARRIERS[0].load().instantiate("it")
+
+
+def test_without_the_private_symbols_public_calls_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasm_host.fastcall.missing_symbols", lambda: ["wasmtime_func_t"])
+    for carrier in CARRIERS[0], CARRIERS[3]:
+        guest = carrier.load().instantiate("it")
+        guest.start(b"")
+        assert guest.deliver(carrier.line(b"1")) == carrier.answer(carrier.line(b"1"))
+        guest.close()
+    with pytest.raises(ValueError, match="symbols that are missing"):
+        CARRIERS[0].load().instantiate("it", calls="fast")
+
+
+def test_this_wasmtime_has_the_fast_path() -> None:
+    assert fastcall.missing_symbols() == []

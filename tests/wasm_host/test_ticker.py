@@ -1,0 +1,151 @@
+"""The epoch thread: ticks while a guest runs, sleeps when none does, survives forks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from wasm_host.ticker import IDLE_TICKS, Ticker
+
+from .support import CARRIERS, GUESTS, HOSTILE, wasm
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 30.0
+
+
+class Counter:
+    """An engine that tells when it has been ticked often enough."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.target = 1
+        self.reached = threading.Event()
+
+    def tick(self) -> None:
+        self.count += 1
+        if self.count >= self.target:
+            self.reached.set()
+
+    def wait_for(self, more: int) -> None:
+        self.reached.clear()
+        self.target = self.count + more
+        assert self.reached.wait(DEADLINE)
+
+
+@pytest.fixture(name="ticker")
+def _ticker() -> Ticker:
+    return Ticker()
+
+
+def test_no_thread_before_the_first_guest(ticker: Ticker) -> None:
+    ticker.add_engine(Counter().tick)
+    assert ticker.asleep
+    assert ticker._thread is None
+
+
+def test_ticks_while_a_guest_runs_and_dozes_after(
+    ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter()
+    ticker.add_engine(counter.tick)
+    dozing = threading.Event()
+    wait = ticker._bell.wait
+
+    def bell_wait(timeout: float | None = None) -> bool:
+        dozing.set()
+        return wait(timeout)
+
+    monkeypatch.setattr(ticker._bell, "wait", bell_wait)
+    for _ in range(2):
+        dozing.clear()
+        ticker.running.add("guest")
+        ticker.wake()
+        # Longer than it stays up for nothing: a guest that runs keeps it ticking.
+        counter.wait_for(IDLE_TICKS + 20)
+        assert not ticker.asleep
+        ticker.running.discard("guest")
+        assert dozing.wait(DEADLINE)
+        assert ticker.asleep
+        assert ticker._thread is not None
+        assert ticker._thread.is_alive()
+    ticker.stop()
+    assert ticker._thread is not None
+    assert not ticker._thread.is_alive()
+
+
+def test_every_engine_is_ticked(ticker: Ticker) -> None:
+    counters = [Counter(), Counter()]
+    ticker.add_engine(counters[0].tick)
+    ticker.running.add("guest")
+    ticker.wake()
+    counters[0].wait_for(1)
+    ticker.add_engine(counters[1].tick)
+    counters[1].wait_for(2)
+    ticker.stop()
+
+
+def test_stopping_is_final_and_repeatable(ticker: Ticker) -> None:
+    ticker.stop()
+    ticker.stop()
+    ticker.wake()
+    assert ticker._thread is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_a_ticker_of_its_own() -> None:
+    """A guest that loops in a forked child is still stopped, though the parent's thread is not."""
+    script = (
+        "import os, sys, wasm_host\n"
+        "module = wasm_host.load(sys.argv[1], limits=wasm_host.Limits(cpu_ms=30))\n"
+        "def loops():\n"
+        "    guest = module.instantiate('loops')\n"
+        "    guest.start(b'')\n"
+        "    try:\n"
+        "        guest.deliver(b'p1\\n')\n"
+        "    except wasm_host.GuestError as error:\n"
+        "        assert error.limit == 'cpu_ms', error\n"
+        "        return 0\n"
+        "    return 1\n"
+        "assert loops() == 0\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(loops())\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+
+    module = wasm(HOSTILE / "loop_deliver.wat")
+    _run_script(script, module)
+
+
+def test_leaving_with_guests_alive_is_quiet() -> None:
+    """Interpreter exit with a running ticker, a parked program and open guests."""
+    script = (
+        "import sys, wasm_host\n"
+        "module = wasm_host.load(sys.argv[1])\n"
+        "guests = [module.instantiate(str(n)) for n in range(3)]\n"
+        "for guest in guests:\n"
+        "    guest.start(b'p1\\n')\n"
+    )
+
+    for carrier in CARRIERS:
+        _run_script(script, wasm(GUESTS / carrier.file))
+
+
+def _run_script(script: str, module: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "guest.wasm"
+        path.write_bytes(module)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(path)],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
