@@ -34,10 +34,29 @@ OPTIONS: Final = ("name", "dialect", "grant", "config", "limit")
 
 _OPTION: Final = re.compile(r",((?:name|dialect|grant|(?:config|limit)\.\w+)=[^,]*)$")
 _ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
+_INSTALL: Final = {
+    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
+    "claude-code-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
+    "codex-acp": "npm install -g @zed-industries/codex-acp",
+    "fast-agent-acp": "pip install fast-agent-mcp",
+    "gemini": "npm install -g @google/gemini-cli",
+    "opencode": "npm install -g opencode-ai",
+}
+"""How agents people ask for are installed; for the hint only, nothing is run."""
+
 _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
 _LIMITS: Final = frozenset(
-    "memory_bytes cpu_ms fuel stack_bytes table_elements message_bytes messages_per_delivery "
-    "outbox_bytes json_depth".split()
+    {
+        "memory_bytes",
+        "cpu_ms",
+        "fuel",
+        "stack_bytes",
+        "table_elements",
+        "message_bytes",
+        "messages_per_delivery",
+        "outbox_bytes",
+        "json_depth",
+    }
 )
 
 
@@ -139,6 +158,11 @@ def resolve(text: str) -> Spec:
         raise UsageError(
             f"cannot read component `{base}`: {error}", "check its quotes"
         ) from None
+    found = manifest(words[0]) if len(words) > 1 else None
+    if found is not None and found.command:
+        bundled_command = _bundled(found)
+        command = [*(bundled_command.command or ()), *words[1:]]
+        return _apply(msgspec.structs.replace(bundled_command, command=command), options)
     if len(words) == 1:
         return _apply(_single(words[0]), options)
     return _apply(Spec(name=_name_of(words), command=_runnable(words)), options)
@@ -216,6 +240,8 @@ def _runnable(words: list[str]) -> list[str]:
     names = ", ".join(bundled())
     if "/" in program:
         hint = "check the path, and that the file is executable"
+    elif program in _INSTALL:
+        hint = f"install it with `{_INSTALL[program]}`"
     else:
         hint = f"install it, or give its path; bundled components are: {names}"
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)

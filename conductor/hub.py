@@ -21,6 +21,8 @@ class Hub:
         self._perform = perform
         self._outboxes: dict[str, list[bytes]] = {}
         self._touched: deque[str] = deque()
+        self.queued = 0
+        """Bytes posted and not taken yet."""
 
     def feed(self, peer: str, frames: Iterable[bytes]) -> None:
         """Routes frames of one peer, in order."""
@@ -48,6 +50,7 @@ class Hub:
         if not outbox:
             self._touched.append(peer)
         outbox.append(frame)
+        self.queued += len(frame)
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
@@ -57,4 +60,5 @@ class Hub:
         outbox = self._outboxes[peer]
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
         outbox.clear()
+        self.queued -= len(data)
         return peer, data

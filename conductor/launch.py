@@ -188,6 +188,8 @@ def _segment(
         }
     )
 
+    guests = list(specs)
+
     def process() -> ProcessTransport:
         return ProcessTransport(
             early.child_command(),
@@ -197,6 +199,7 @@ def _segment(
             on_stderr=lambda line: on_stderr("", line),
             line_limit=options.line_limit + 1,
             first_line=first_line + b"\n",
+            shown=" ".join(spec.what for spec in guests),
         )
 
     label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)

@@ -39,6 +39,9 @@ from conductor.transports.base import Ended, Transport
 _SETTLE: Final = 0.3
 """Seconds that requests not touched by a failure are given to be answered."""
 
+_FIRST_REQUEST: Final = 2.0
+"""Seconds a client has to send the request that a failed start is reported to."""
+
 _HANDOVER: Final = 0.2
 """Seconds a component has to end by itself before its successor's input is closed too."""
 
@@ -63,6 +66,10 @@ class PeerEvents:
     def oversized(self, head: bytes, limit: int) -> None:
         """A line was skipped."""
         self._runtime.oversized(self._name, head, limit)
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """A line will not reach its component."""
+        self._runtime.undeliverable(self._name, frame, why)
 
     def drained(self) -> None:
         """Some of what was queued has left."""
@@ -92,7 +99,10 @@ class Runtime:
         log: Log,
         outer_dialect: Dialect | None = None,
         on_trace: Callable[[Trace], None] | None = None,
+        on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
+        self._on_failure = on_failure
+        self._heard = asyncio.Event()
         self._planned = {one.component.name: one for one in planned}
         self._options = options
         self._log = log
@@ -127,14 +137,14 @@ class Runtime:
 
     async def run(self) -> int:
         """Serves until the client is done or the chain fails; 0 or 1."""
-        await self._open(UPSTREAM, self._transports[UPSTREAM])
-        for name, one in self._planned.items():
-            await self._open(name, one.transport)
-        self._hub.apply(self.router.start())
-        self.flush(UPSTREAM)
+        self._apply(self.router.start())
         try:
+            for name, one in self._planned.items():
+                await self._open(name, one.transport)
+            await self._open(UPSTREAM, self._transports[UPSTREAM])
             await self._over.wait()
             if self._failure is not None:
+                await self._first_request()
                 await self._settle(_SETTLE)
             elif self._client_gone:
                 await self._settle(self._options.drain)
@@ -151,6 +161,8 @@ class Runtime:
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
         self._traffic += 1
+        if name == UPSTREAM:
+            self._heard.set()
         self._hub.feed(name, frames)
         self.flush(name)
 
@@ -183,6 +195,7 @@ class Runtime:
             gone.set()
         if name == UPSTREAM:
             self._client_gone = True
+            self._heard.set()
             if not self._over.is_set() and how.data.get("broken"):
                 self._log("info", name, how.text)
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
@@ -190,6 +203,10 @@ class Runtime:
             return
         self.flow.forget(name)
         self._apply(self.router.closed(name, self._closure(name, how)))
+
+    def undeliverable(self, name: str, frame: bytes, why: str) -> None:
+        """A line was refused on its way to `name`; a request in it is answered."""
+        self._apply(self.router.undeliverable(name, frame, why))
 
     def _closure(self, name: str, how: Ended) -> Closure:
         said = self._last_words.pop(name, None)
@@ -209,8 +226,7 @@ class Runtime:
         text = f"took nothing for {self._options.stall:g} s while others waited for it"
         how = Ended(f"is stalled: it {text}", hint="raise the stall limit if that is normal")
         if name == UPSTREAM:
-            self._failure = Closure(f"the client {how.text}")
-            self._over.set()
+            self._fail(Closure(f"the client {how.text}", how.hint))
         else:
             self.ended(name, how)
 
@@ -239,9 +255,8 @@ class Runtime:
                 if self._on_trace is not None:
                     self._on_trace(effect)
             case Fail(_, reason):
-                if not self._stopping and self._failure is None:
-                    self._failure = reason
-                    self._over.set()
+                if not self._stopping:
+                    self._fail(reason)
             case Reopen(peer):
                 self._spawn_task(self._reopen(peer))
             case Listen(peer):
@@ -287,10 +302,24 @@ class Runtime:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = self._failure or Closure(f"internal error: {error!r}")
+            self._fail(Closure(f"internal error: {error!r}", "please report this"))
+
+    def _fail(self, reason: Closure) -> None:
+        if self._failure is None:
+            self._failure = reason
+            if self._on_failure is not None:
+                self._on_failure(reason)
             self._over.set()
 
     # -- the end -------------------------------------------------------------------------------
+
+    async def _first_request(self) -> None:
+        """Gives the client time to ask what it will then be told: that the chain has failed.
+
+        A component that ends at once is often gone before the client has said a word.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._heard.wait(), 0 if self._client_gone else _FIRST_REQUEST)
 
     async def _settle(self, quiet: float) -> None:
         """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
@@ -300,12 +329,10 @@ class Runtime:
             await asyncio.sleep(0.005)
             if self._traffic != seen:
                 seen, since = self._traffic, loop.time()
-        if self._failure is not None:
-            self._apply(self.router.abandon(self._failure))
-
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
         self._stopping = True
+        self._apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
         for task in list(self._tasks):
             task.cancel()
         names = [name for name in self._transports if name != UPSTREAM]
@@ -318,8 +345,6 @@ class Runtime:
         await asyncio.gather(
             *(self._transports[name].close(self._options.grace) for name in names)
         )
-        reason = self._failure or Closure("the conductor was stopped")
-        self._apply(self.router.abandon(reason))
         await self._transports[UPSTREAM].close(self._options.grace)
 
 

@@ -34,11 +34,18 @@ from conductor.core import (
 from conductor.guest_spec import GuestSpec, SegmentSpec
 from conductor.hub import Hub
 from conductor.services import Services
+from conductor.transports.delivery import deliver
 from conductor.transports.framing import LineSplitter
 
 _CHUNK: Final = 64 * 1024
 _BIG_CHUNK: Final = 1024 * 1024
 _HIGH_WATER: Final = 8 * 1024 * 1024
+_DELIVERIES: Final = 256
+"""Deliveries in a row before input is looked at again."""
+
+_FLOOD: Final = 512 * 1024 * 1024
+"""Bytes that may wait between guests."""
+
 EXIT_GUEST_FAILED: Final = 70
 
 WASI_GRANTS: Final = frozenset({"clock", "random"})
@@ -86,17 +93,16 @@ class Segment:
         for guest in self._guests.values():
             self._start(guest)
         self._hub.apply(self._hub.router.start())
-        self._settle()
         poll = select.poll()
         chunk = _CHUNK
-        while not self._failed:
-            if self._unsent:
-                reading = len(self._unsent) < _HIGH_WATER
-                poll.register(1, select.POLLOUT)
-                poll.register(0, select.POLLIN if reading else 0)
-                ready = dict(poll.poll())
-                if 1 in ready:
-                    self._write()
+        while True:
+            more = self._settle()
+            if self._failed:
+                break
+            if self._unsent or more:
+                poll.register(0, select.POLLIN if len(self._unsent) < _HIGH_WATER else 0)
+                poll.register(1, select.POLLOUT if self._unsent else 0)
+                ready = dict(poll.poll(0 if more else None))
                 if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
                     continue
             data = os.read(0, chunk)
@@ -104,7 +110,6 @@ class Segment:
                 break
             chunk = _BIG_CHUNK if len(data) == chunk else _CHUNK
             self._hub.feed(UPSTREAM, self._lines.feed(data))
-            self._settle()
         os.set_blocking(1, True)
         self._write()
         for guest in self._guests.values():
@@ -117,24 +122,44 @@ class Segment:
         except wasm_host.GuestError as error:
             self._guest_failed(guest.name, error)
 
-    def _settle(self) -> None:
-        """Delivers until no guest has anything left to be told, then writes upstream once."""
-        while (taken := self._hub.take()) is not None:
+    def _settle(self) -> bool:
+        """Delivers until no guest has anything left to be told, and writes upstream once.
+
+        True if guests that keep each other busy have more: input is looked at in between.
+        """
+        left = _DELIVERIES
+        while left and (taken := self._hub.take()) is not None:
             peer, data = taken
             guest = self._guests.get(peer)
             if guest is None:
                 self._out.append(data)
-                continue
-            if guest.dead:
-                continue
-            try:
-                answered = guest.deliver(data)
-            except wasm_host.GuestError as error:
-                self._guest_failed(peer, error)
-            else:
-                if answered:
-                    self._hub.feed(peer, _lines(answered))
+            elif not guest.dead:
+                left -= 1
+                self._deliver(guest, data)
         self._write()
+        return not left
+
+    def _deliver(self, guest: wasm_host.Guest, data: bytes) -> None:
+        name = guest.name
+        try:
+            said = deliver(guest, data, lambda line, why: self._refused(name, line, why))
+        except wasm_host.GuestError as error:
+            self._hub.feed(name, _lines(error.outbox))
+            self._guest_failed(name, error)
+            return
+        if said:
+            self._hub.feed(name, _lines(said))
+            if self._hub.queued > _FLOOD:
+                flood = wasm_host.GuestError(
+                    "deliver",
+                    f"flooded its neighbours: {self._hub.queued} bytes are waiting for delivery",
+                    hint="the guest answers messages with ever more messages; report it",
+                )
+                guest.close()
+                self._guest_failed(name, flood)
+
+    def _refused(self, name: str, line: bytes, why: str) -> None:
+        self._hub.apply(self._hub.router.undeliverable(name, line, why))
 
     def _guest_failed(self, name: str, error: wasm_host.GuestError) -> None:
         text, hint = explain(error)
@@ -192,6 +217,8 @@ def failed_line(reason: Closure) -> bytes:
 
 
 def _lines(data: bytes) -> list[bytes]:
+    if not data:
+        return []
     if data.find(b"\n") == len(data) - 1:
         return [data]  # one line, perhaps a large one: not copied
     lines = data.split(b"\n")

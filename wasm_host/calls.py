@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-class WildPointer(Exception):
+class WildPointer(Exception):  # noqa: N818 - what the guest handed over
     """A guest named bytes outside its memory; the message says which."""
 
 

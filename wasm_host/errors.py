@@ -43,5 +43,5 @@ class LoadError(GuestError):
         super().__init__("load", message, detail=detail, hint=hint)
 
 
-class LimitRefused(GuestError):
+class LimitRefused(GuestError):  # noqa: N818 - nothing is broken afterwards
     """A delivery was refused before it reached the guest, which is unharmed and still alive."""

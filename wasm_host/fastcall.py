@@ -12,8 +12,10 @@ objects; the raw call with prepared arguments costs a tenth. The rules that make
   would raise ``ValueError`` rather than touch foreign memory.
 """
 
+# ruff: noqa: ANN401 - ctypes functions and pointers have no useful types
 from __future__ import annotations
 
+import _thread
 import ctypes
 import itertools
 from typing import Any, ClassVar
@@ -246,7 +248,10 @@ def _call_handler(
             return 0
         reason = answer.reason
     except BaseException as error:
-        # A fault of the host. Raising is impossible here, so the guest ends naming it.
+        # A fault of the host. Raising is impossible here, so the guest ends naming it; Ctrl-C is
+        # asked for once more.
+        if isinstance(error, KeyboardInterrupt):
+            _thread.interrupt_main()
         reason = f"host function failed: {error!r}"
     text = reason.encode()
     return ctypes.cast(ffi.wasmtime_trap_new(text, len(text)), ctypes.c_void_p).value or 0

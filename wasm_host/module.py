@@ -41,7 +41,7 @@ class Module:
         self,
         info: ModuleInfo,
         engine: wasmtime.Engine,
-        compiled: Any,
+        compiled: Any,  # noqa: ANN401 - a Module or a Component of wasmtime
         *,
         label: str,
         limits: Limits,

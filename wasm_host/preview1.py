@@ -24,15 +24,22 @@ import wasmtime
 from .calls import Caller, Ended, GuestMemory, Handler, WildPointer
 from .engine import host_functions
 from .guest import STDERR_KEPT
+from .subscriptions import (
+    BADF,
+    STDERR,
+    STDIN,
+    STDOUT,
+    STREAMS,
+    SUB_CLOCK,
+    SUB_READ,
+    SUCCESS,
+    Subscription,
+)
 from .traps import EXITED
 
 __all__ = ["Streams", "Wasi"]
 
-SUCCESS, AGAIN, BADF, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 0, 6, 8, 21, 28, 58, 70, 76
-
-STDIN, STDOUT, STDERR = 0, 1, 2
-#: Files a guest has besides these: none.
-STREAMS = (STDIN, STDOUT, STDERR)
+AGAIN, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 6, 21, 28, 58, 70, 76
 
 #: Most entries of a vector and most bytes of randomness one call may ask for: a host call is not
 #: interrupted by the guest's CPU limit, so its work must be bounded itself.
@@ -45,9 +52,6 @@ MONOTONIC_START = 1_000_000_000
 CHARACTER_DEVICE = 2
 NONBLOCK = 1 << 2
 RIGHT_READ, RIGHT_WRITE, RIGHT_POLL = 1 << 1, 1 << 6, 1 << 27
-
-SUB_CLOCK, SUB_READ = 0, 1
-ABSOLUTE = 1
 
 #: Calls that answer without being noted as refused: every runtime makes them, none minds.
 _QUIET = frozenset(("fd_prestat_get", "fd_prestat_dir_name", "fd_close", "fd_seek", "fd_tell",
@@ -286,7 +290,7 @@ class Wasi:
             return INVAL
         memory.read(result, 4)
         wanted = [
-            _Subscription(memory.read(subscriptions + 48 * index, 48)) for index in range(count)
+            Subscription(memory.read(subscriptions + 48 * index, 48)) for index in range(count)
         ]
         reads = [item for item in wanted if item.kind == SUB_READ and item.fd == STDIN]
         clocks = [item for item in wanted if item.kind == SUB_CLOCK]
@@ -302,7 +306,7 @@ class Wasi:
         memory.write(result, struct.pack("<I", len(ready)))
         return SUCCESS
 
-    def _is_ready(self, item: _Subscription) -> bool:
+    def _is_ready(self, item: Subscription) -> bool:
         if item.kind == SUB_CLOCK:
             return item.due(self._time(item.clock)) <= 0
         return item.kind != SUB_READ or item.fd != STDIN or self._streams.stdin_ready()
@@ -315,29 +319,3 @@ class Wasi:
         else:
             self._note("clock_time_get")
             self._now += nanoseconds
-
-
-class _Subscription:
-    """One entry of ``poll_oneoff``: wait for a clock, or for a stream."""
-
-    __slots__ = ("clock", "fd", "flags", "kind", "start", "timeout", "user")
-
-    def __init__(self, raw: bytes) -> None:
-        self.user, self.kind = struct.unpack_from("<QB", raw)
-        (self.fd,) = struct.unpack_from("<I", raw, 16)
-        self.clock = self.fd
-        self.timeout, _, self.flags = struct.unpack_from("<QQH", raw, 24)
-        self.start = -1
-
-    def due(self, now: int) -> int:
-        """Nanoseconds until a clock subscription fires; relative ones count from the first call."""
-        if self.flags & ABSOLUTE:
-            return int(self.timeout - now)
-        if self.start < 0:
-            self.start = now
-        return int(self.start + self.timeout - now)
-
-    def event(self) -> bytes:
-        """The event that reports this subscription as ready, or as refused."""
-        error = BADF if self.kind != SUB_CLOCK and self.fd not in STREAMS else SUCCESS
-        return struct.pack("<QHB5xQH6x", self.user, error, self.kind, 1, 0)

@@ -21,6 +21,8 @@ from .preview1 import Wasi
 from .traps import explain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .limits import Limits
 
 __all__ = ["WasiGuest"]
@@ -128,12 +130,7 @@ class WasiGuest(BaseGuest):
         self._thread = threading.Thread(target=self._run, name=f"wasi-{self.name}", daemon=True)
         self._input = config
         self._arm(self._limits.ticks)
-        self._enter()
-        try:
-            self._thread.start()
-            self._to_host.acquire()
-        finally:
-            self._leave()
+        self._hand_over(self._thread.start)
         return self._outcome("start")
 
     def deliver(self, lines: bytes) -> bytes:
@@ -144,7 +141,7 @@ class WasiGuest(BaseGuest):
         check_inbox(lines, self._limits)
         self._input = self._input[self._at :] + lines
         self._at = 0
-        self._pass_baton()
+        self._hand_over(self._to_guest.release)
         return self._outcome("deliver")
 
     def close(self) -> None:
@@ -158,13 +155,27 @@ class WasiGuest(BaseGuest):
             self._cause = "closed"
         self._stop()
 
-    def _pass_baton(self) -> None:
+    def _hand_over(self, go: Callable[[], None]) -> None:
+        """Let the program run until it parks or ends."""
         self._enter()
         try:
-            self._to_guest.release()
+            go()
             self._to_host.acquire()
-        finally:
-            self._leave()
+        except BaseException:
+            # Ctrl-C while the program runs: it goes on without us, and must find its end.
+            self.dead = True
+            self._cause = "interrupted"
+            self._closing = True
+            if not self._abandon():
+                self._leave()
+            raise
+        self._leave()
+
+    def _abandon(self) -> bool:
+        """Leave a running program to its limits; False when it is over already."""
+        with self._ending_lock:
+            self._abandoned = not self._finished
+            return self._abandoned
 
     def _arm(self, ticks: int) -> None:
         """Give the program a fresh allowance; called while it stands still."""
@@ -222,14 +233,14 @@ class WasiGuest(BaseGuest):
         """Bring the thread to its end, then free the store; the program is parked or over."""
         self._close_by = time.monotonic() + CLOSING_SECONDS
         self._closing = True
+        if self._abandoned:
+            return
         if self._thread is not None and not self._finished:
             self._enter()
             self._to_guest.release()
             self._to_host.acquire(timeout=2 * CLOSING_SECONDS)
-            with self._ending_lock:
-                if not self._finished:
-                    self._abandoned = True
-                    return
+            if self._abandon():
+                return
             self._leave()
         if self._thread is not None:
             self._thread.join()

@@ -3,8 +3,10 @@
     fast      `agent` and `proxy`, parsed without loading typer: an editor waits for these
     app       every command, its help and its errors, with typer
     run       runs a chain on this process's standard input and output
-    exec_     one prompt from the terminal
-    inspect   what a module is and can do
+    options   the options of chains, for typer
+    usage     what is wrong with a command line
+    exec_     one prompt from the terminal: client, client_output, client_permissions, client_files
+    inspect_  what a component is and can do
     join      the successor side of an `scp` proxy
     report    errors and hints for people
 
@@ -33,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             return run.chain(parsed)
         early.discard()
-    if given and given[0] == "join":
+    if len(given) == 2 and given[0] == "join" and not given[1].startswith("-"):
         from conductor.cli import join  # noqa: PLC0415
 
         return join.main(given[1:])

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from conductor.cli import report
 
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS: Final = re.compile(r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _ATOMIC: Final = 4096
 """Bytes a pipe that is reported writable takes without blocking, at least."""
 _POLL: Final = 0.01

@@ -83,25 +83,25 @@ def _described(call: dict[str, Any]) -> tuple[str, str]:
 
 async def ask_terminal(question: str) -> str:
     """Asks on the terminal that standard error is, and waits for a line."""
-    from conductor.transports.fds import FdReader  # noqa: PLC0415
-
-    # Opened anew: the reader makes its descriptor non-blocking, which the shell must not inherit.
+    # Opened anew: the loop makes the descriptor non-blocking, which the shell must not inherit.
     fd = os.open(os.ttyname(2), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-    answered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[bytes] = loop.create_future()
 
-    def take(lines: list[bytes]) -> None:
+    def read() -> None:
+        try:
+            data = os.read(fd, 4096)  # a terminal hands out whole lines
+        except BlockingIOError:
+            return
+        except OSError:  # hung up
+            data = b""
         if not answered.done():
-            answered.set_result(lines[0].decode(errors="replace"))
+            answered.set_result(data)
 
-    def end(_: object) -> None:
-        take([b""])
-
-    def refuse(_head: bytes, _limit: int) -> None:
-        take([b""])
-
-    os.write(fd, question.encode())
-    reader = FdReader(fd, 4096, take, refuse, end)
+    loop.add_reader(fd, read)
     try:
-        return await answered
+        os.write(fd, question.encode())
+        return (await answered).decode(errors="replace")
     finally:
-        reader.close()
+        loop.remove_reader(fd)
+        os.close(fd)

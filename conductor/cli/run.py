@@ -62,6 +62,7 @@ def _run(
         StdioTransport(line_limit=parsed.options.line_limit),
         parsed.options,
         log=report.logger(parsed.log),
+        on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
     )
     # What exists now lives as long as the process; collecting it again and again costs latency.
@@ -70,8 +71,6 @@ def _run(
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
     guardian.release()
-    if runtime.failure is not None:
-        report.error(runtime.failure.text, runtime.failure.hint)
     return 128 + stopped[0] if stopped else code
 
 

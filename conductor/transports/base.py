@@ -29,6 +29,9 @@ class Events(Protocol):
     def oversized(self, head: bytes, limit: int) -> None:
         """A line longer than `limit` bytes was skipped; `head` are its first bytes."""
 
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """A line that was written will not reach the other side, which goes on without it."""
+
     def drained(self) -> None:
         """Some of what was queued has left; `buffered` says how much is still there."""
 

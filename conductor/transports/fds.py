@@ -114,8 +114,11 @@ class FdWriter:
         fd: int,
         on_drained: Callable[[], None],
         on_broken: Callable[[OSError], None],
+        release: Callable[[int], None] = os.close,
     ) -> None:
+        """`release` gives the descriptor back (a socket has to be shut down first)."""
         self._fd = fd
+        self._release = release
         self._queue: deque[memoryview] = deque()
         self.buffered = 0
         self._on_drained = on_drained
@@ -160,7 +163,7 @@ class FdWriter:
             if self._waiting:
                 self._loop.remove_writer(self._fd)
                 self._waiting = False
-            os.close(self._fd)
+            self._release(self._fd)
             self._fd = -1
         self._queue.clear()
         self.buffered = 0

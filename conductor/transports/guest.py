@@ -6,6 +6,7 @@ import asyncio
 
 import wasm_host
 from conductor.transports.base import Ended, Events
+from conductor.transports.delivery import deliver
 
 
 class GuestTransport:
@@ -77,8 +78,10 @@ class GuestTransport:
         self._lines.clear()
         self._size = 0
         try:
-            said = self._guest.deliver(data)
+            said = deliver(self._guest, data, self._events.undeliverable)
         except wasm_host.GuestError as error:
+            if error.outbox:
+                self._report(error.outbox)
             self._fail(error)
             return
         self._events.drained()

@@ -48,10 +48,12 @@ class ProcessTransport:
         line_limit: int = LINE_LIMIT,
         first_line: bytes = b"",
         adopt: EarlyProcess | None = None,
+        shown: str | None = None,
     ) -> None:
         """`env` is the whole environment (None: this process's). `first_line` is written before
         anything else, at the moment the process is started. `adopt`: a process that runs
-        `command` already."""
+        `command` already. `shown`: what people are told instead of the command."""
+        self._shown = shown
         self._adopt = adopt
         self.command = list(command)
         self._env = env
@@ -187,9 +189,9 @@ class ProcessTransport:
 
     def describe(self) -> str:
         """The command as a person would type it."""
-        import shlex  # noqa: PLC0415
+        import shlex
 
-        return shlex.join(self.command)
+        return self._shown or shlex.join(self.command)
 
     def stderr_tail(self) -> list[str]:
         """The last lines the process wrote to its standard error."""
@@ -304,7 +306,6 @@ def _take(pipe: object) -> int:
     if isinstance(pipe, int):
         return pipe
     fd = os.dup(pipe.fileno())  # type: ignore[attr-defined]
-    os.set_inheritable(fd, False)
     pipe.close()  # type: ignore[attr-defined]
     return fd
 

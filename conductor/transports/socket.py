@@ -7,6 +7,7 @@ connects here and carries the proxy's successor traffic.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import os
 import secrets
@@ -116,7 +117,9 @@ class ListeningTransport:
             connection.close()
         self._listener.close()
         fd = connection.detach()
-        self._writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None))
+        self._writer = FdWriter(
+            os.dup(fd), events.drained, lambda _: self._end(None), _shut_down
+        )
         self._reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
         if self._paused:
             self._reader.pause()
@@ -145,3 +148,9 @@ class ListeningTransport:
         if not self._ended and self._events is not None:
             self._ended = True
             self._events.ended(Ended("closed its successor connection", clean=error is None))
+
+
+def _shut_down(fd: int) -> None:
+    """Ends our direction of a connection whose other direction another descriptor still reads."""
+    with contextlib.suppress(OSError), socket.socket(fileno=fd) as connection:
+        connection.shutdown(socket.SHUT_WR)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wasm_host import GuestError, LimitRefused, Limits, too_deep
 from wasm_host.abi import check_inbox, check_outbox, depth_of, excerpt
 
-Json: TypeAlias = "None | int | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "int | str | list[Json] | dict[str, Json] | None"
 
 VALUES: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.integers() | st.text() | st.sampled_from(["[[[", "}", '"', "\\", '\\"{', "]"]),

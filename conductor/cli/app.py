@@ -1,0 +1,307 @@
+"""Every command with its help and its errors, on typer.
+
+Loaded only when it has something to explain or a person is waiting: `agent` and `proxy` go through
+`conductor.cli.fast` unless that declines. Commands return nothing; `main` finds the exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from conductor.cli import fast, options, usage
+from conductor.cli.version import version
+from conductor.errors import ConductorError, UsageError
+
+_COMPONENT: Final = """
+
+How to write a COMPONENT:
+
+• [bold]datetime[/] — a name: a bundled component (see `conductor components`), else a program on
+PATH.
+
+• [bold]./proxy.wasm[/] — a path to a WebAssembly module: it runs sandboxed, with no files,
+network, environment, clock or randomness.
+
+• [bold]"python my_proxy.py --fast"[/] — a command in quotes: a subprocess, with your rights.
+
+• [bold]'{"command":"node","args":\\["p.js"],"env":{}}'[/] — the same as a JSON object; also
+{"wasm":PATH} and {"component":NAME}.
+
+• [bold]py:package.module:function[/] — Python code in this very process, trusted.
+
+Options follow a comma: [bold]./p.wasm,name=filter,grant=clock,config.mode=strict,limit.cpu_ms=50[/].
+Keys: name, dialect, grant (a service: clock, random, log), config.KEY, limit.KEY.
+"""
+
+_AGENT_EXAMPLES: Final = """Examples:
+
+  conductor agent datetime claude-code-acp
+
+  conductor agent ./a.wasm "python b.py" claude-code-acp
+
+  conductor agent "conductor proxy a.wasm b.wasm" demo
+
+An editor starts this and speaks ACP on its standard input and output, e.g. Zed's settings.json:
+"agent_servers": {"Conductor": {"type": "custom", "command": "conductor", "args": \\["agent",
+"datetime", "claude-code-acp"]}}"""
+
+_EXEC_EXAMPLES: Final = """Examples:
+
+  conductor exec datetime demo -p "what day is it?"
+
+  git diff | conductor exec claude-code-acp -p - --fs read
+
+Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; 4 no session;
+5 the agent refused; 130 interrupted."""
+
+_EXAMPLES: Final = """Examples:
+
+  conductor exec datetime demo -p "what day is it?"    one prompt, here in the terminal
+
+  conductor agent datetime claude-code-acp    what an editor starts instead of the agent
+
+  conductor inspect ./proxy.wasm    what a module can do, without running it
+
+`conductor COMMAND --help` says more."""
+
+app = typer.Typer(
+    name="conductor",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"conductor {version()}\n")
+        raise typer.Exit
+
+
+@app.callback(epilog=_EXAMPLES)
+def _conductor(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", help="Show the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Puts proxies between an editor and its AI coding agent, untrusted ones in a sandbox.
+
+    Speaks the Agent Client Protocol (ACP). Each proxy sees the conversation pass and may change
+    it; one that is a WebAssembly module can do nothing else.
+    """
+
+
+@app.command(epilog=_AGENT_EXAMPLES, help="Run a chain of proxies and an agent." + _COMPONENT)
+def agent(
+    components: options.Components,
+    proxy: options.AsProxy = False,
+    isolation: options.Isolation = None,
+    cache: options.Cache = None,
+    clock: options.Clock = None,
+    line_limit: options.LineLimit = None,
+    stall: options.Stall = None,
+    grace: options.Grace = None,
+    drain: options.Drain = None,
+    log: options.Log = None,
+    verbose: options.Verbose = False,
+) -> int:
+    """Runs a chain of proxies and an agent."""
+    given = options.fields(
+        isolation=isolation,
+        cache=cache,
+        clock=clock,
+        line_limit=line_limit,
+        stall=stall,
+        grace=grace,
+        drain=drain,
+    )
+    mode = "proxy" if proxy else "auto"
+    return _chain(fast.assemble(mode, components, None, options.level(log, verbose), given))
+
+
+@app.command(
+    help="Run a chain of proxies, itself a proxy of another conductor." + _COMPONENT,
+    epilog="Example:\n\n  conductor agent \"conductor proxy ./a.wasm ./b.wasm\" demo",
+)
+def proxy(
+    components: options.Proxies,
+    dialect: options.Dialect = None,
+    isolation: options.Isolation = None,
+    cache: options.Cache = None,
+    clock: options.Clock = None,
+    line_limit: options.LineLimit = None,
+    stall: options.Stall = None,
+    grace: options.Grace = None,
+    drain: options.Drain = None,
+    log: options.Log = None,
+    verbose: options.Verbose = False,
+) -> int:
+    """Runs a chain of proxies that is itself a proxy."""
+    given = options.fields(
+        isolation=isolation,
+        cache=cache,
+        clock=clock,
+        line_limit=line_limit,
+        stall=stall,
+        grace=grace,
+        drain=drain,
+    )
+    spoken = options.read("--dialect", dialect, fast.OTHERS["--dialect"])
+    return _chain(fast.assemble("proxy", components, spoken, options.level(log, verbose), given))
+
+
+def _chain(parsed: fast.Parsed) -> int:
+    from conductor.cli import run  # noqa: PLC0415 - whoever asks for help needs no event loop
+
+    return run.chain(parsed)
+
+
+@app.command(
+    name="exec",
+    epilog=_EXEC_EXAMPLES,
+    help="Send one prompt through a chain and print the answer." + _COMPONENT,
+)
+def exec_(
+    components: options.Components,
+    prompt: Annotated[
+        str,
+        typer.Option(
+            "--prompt", "-p", metavar="TEXT", help="The prompt; `-` reads it from standard input."
+        ),
+    ],
+    cwd: Annotated[
+        str,
+        typer.Option("--cwd", metavar="FOLDER", help="The session's working directory."),
+    ] = ".",
+    permissions: Annotated[
+        str | None,
+        typer.Option(
+            "--permissions",
+            "--allow",
+            metavar="deny|ask|allow-once",
+            help="How the agent's requests for permission are answered; `none` and `once` are "
+            "other names of the first and last. Default: ask on a terminal, else deny.",
+        ),
+    ] = None,
+    fs: Annotated[
+        str,
+        typer.Option(
+            "--fs",
+            metavar="none|read|write",
+            help="Which access to files under the working directory the chain is offered.",
+        ),
+    ] = "none",
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="SECONDS", help="Give up after this time."),
+    ] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="text|json",
+            help="`text` streams the answer; `json` prints every message received, one a line.",
+        ),
+    ] = "text",
+    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    isolation: options.Isolation = None,
+    cache: options.Cache = None,
+    clock: options.Clock = None,
+    line_limit: options.LineLimit = None,
+    grace: options.Grace = None,
+    log: options.Log = None,
+    verbose: options.Verbose = False,
+) -> int:
+    """Sends one prompt through a chain and prints the answer."""
+    from conductor.cli import exec_ as turns  # noqa: PLC0415
+    from conductor.cli import exec_options  # noqa: PLC0415
+
+    given = options.fields(
+        isolation=isolation, cache=cache, clock=clock, line_limit=line_limit, grace=grace
+    )
+    chosen = options.level(log, verbose)
+    parsed = fast.assemble("agent", components, None, chosen, given)
+    return turns.execute(
+        turns.Turn(
+            components=components,
+            prompt=exec_options.prompt(prompt),
+            cwd=exec_options.folder(cwd),
+            permissions=exec_options.permissions(permissions, prompt_from_stdin=prompt == "-"),
+            fs=options.read("--fs", fs, exec_options.FS),
+            timeout=options.read("--timeout", timeout, exec_options.time_limit),
+            format="json" if json_ else options.read("--format", format_, exec_options.FORMAT),
+            log=chosen,
+            options=parsed.options,
+        )
+    )
+
+
+@app.command(
+    epilog="Example:\n\n  conductor inspect ./proxy.wasm --json",
+    help="Say what a component is and what it can do, without running it.\n\n"
+    "Exit code 1 when it is a module that would be refused.",
+)
+def inspect(
+    component: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMPONENT",
+            help="A module's path, a bundled name or a command; options may follow a comma.",
+            show_default=False,
+        ),
+    ],
+    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> int:
+    """Says what a component is and what it can do."""
+    from conductor.cli import inspect_  # noqa: PLC0415
+
+    return inspect_.show(component, as_json=json_)
+
+
+@app.command(help="List the components that come with conductor.")
+def components(
+    json_: Annotated[bool, typer.Option("--json", help="As one JSON array.")] = False,
+) -> int:
+    """Lists the bundled components."""
+    from conductor.cli import components as listing  # noqa: PLC0415
+
+    return listing.show(as_json=json_)
+
+
+@app.command(hidden=True, help="Carry a proxy's successor traffic; proxies start this themselves.")
+def join(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The conductor's socket.")],
+) -> int:
+    """Joins the conductor that listens at PATH."""
+    from conductor.cli import join as joining  # noqa: PLC0415
+
+    return joining.main([path])
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one command line; the exit code."""
+    command: Any = typer.main.get_command(app)
+    try:
+        code = command.main(
+            arguments or ["--help"], prog_name="conductor", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except usage.COMPLAINT as error:
+        return usage.explain(error)
+    except ConductorError as error:
+        return usage.explain_own(error)
+    except BrokenPipeError:
+        # Whoever read our output has enough; nothing is left to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except typer.Abort:
+        return 130
+    return code if isinstance(code, int) else 0

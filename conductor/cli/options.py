@@ -1,0 +1,169 @@
+"""The options of `agent`, `proxy` and `exec` as typer sees them, and how their texts are read.
+
+The same table as in `conductor.cli.fast` reads the values, so both parsers agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from conductor.cli import fast
+from conductor.core.dialects import DIALECTS
+from conductor.errors import UsageError
+from conductor.launch import ISOLATIONS, Options
+
+_DEFAULTS: Final = Options()
+_SANDBOX: Final = "Sandbox"
+_LIMITS: Final = "Limits"
+_OUTPUT: Final = "Output"
+
+
+def _option(*names: str, what: str, panel: str, metavar: str | None = None) -> Any:
+    return typer.Option(
+        *names, help=what, metavar=metavar, rich_help_panel=panel, show_default=False
+    )
+
+
+Components = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="COMPONENT...",
+        help="The proxies from the editor's side on, then the agent; see below for how to "
+        "write one.",
+        show_default=False,
+    ),
+]
+Proxies = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="COMPONENT...",
+        help="The proxies, from the editor's side on; see below for how to write one.",
+        show_default=False,
+    ),
+]
+AsProxy = Annotated[
+    bool,
+    _option(
+        "--proxy",
+        what="Run as `conductor proxy` does. Without it the first message received decides.",
+        panel="Options",
+    ),
+]
+Dialect = Annotated[
+    str | None,
+    _option(
+        "--dialect",
+        what=f"What the conductor above speaks: {', '.join(DIALECTS)}. Without it, detected.",
+        panel="Options",
+        metavar="NAME",
+    ),
+]
+Isolation = Annotated[
+    str | None,
+    _option(
+        "--isolation",
+        what="Where sandboxed proxies run: `process`, neighbours together in one child process; "
+        "`separate`, each in a child of its own; `inline`, in this process. Default: process.",
+        panel=_SANDBOX,
+        metavar="|".join(ISOLATIONS),
+    ),
+]
+Cache = Annotated[
+    str | None,
+    _option(
+        "--cache",
+        what="Folder for compiled modules. Default: one in the user's cache folder.",
+        panel=_SANDBOX,
+        metavar="FOLDER",
+    ),
+]
+Clock = Annotated[
+    str | None,
+    _option(
+        "--clock",
+        what="What proxies are told when they ask for the time, such as "
+        "2026-03-01T12:00:00+01:00; for runs that can be repeated. Default: the time.",
+        panel=_SANDBOX,
+        metavar="TIME",
+    ),
+]
+LineLimit = Annotated[
+    str | None,
+    _option(
+        "--line-limit",
+        what="Longest message taken; a longer one is skipped and its request answered with an "
+        f"error. Default: {_DEFAULTS.line_limit // 1024**2}M.",
+        panel=_LIMITS,
+        metavar="SIZE",
+    ),
+]
+Stall = Annotated[
+    str | None,
+    _option(
+        "--stall",
+        what="How long a component may take nothing while others wait for it to. "
+        f"Default: {_DEFAULTS.stall:g}.",
+        panel=_LIMITS,
+        metavar="SECONDS",
+    ),
+]
+Grace = Annotated[
+    str | None,
+    _option(
+        "--grace",
+        what="What a component gets to end before each harder step (end of its input, SIGTERM, "
+        f"SIGKILL). Default: {_DEFAULTS.grace:g}.",
+        panel=_LIMITS,
+        metavar="SECONDS",
+    ),
+]
+Drain = Annotated[
+    str | None,
+    _option(
+        "--drain",
+        what="When the editor has closed its end: how long requests still open may go without a "
+        f"message. Default: {_DEFAULTS.drain:g}.",
+        panel=_LIMITS,
+        metavar="SECONDS",
+    ),
+]
+Log = Annotated[
+    str | None,
+    _option(
+        "--log",
+        what="What is told on standard error. Default: warning.",
+        panel=_OUTPUT,
+        metavar="|".join(fast.LEVELS),
+    ),
+]
+Verbose = Annotated[
+    bool, _option(*fast.VERBOSE, what="The same as --log debug.", panel=_OUTPUT)
+]
+
+
+def read(option: str, text: str | None, reader: Callable[[str], Any]) -> Any:
+    """The value of an option; None when it was not given. Raises `UsageError`."""
+    if text is None:
+        return None
+    try:
+        return reader(text)
+    except ValueError as error:
+        raise UsageError(f"invalid value `{text}` for `{option}`", str(error)) from None
+
+
+def fields(**texts: str | None) -> dict[str, Any]:
+    """Fields of `Options` from the texts given for them. Raises `UsageError`."""
+    found: dict[str, Any] = {}
+    for option, (field, reader) in fast.VALUES.items():
+        value = read(option, texts.get(field), reader)
+        if value is not None:
+            found[field] = value
+    return found
+
+
+def level(log: str | None, verbose: bool) -> str:
+    """The log level. Raises `UsageError`."""
+    return fast.level(read("--log", log, fast.OTHERS["--log"]), verbose)
