@@ -1,0 +1,94 @@
+"""The wheel carries everything it needs: installed into an empty environment, it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, built from this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)],
+        check=True,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment that has the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("empty") / "env"
+    venv.create(folder, with_pip=True)
+    subprocess.run(
+        [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", str(wheel)], check=True
+    )
+    return folder / "bin"
+
+
+def run(program: Path, *arguments: str, cwd: Path, given: str = "") -> str:
+    """Runs an installed program with next to no environment; what it printed."""
+    done = subprocess.run(
+        [str(program), *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={"PATH": os.defpath, "HOME": str(cwd)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/", 1)[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "conductor",
+        "guest_sdk",
+        "wasm_host",
+    }
+    assert [name for name in names if "__pycache__" in name or name.endswith(".pyc")] == []
+    for part in ("datetime/datetime.wasm", "passthrough/passthrough.wasm", "demo/agent.py"):
+        assert f"conductor/_components/{part}" in names
+
+
+def test_the_main_job_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    arguments = ("--clock", "2025-10-08T12:34:56+00:00", "datetime", "demo", "-p", "what day is it?")
+    said = run(installed / "conductor", "exec", *arguments, cwd=tmp_path)
+    assert said == '<current-date date="2025-10-08" time="12:34:56"/>\nwhat day is it?\n'
+
+
+def test_a_chain_answers_an_editor(installed: Path, tmp_path: Path) -> None:
+    said = run(
+        installed / "conductor",
+        *("agent", "datetime", "conductor proxy passthrough passthrough", "demo"),
+        cwd=tmp_path,
+        given=json.dumps(INITIALIZE) + "\n",
+    )
+    (answer,) = [json.loads(line) for line in said.splitlines()]
+    assert answer["id"] == 0
+    assert answer["result"]["agentInfo"]["name"] == "demo"
+
+
+def test_inspect_knows_the_bundled_module(installed: Path, tmp_path: Path) -> None:
+    card = json.loads(run(installed / "conductor", "inspect", "passthrough", "--json", cwd=tmp_path))
+    assert card["carrier"] == "core"
+    assert card["imports"] == []
