@@ -34,6 +34,7 @@ from conductor.core import (
 from conductor.guest_spec import GuestSpec, SegmentSpec
 from conductor.hub import Hub
 from conductor.services import Services
+from conductor.transports.buffers import keep_large
 from conductor.transports.delivery import deliver
 from conductor.transports.framing import LineSplitter
 
@@ -108,7 +109,11 @@ class Segment:
             data = os.read(0, chunk)
             if not data:
                 break
-            chunk = _BIG_CHUNK if len(data) == chunk else _CHUNK
+            if len(data) == chunk:
+                keep_large()
+                chunk = _BIG_CHUNK
+            else:
+                chunk = _CHUNK
             self._hub.feed(UPSTREAM, self._lines.feed(data))
         os.set_blocking(1, True)
         self._write()
@@ -149,14 +154,11 @@ class Segment:
             return
         if said:
             self._hub.feed(name, _lines(said))
-            if self._hub.queued > _FLOOD:
-                flood = wasm_host.GuestError(
-                    "deliver",
-                    f"flooded its neighbours: {self._hub.queued} bytes are waiting for delivery",
-                    hint="the guest answers messages with ever more messages; report it",
-                )
-                guest.close()
-                self._guest_failed(name, flood)
+        if guest.dead:
+            self._guest_failed(name, ended(name))
+        elif self._hub.queued > _FLOOD:
+            guest.close()
+            self._guest_failed(name, flooded(name, self._hub.queued))
 
     def _refused(self, name: str, line: bytes, why: str) -> None:
         self._hub.apply(self._hub.router.undeliverable(name, line, why))
@@ -197,6 +199,24 @@ class Segment:
             except BlockingIOError:
                 return
             self._unsent = self._unsent[sent:]
+
+
+def ended(name: str) -> wasm_host.GuestError:
+    """What there is to say of a guest that ended without an error, as a WASI program may."""
+    return wasm_host.GuestError(
+        "deliver",
+        f"{name} has ended by itself",
+        hint="a proxy reads its input until that ends; see what it says on its standard error",
+    )
+
+
+def flooded(name: str, waiting: int) -> wasm_host.GuestError:
+    """What is said of a guest that answers messages with ever more messages."""
+    return wasm_host.GuestError(
+        "deliver",
+        f"{name} flooded its neighbours: {waiting} bytes are waiting for delivery",
+        hint="the guest answers messages with ever more messages; report it to its author",
+    )
 
 
 def explain(error: wasm_host.GuestError) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from conductor.transports.buffers import keep_large
 from conductor.transports.framing import LineSplitter
 
 _CHUNK: Final = 64 * 1024
@@ -56,6 +57,8 @@ class FdReader:
             self._end(None)
             return False
         if len(data) == self._chunk:
+            if self._chunk == _CHUNK:
+                keep_large()
             self._chunk = _BIG_CHUNK
         elif len(data) < _CHUNK:
             self._chunk = _CHUNK

@@ -87,7 +87,10 @@ class GuestTransport:
         self._events.drained()
         if said:
             self._report(said)
-        if self._finishing:
+        if self._guest.dead:
+            self._ended = True
+            self._events.ended(Ended("has ended by itself"))
+        elif self._finishing:
             self._end()
 
     def _end(self) -> None:

@@ -1,0 +1,1 @@
+"""Checks that what the documents say is what the program does."""

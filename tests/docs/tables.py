@@ -1,0 +1,163 @@
+"""The tables of the documents that are drawn from the program.
+
+In a document such a table stands between `<!-- table: NAME -->` and `<!-- /table -->`. After a
+change of the program, `python -m tests.docs.tables` draws them anew; a test compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from conductor import catalog
+from conductor.core.dialects import DIALECTS, Dialect
+from conductor.launch import Options
+from wasm_host import Limits
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+DOCUMENTS: Final = tuple(
+    path
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "components" / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+    if path.is_file()
+)
+
+_TABLE: Final = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
+_UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def dialects() -> str:
+    """How each dialect says the role and wraps the successor's messages."""
+    head = ("dialect", "told its role by", "to its successor", "from its successor", "ids")
+    return table(head, [_dialect(one) for one in DIALECTS.values()])
+
+
+def _dialect(one: Dialect) -> tuple[str, ...]:
+    role = f"`{one.role}`"
+    if one.offer:
+        role += " with the offer in `_meta`"
+    if one.launches:
+        role += ", then `_scp/proxy`"
+    if one.sideband:
+        role += "; it is a guest"
+        return f"`{one.name}`", role, "side byte `s`", "side byte `s`", "one space a side"
+    if one.launches:
+        plain = "plain, on a connection the proxy opens"
+        return f"`{one.name}`", role, plain, plain, "one space a connection"
+    form = ", in `message`" if one.nested else ""
+    down = _methods(one.down_request, one.down_notification) + form
+    up = _methods(one.up_request, one.up_notification) + form
+    return f"`{one.name}`", role, down, up, "one space"
+
+
+def _methods(request: str | None, notification: str | None) -> str:
+    return " ".join(f"`{name}`" for name in dict.fromkeys((request, notification)) if name)
+
+
+def limits() -> str:
+    """The bounds of one guest, with their defaults."""
+    meanings = attributes(Limits.__doc__ or "")
+    rows = [
+        (f"`{name}`", amount(name, getattr(Limits(), name)), meanings[name])
+        for name in Limits.__struct_fields__
+    ]
+    return table(("limit", "default", "bounds"), rows)
+
+
+def attributes(docstring: str) -> dict[str, str]:
+    """Name and first sentence of each entry of a docstring's `Attributes` section."""
+    _, _, section = docstring.partition("Attributes:\n")
+    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", section, re.MULTILINE)
+    return {
+        name: re.split(r"[.;:](?:\s|$)", " ".join(text.split()))[0].replace("``", "`")
+        for name, text in entries
+    }
+
+
+def amount(name: str, value: float | None) -> str:
+    """A default for people: sizes in the largest unit that divides them."""
+    if value is None:
+        return "off"
+    if name.endswith("_ms"):
+        return f"{value} ms"
+    if isinstance(value, float):
+        return f"{value:g} s"
+    if not name.endswith(("_bytes", "_water", "line_limit")):
+        return f"{value:,}"
+    for size, unit in _UNITS:
+        if value % size == 0:
+            return f"{value // size} {unit}"
+    return f"{value} bytes"
+
+
+FLOW: Final = {
+    "line_limit": "one line from any peer",
+    "high_water": "unsent bytes of one peer above which the ends of the chain wait",
+    "low_water": "unsent bytes below which they go on",
+    "hard_water": "unsent bytes above which a proxy that causes them waits too",
+    "stall": "time a peer may take nothing while others wait for it",
+    "grace": "before each harder step of ending a process",
+    "drain": "after the client's end of file, time without any message while requests are open",
+}
+"""What bounds the conductor itself, by the field of `launch.Options`."""
+
+
+def flow() -> str:
+    """The bounds of the conductor itself, with their defaults."""
+    rows = [
+        (f"`{name}`", amount(name, getattr(Options(), name)), meaning)
+        for name, meaning in FLOW.items()
+    ]
+    return table(("option", "default", "bounds"), rows)
+
+
+def components() -> str:
+    """The bundled components."""
+    rows = []
+    for name in catalog.bundled():
+        found = catalog.manifest(name)
+        assert found is not None
+        services = found.wants.get("services", {})
+        wants = ", ".join(f"`{service}`" for service in services) or "nothing"
+        kind = f"sandboxed {found.kind}" if found.file else f"{found.kind}, a Python program"
+        rows.append((f"[`{name}`]({name}/README.md)", kind, found.description.rstrip("."), wants))
+    return table(("name", "kind", "what it does", "asks for"), rows)
+
+
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "dialects": dialects,
+    "limits": limits,
+    "flow": flow,
+    "components": components,
+}
+
+
+def drawn(text: str) -> str:
+    """`text` with every table as the program says it. Raises `KeyError` for an unknown one."""
+    return _TABLE.sub(lambda match: match[1] + TABLES[match[2]]() + match[3], text)
+
+
+def main() -> None:
+    """Draws the tables of all documents."""
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        fresh = drawn(text)
+        if fresh != text:
+            path.write_text(fresh, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

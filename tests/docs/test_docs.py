@@ -1,0 +1,200 @@
+"""What the documents say is what the program does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from conductor import catalog
+from conductor.cli import app, exec_, fast, report, usage
+from conductor.errors import UsageError
+from wasm_host import Limits
+
+from . import pages, tables
+from .tables import DOCUMENTS, ROOT
+
+CLI = ROOT / "docs" / "cli.md"
+COMMAND: Any = typer.main.get_command(app.app)
+COMPLAINT: type[Exception] = usage.COMPLAINT
+
+
+def page_id(page: object) -> str | None:
+    """A page's path within the project, as the name of a test."""
+    return str(page.relative_to(ROOT)) if isinstance(page, Path) else None
+
+
+each_document = pytest.mark.parametrize("page", DOCUMENTS, ids=page_id)
+each_page = pytest.mark.parametrize("page", pages.PAGES, ids=page_id)
+
+
+@each_document
+def test_tables_are_what_the_program_says(page: Path) -> None:
+    text = pages.read(page)
+    assert tables.drawn(text) == text, "draw them anew: python -m tests.docs.tables"
+
+
+def test_every_table_is_used() -> None:
+    used = {name for page in DOCUMENTS for name in re.findall(r"table: (\w+) ", pages.read(page))}
+    assert used == set(tables.TABLES)
+
+
+@each_document
+def test_what_is_named_exists(page: Path) -> None:
+    missing = []
+    for path, symbol in pages.named(pages.read(page)):
+        found = ROOT / path
+        if not found.exists() or (symbol and symbol not in pages.symbols(found)):
+            missing.append(f"{path}:{symbol}")
+    assert not missing
+
+
+def test_the_walk_names_functions() -> None:
+    walked = pages.named(pages.read(ROOT / "docs" / "architecture.md"))
+    assert sum("." in symbol for _, symbol in walked) > 20
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in pages.links(pages.read(page)):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in pages.anchors(pages.read(target))):
+            broken.append(link)
+    assert not broken
+
+
+def parses(arguments: list[str]) -> bool:
+    """Whether the command line would be taken; nothing is run."""
+    if arguments[:1] in (["agent"], ["proxy"]) and fast.parse(arguments) is not None:
+        return True
+    first, *rest = arguments
+    command = COMMAND.commands.get(first)
+    try:
+        if command is None:
+            COMMAND.make_context("conductor", list(arguments))
+        else:
+            command.make_context(first, rest)
+    except typer.Exit:
+        return True  # --help and --version
+    except COMPLAINT:
+        return False
+    return command is not None
+
+
+@each_page
+def test_commands_parse(page: Path) -> None:
+    refused = [line for line in pages.commands(pages.read(page)) if not parses(line)]
+    assert not refused
+
+
+def test_the_check_of_commands_sees_them() -> None:
+    text = """
+        conductor agent a.wasm demo
+    ```sh
+    pip install . && conductor exec demo -p "a | b" > out.txt   # remark
+    conductor agent … demo
+    ```
+    """.replace("\n    ", "\n")
+    assert pages.commands(text) == [["exec", "demo", "-p", "a | b"], ["agent", "a.wasm", "demo"]]
+    assert parses(["exec", "demo", "-p", "a"])
+    assert not parses(["exec", "demo"])
+    assert not parses(["agent", "--no-such-option", "demo"])
+    assert not parses(["no-such-command"])
+
+
+@each_document
+def test_json_is_json(page: Path) -> None:
+    for block in pages.blocks(pages.read(page), "json"):
+        json.loads(block.text)
+
+
+def test_components_as_json_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "p.wasm").write_bytes(catalog.WASM_MAGIC + b"\1\0\0\0")
+    monkeypatch.chdir(tmp_path)
+    texts = [block.text for block in pages.blocks(pages.read(CLI), "json")]
+    specs = [catalog.resolve(text) for text in texts if "agent_servers" not in text]
+    assert [spec.name for spec in specs] == ["mine", "filter", "datetime"]
+    assert specs[1].limits == {"cpu_ms": 50}
+    for name in Limits.__struct_fields__:
+        assert catalog.resolve(f"./p.wasm,limit.{name}=7").limits == {name: 7}
+
+
+def test_editors_start_what_parses() -> None:
+    texts = [block.text for block in pages.blocks(pages.read(CLI), "json")]
+    servers = [json.loads(text)["agent_servers"] for text in texts if "agent_servers" in text]
+    assert len(servers) == 2
+    for server in servers:
+        assert parses(server["Conductor"]["args"])
+
+
+def options(name: str) -> set[str]:
+    """The names of a command's options, without the help that each has; "" for those of all."""
+    command = COMMAND.commands[name] if name else COMMAND
+    return {
+        name
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+        if name.startswith("-")
+    } - {"--help", "-h"}
+
+
+def test_every_command_and_option_is_described() -> None:
+    text = pages.read(CLI)
+    described = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*|(?<![\w-])-[A-Z]\b", text))
+    for name, command in COMMAND.commands.items():
+        assert f"conductor {name}" in text or (command.hidden and f"`{name}`" in text)
+        assert options(name) <= described, name
+    assert options("") <= described
+    assert set(fast.VALUES) | set(fast.OTHERS) <= described
+
+
+def test_no_option_is_described_that_is_not_there() -> None:
+    rows = re.findall(r"^\| `(-.*?)` \|", pages.read(CLI), re.MULTILINE)
+    described = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
+    there = set().union(*map(options, COMMAND.commands))
+    assert described <= there
+
+
+def test_option_tables_are_of_their_commands() -> None:
+    sections = re.split(r"^((?:`\w+`(?:, | and )?)+):$", pages.read(CLI), flags=re.MULTILINE)
+    seen: dict[str, set[str]] = {}
+    for head, section in zip(sections[1::2], sections[2::2], strict=True):
+        rows = re.findall(r"^\| (`-.*?) \| ", section, re.MULTILINE)
+        names = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
+        for command in re.findall(r"`(\w+)`", head):
+            seen[command] = seen.get(command, set()) | names
+    assert set(seen) == {"agent", "proxy", "exec"}
+    for name, names in seen.items():
+        assert names == options(name), name
+
+
+def test_component_options_are_described() -> None:
+    text = pages.read(CLI)
+    for key in catalog.OPTIONS:
+        assert re.search(rf"^\| `{key}[=.]", text, re.MULTILINE), key
+
+
+def test_exit_codes_are_described() -> None:
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", pages.read(CLI), re.MULTILINE)}
+    used = {getattr(exec_, name) for name in vars(exec_) if name.startswith("EXIT_")}
+    assert used
+    assert codes == used | {0, 2}
+
+
+def test_the_error_looks_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        catalog.resolve("proxy.wasm")
+    report.error(caught.value.text, caught.value.hint)
+    shown = [block.text for block in pages.blocks(pages.read(CLI))]
+    assert capsys.readouterr().err in shown
