@@ -22,23 +22,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in ("agent", "proxy"):
-        from conductor import early  # noqa: PLC0415
+        from conductor import early
 
         early.start(given)
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # see early.py
-        from conductor.cli import fast  # noqa: PLC0415
+        from conductor.cli import fast
 
         del sys.modules["typing_extensions"]
         parsed = fast.parse(given)
         if parsed is not None:
-            from conductor.cli import run  # noqa: PLC0415
+            from conductor.cli import run
 
             return run.chain(parsed)
         early.discard()
     if len(given) == 2 and given[0] == "join" and not given[1].startswith("-"):
-        from conductor.cli import join  # noqa: PLC0415
+        from conductor.cli import join
 
         return join.main(given[1:])
-    from conductor.cli import app  # noqa: PLC0415
+    from conductor.cli import app
 
     return app.main(given)

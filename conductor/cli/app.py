@@ -12,61 +12,58 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import fast, options, usage
+from conductor.cli import fast, options, report, usage
 from conductor.cli.version import version
-from conductor.errors import ConductorError, UsageError
+from conductor.errors import ConductorError
 
-_COMPONENT: Final = """
 
-How to write a COMPONENT:
+def _paragraphs(*texts: str) -> str:
+    """Help text; each paragraph is wrapped by itself."""
+    return "\n\n".join(texts)
 
-• [bold]datetime[/] — a name: a bundled component (see `conductor components`), else a program on
-PATH.
 
-• [bold]./proxy.wasm[/] — a path to a WebAssembly module: it runs sandboxed, with no files,
-network, environment, clock or randomness.
+_COMPONENT: Final = _paragraphs(
+    "How to write a COMPONENT:",
+    "• [bold]datetime[/] — a name: a bundled component (see `conductor components`), else a "
+    "program on PATH.",
+    "• [bold]./proxy.wasm[/] — a path to a WebAssembly module: it runs sandboxed, with no files, "
+    "network, environment, clock or randomness.",
+    '• [bold]"python my_proxy.py --fast"[/] — a command in quotes: a subprocess, with your rights.',
+    """• [bold]'{"command":"node","args":\\["p.js"],"env":{}}'[/] — the same as a JSON object; """
+    'also {"wasm":PATH} and {"component":NAME}.',
+    "• [bold]py:package.module:function[/] — Python code in this very process, trusted.",
+    "Options follow a comma: "
+    "[bold]./p.wasm,name=filter,grant=clock,config.mode=strict,limit.cpu_ms=50[/]. Keys: name, "
+    "dialect, grant (a service: clock, random, log), config.KEY, limit.KEY.",
+)
 
-• [bold]"python my_proxy.py --fast"[/] — a command in quotes: a subprocess, with your rights.
+_AGENT_EXAMPLES: Final = _paragraphs(
+    "Examples:",
+    "  conductor agent datetime claude-code-acp",
+    '  conductor agent ./a.wasm "python b.py" claude-code-acp',
+    '  conductor agent "conductor proxy a.wasm b.wasm" demo',
+    "An editor starts this and speaks ACP on its standard input and output, e.g. in Zed's "
+    'settings.json: "agent_servers": {"Conductor": {"type": "custom", "command": "conductor", '
+    '"args": \\["agent", "datetime", "claude-code-acp"]}}',
+)
 
-• [bold]'{"command":"node","args":\\["p.js"],"env":{}}'[/] — the same as a JSON object; also
-{"wasm":PATH} and {"component":NAME}.
+_EXEC_EXAMPLES: Final = _paragraphs(
+    "Examples:",
+    '  conductor exec datetime demo -p "what day is it?"',
+    "  git diff | conductor exec claude-code-acp -p - --fs read",
+    "Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; "
+    "4 no session; 5 the agent refused; 130 interrupted.",
+)
 
-• [bold]py:package.module:function[/] — Python code in this very process, trusted.
-
-Options follow a comma: [bold]./p.wasm,name=filter,grant=clock,config.mode=strict,limit.cpu_ms=50[/].
-Keys: name, dialect, grant (a service: clock, random, log), config.KEY, limit.KEY.
-"""
-
-_AGENT_EXAMPLES: Final = """Examples:
-
-  conductor agent datetime claude-code-acp
-
-  conductor agent ./a.wasm "python b.py" claude-code-acp
-
-  conductor agent "conductor proxy a.wasm b.wasm" demo
-
-An editor starts this and speaks ACP on its standard input and output, e.g. Zed's settings.json:
-"agent_servers": {"Conductor": {"type": "custom", "command": "conductor", "args": \\["agent",
-"datetime", "claude-code-acp"]}}"""
-
-_EXEC_EXAMPLES: Final = """Examples:
-
-  conductor exec datetime demo -p "what day is it?"
-
-  git diff | conductor exec claude-code-acp -p - --fs read
-
-Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; 4 no session;
-5 the agent refused; 130 interrupted."""
-
-_EXAMPLES: Final = """Examples:
-
-  conductor exec datetime demo -p "what day is it?"    one prompt, here in the terminal
-
-  conductor agent datetime claude-code-acp    what an editor starts instead of the agent
-
-  conductor inspect ./proxy.wasm    what a module can do, without running it
-
-`conductor COMMAND --help` says more."""
+_EXAMPLES: Final = _paragraphs(
+    "One prompt through a bundled proxy to the bundled demo agent, here in the terminal:",
+    '  conductor exec datetime demo -p "what day is it?"',
+    "What an editor starts instead of the agent alone:",
+    "  conductor agent datetime claude-code-acp",
+    "What a module can do, without running it:",
+    "  conductor inspect ./proxy.wasm",
+    "`conductor COMMAND --help` says more.",
+)
 
 app = typer.Typer(
     name="conductor",
@@ -94,12 +91,15 @@ def _conductor(
 ) -> None:
     """Puts proxies between an editor and its AI coding agent, untrusted ones in a sandbox.
 
-    Speaks the Agent Client Protocol (ACP). Each proxy sees the conversation pass and may change
-    it; one that is a WebAssembly module can do nothing else.
+    Speaks the Agent Client Protocol (ACP).
+
+    Each proxy sees the conversation and may change it; a WebAssembly module can do nothing else.
     """
 
 
-@app.command(epilog=_AGENT_EXAMPLES, help="Run a chain of proxies and an agent." + _COMPONENT)
+@app.command(
+    epilog=_AGENT_EXAMPLES, help=_paragraphs("Run a chain of proxies and an agent.", _COMPONENT)
+)
 def agent(
     components: options.Components,
     proxy: options.AsProxy = False,
@@ -128,8 +128,8 @@ def agent(
 
 
 @app.command(
-    help="Run a chain of proxies, itself a proxy of another conductor." + _COMPONENT,
-    epilog="Example:\n\n  conductor agent \"conductor proxy ./a.wasm ./b.wasm\" demo",
+    help=_paragraphs("Run a chain of proxies, itself a proxy of another conductor.", _COMPONENT),
+    epilog='Example:\n\n  conductor agent "conductor proxy ./a.wasm ./b.wasm" demo',
 )
 def proxy(
     components: options.Proxies,
@@ -154,12 +154,12 @@ def proxy(
         grace=grace,
         drain=drain,
     )
-    spoken = options.read("--dialect", dialect, fast.OTHERS["--dialect"])
+    spoken = dialect and options.read("--dialect", dialect, fast.OTHERS["--dialect"])
     return _chain(fast.assemble("proxy", components, spoken, options.level(log, verbose), given))
 
 
 def _chain(parsed: fast.Parsed) -> int:
-    from conductor.cli import run  # noqa: PLC0415 - whoever asks for help needs no event loop
+    from conductor.cli import run  # whoever asks for help needs no event loop
 
     return run.chain(parsed)
 
@@ -167,7 +167,7 @@ def _chain(parsed: fast.Parsed) -> int:
 @app.command(
     name="exec",
     epilog=_EXEC_EXAMPLES,
-    help="Send one prompt through a chain and print the answer." + _COMPONENT,
+    help=_paragraphs("Send one prompt through a chain and print the answer.", _COMPONENT),
 )
 def exec_(
     components: options.Components,
@@ -221,8 +221,8 @@ def exec_(
     verbose: options.Verbose = False,
 ) -> int:
     """Sends one prompt through a chain and prints the answer."""
-    from conductor.cli import exec_ as turns  # noqa: PLC0415
-    from conductor.cli import exec_options  # noqa: PLC0415
+    from conductor.cli import exec_ as turns
+    from conductor.cli import exec_options
 
     given = options.fields(
         isolation=isolation, cache=cache, clock=clock, line_limit=line_limit, grace=grace
@@ -236,7 +236,7 @@ def exec_(
             cwd=exec_options.folder(cwd),
             permissions=exec_options.permissions(permissions, prompt_from_stdin=prompt == "-"),
             fs=options.read("--fs", fs, exec_options.FS),
-            timeout=options.read("--timeout", timeout, exec_options.time_limit),
+            timeout=exec_options.time_limit(timeout),
             format="json" if json_ else options.read("--format", format_, exec_options.FORMAT),
             log=chosen,
             options=parsed.options,
@@ -261,7 +261,7 @@ def inspect(
     json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> int:
     """Says what a component is and what it can do."""
-    from conductor.cli import inspect_  # noqa: PLC0415
+    from conductor.cli import inspect_
 
     return inspect_.show(component, as_json=json_)
 
@@ -271,7 +271,7 @@ def components(
     json_: Annotated[bool, typer.Option("--json", help="As one JSON array.")] = False,
 ) -> int:
     """Lists the bundled components."""
-    from conductor.cli import components as listing  # noqa: PLC0415
+    from conductor.cli import components as listing
 
     return listing.show(as_json=json_)
 
@@ -281,23 +281,31 @@ def join(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The conductor's socket.")],
 ) -> int:
     """Joins the conductor that listens at PATH."""
-    from conductor.cli import join as joining  # noqa: PLC0415
+    from conductor.cli import join as joining
 
     return joining.main([path])
+
+
+def _failed(error: ConductorError, arguments: list[str]) -> int:
+    """Reports a command line that cannot be run, also to an editor that waits for an answer."""
+    report.error(error.text, error.hint)
+    if arguments[0] in ("agent", "proxy"):
+        from conductor.cli import run
+
+        run.tell_client(error)
+    return error.exit_code
 
 
 def main(arguments: list[str]) -> int:
     """Runs one command line; the exit code."""
     command: Any = typer.main.get_command(app)
     try:
-        code = command.main(
-            arguments or ["--help"], prog_name="conductor", standalone_mode=False
-        )
+        code = command.main(arguments or ["--help"], prog_name="conductor", standalone_mode=False)
         sys.stdout.flush()
     except usage.COMPLAINT as error:
-        return usage.explain(error)
+        return _failed(usage.explained(error, arguments, command.commands), arguments)
     except ConductorError as error:
-        return usage.explain_own(error)
+        return _failed(error, arguments)
     except BrokenPipeError:
         # Whoever read our output has enough; nothing is left to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

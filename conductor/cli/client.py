@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, UnsetType
 
 from conductor.cli.client_output import OutputClosed, View
-from conductor.core import jsonrpc
+from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
 from conductor.transports.memory import Channel
 
 PROTOCOL_VERSION: Final = 1
 PERMISSION: Final = "session/request_permission"
 REQUEST_CANCELLED: Final = -32800
+UNSUPPORTED_VERSION: Final = -32022
 
 Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Serves one method: params in, result out. May raise `RpcError`."""
@@ -68,10 +68,11 @@ class Client:
         self._handlers = handlers
         self._cancelled_permission = cancelled_permission
         self._channel: Channel | None = None
-        self._pending: dict[bytes, asyncio.Future[Any]] = {}
-        self._serving: dict[bytes, tuple[str, asyncio.Task[None]]] = {}
+        self._asked = 0
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._serving: dict[object, tuple[str, asyncio.Task[dict[str, Any]]]] = {}
         self._session: str | None = None
-        self._ended: Exception | None = None
+        self._ended: BaseException | None = None
         self._cancelled = False
         self.stage = ""
         self.stop_reason: str | None = None
@@ -84,11 +85,8 @@ class Client:
         self._channel = channel
         reader = asyncio.get_running_loop().create_task(self._read(channel))
         try:
-            self.stop_reason = await self._turn()
-            await self._view.finish()
-        except (RpcError, ChainEnded, OutputClosed) as error:
-            self.error = error
-        except Exception as error:  # noqa: BLE001 - reported by whoever runs the chain
+            await self._run()
+        except Exception as error:
             self.defect = error
         finally:
             tasks = [reader, *(task for _, task in self._serving.values())]
@@ -96,13 +94,27 @@ class Client:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _run(self) -> None:
+        try:
+            self.stop_reason = await self._turn()
+        except (RpcError, ChainEnded, OutputClosed) as error:
+            self.error = error
+        try:
+            await self._view.finish()
+        except OutputClosed as error:
+            self.error = self.error or error
+
+    @property
+    def over(self) -> bool:
+        """Whether the turn has ended, in whatever way."""
+        return self.stop_reason is not None or self.error is not None
+
     def cancel(self) -> bool:
         """Cancels the turn; False if none is running that could be cancelled."""
         if self._session is None or self.stage != "session/prompt" or self._channel is None:
             return False
         self._cancelled = True
-        params = _encode({"sessionId": self._session})
-        self._channel.send(jsonrpc.notification("session/cancel", params))
+        self._send(method="session/cancel", params={"sessionId": self._session})
         for method, task in list(self._serving.values()):
             if method == PERMISSION:
                 task.cancel()
@@ -122,11 +134,14 @@ class Client:
         version = settled.get("protocolVersion")
         if version != PROTOCOL_VERSION:
             raise RpcError(
-                jsonrpc.UNSUPPORTED_VERSION,
+                UNSUPPORTED_VERSION,
                 f"the agent speaks ACP version {version}, this client {PROTOCOL_VERSION}",
             )
         session = await self._ask("session/new", {"cwd": self._cwd, "mcpServers": []})
-        self._session = str(session.get("sessionId"))
+        given = session.get("sessionId")
+        if not isinstance(given, str):
+            raise RpcError(INTERNAL_ERROR, "the answer holds no sessionId")
+        self._session = given
         ended = await self._ask(
             "session/prompt",
             {"sessionId": self._session, "prompt": [{"type": "text", "text": self._prompt}]},
@@ -137,12 +152,15 @@ class Client:
         self.stage = method
         if self._ended is not None:
             raise self._ended
+        self._asked += 1
+        answer = self._pending[self._asked] = asyncio.get_running_loop().create_future()
+        self._send(id=self._asked, method=method, params=params)
+        result: dict[str, Any] = await answer
+        return result
+
+    def _send(self, **members: object) -> None:
         assert self._channel is not None
-        number = b"%d" % len(_STAGES[: _STAGES.index(method)])
-        answer = self._pending[number] = asyncio.get_running_loop().create_future()
-        self._channel.send(jsonrpc.request(number, method, _encode(params)))
-        result = await answer
-        return result if isinstance(result, dict) else {}
+        self._channel.send(_encode({"jsonrpc": "2.0", **members}))
 
     # -- what we hear --------------------------------------------------------------------------
 
@@ -154,102 +172,90 @@ class Client:
                 for message in _messages(line):
                     await self._take(message)
             self._end(ChainEnded("the chain closed the connection"))
-        except Exception as error:  # noqa: BLE001 - handed to the turn, which waits for it
+        except Exception as error:
             self._end(error)
 
-    def _end(self, error: Exception) -> None:
+    def _end(self, error: BaseException) -> None:
         self._ended = error
         for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(error)
 
-    async def _take(self, message: jsonrpc.Message) -> None:
-        given = message.id
-        if isinstance(message.method, UnsetType):
+    async def _take(self, message: dict[str, Any]) -> None:
+        method, params = message.get("method"), _members(message.get("params"))
+        if not isinstance(method, str):
             self._answered(message)
-        elif isinstance(given, Raw):
-            self._serve(bytes(given), message.method, _object(message.params))
-        elif message.method == "session/update":
-            params = _object(message.params)
+        elif "id" in message:
+            self._serve(message["id"], method, params)
+        elif method == "session/update":
             update = params.get("update")
             # The id is unknown until `session/new` is answered, and there is but one session.
-            if isinstance(update, dict) and params.get("sessionId") in (self._session, None):
+            if isinstance(update, dict) and self._session in (None, params.get("sessionId")):
                 await self._view.update(update)
-        elif message.method == "$/cancel_request":
-            withdrawn = _encode(_object(message.params).get("requestId"))
-            if withdrawn in self._serving:
-                self._serving[withdrawn][1].cancel()
+        elif method == "$/cancel_request":
+            serving = self._serving.get(params.get("requestId"))
+            if serving is not None:
+                serving[1].cancel()
 
-    def _answered(self, message: jsonrpc.Message) -> None:
-        answer = self._pending.pop(bytes(message.id) if isinstance(message.id, Raw) else b"", None)
+    def _answered(self, message: dict[str, Any]) -> None:
+        answer = self._pending.pop(message.get("id", 0), None)
         if answer is None or answer.done():
             return
-        if isinstance(message.error, Raw):
-            body = _object(message.error)
-            code = body.get("code")
+        if "error" in message:
+            error = _members(message["error"])
+            code = error.get("code")
             answer.set_exception(
                 RpcError(
-                    code if isinstance(code, int) else jsonrpc.INTERNAL_ERROR,
-                    str(body.get("message", "no reason given")),
-                    body.get("data"),
+                    code if isinstance(code, int) else INTERNAL_ERROR,
+                    str(error.get("message", "no reason given")),
+                    error.get("data"),
                 )
             )
         else:
-            answer.set_result(_object(message.result))
+            answer.set_result(_members(message.get("result")))
 
-    def _serve(self, number: bytes, method: str, params: dict[str, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(self._respond(number, method, params))
+    def _serve(self, number: object, method: str, params: dict[str, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(self._served(method, params))
         self._serving[number] = (method, task)
+        # A callback, since a task that is cancelled before it has begun could not answer.
+        task.add_done_callback(lambda done: self._respond(number, method, done))
 
-    async def _respond(self, number: bytes, method: str, params: dict[str, Any]) -> None:
-        assert self._channel is not None
-        member, body = b"result", b"{}"
-        try:
-            body = _encode(await self._served(method, params))
-        except RpcError as error:
-            member, body = b"error", jsonrpc.error_object(error.code, error.message, error.data)
-        except asyncio.CancelledError:
+    def _respond(self, number: object, method: str, done: asyncio.Task[dict[str, Any]]) -> None:
+        self._serving.pop(number, None)
+        if done.cancelled():
             if method == PERMISSION and self._cancelled:
-                body = _encode(self._cancelled_permission)
+                self._send(id=number, result=self._cancelled_permission)
             else:
-                member = b"error"
-                body = jsonrpc.error_object(REQUEST_CANCELLED, "the request was cancelled")
-        finally:
-            self._serving.pop(number, None)
-        self._channel.send(jsonrpc.answer(number, member, body))
+                error = {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
+                self._send(id=number, error=error)
+            return
+        match done.exception():
+            case None:
+                self._send(id=number, result=done.result())
+            case RpcError(code=code, message=message):
+                self._send(id=number, error={"code": code, "message": message})
+            case defect:
+                self._send(id=number, error={"code": INTERNAL_ERROR, "message": str(defect)})
+                self._end(defect)
 
     async def _served(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         handler = self._handlers.get(method)
         if handler is None:
-            raise RpcError(
-                jsonrpc.METHOD_NOT_FOUND, f"Method not found: this client has no `{method}`"
-            )
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: this client has no `{method}`")
         if method == PERMISSION and self._cancelled:
             return self._cancelled_permission
         return await handler(params)
 
 
-_STAGES: Final = ("initialize", "session/new", "session/prompt")
-
-
-def _messages(line: bytes) -> list[jsonrpc.Message]:
-    """The messages of a frame; the chain has checked it, so what is malformed is nobody's."""
+def _messages(line: bytes) -> list[dict[str, Any]]:
+    """The messages of a frame, which the chain has checked to be JSON-RPC."""
     try:
-        found = jsonrpc.parse(line)
-        if isinstance(found, jsonrpc.Message):
-            return [found]
-        parsed = [jsonrpc.parse(bytes(raw)) for raw in found]
-    except jsonrpc.Malformed:
-        return []
-    return [one for one in parsed if isinstance(one, jsonrpc.Message)]
-
-
-def _object(raw: Raw | UnsetType) -> dict[str, Any]:
-    """Raw JSON as a dict; an empty one for anything that is no object."""
-    if isinstance(raw, UnsetType):
-        return {}
-    try:
-        value = msgspec.json.decode(raw)
+        found = msgspec.json.decode(line)
     except msgspec.DecodeError:
-        value = json.loads(bytes(raw))  # takes lone surrogates, which editors and agents do send
+        found = json.loads(line)  # takes lone surrogates, which agents do send
+    return [one for one in (found if isinstance(found, list) else [found]) if _members(one)]
+
+
+def _members(value: object) -> dict[str, Any]:
+    """An object's members; none for anything else."""
     return value if isinstance(value, dict) else {}

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import select
 import sys
 from typing import Any, Final, Protocol
 
 from conductor.cli import report
+from conductor.cli.report import visible
 
-_CONTROLS: Final = re.compile(r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _ATOMIC: Final = 4096
 """Bytes a pipe that is reported writable takes without blocking, at least."""
 _POLL: Final = 0.01
@@ -40,11 +39,6 @@ class View(Protocol):
 
     async def finish(self) -> None:
         """The turn is over."""
-
-
-def visible(text: str) -> str:
-    """`text` with control characters written out; tabs and newlines stay."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def one_line(text: object, most: int = 200) -> str:
@@ -79,8 +73,9 @@ class Output:
         """Writes bytes as they are. Raises `OutputClosed`."""
         view = memoryview(data)
         while view:
-            while not self._ready():
+            if not self._ready():
                 await asyncio.sleep(_POLL)
+                continue
             try:
                 view = view[os.write(self._fd, view[:_ATOMIC]) :]
             except BlockingIOError:  # somebody who shares the descriptor made it non-blocking

@@ -49,11 +49,11 @@ class Permissions:
         reject = option_of(options, REJECT)
         return CANCELLED if reject is None else _selected(reject)
 
-    async def _allowed(self, title: str, details: str) -> bool:
+    async def _allowed(self, title: str, details: list[str]) -> bool:
         if self._mode != "ask":
             return self._mode == "allow-once"
         async with self._asking:
-            self._note(f"the agent asks permission: {title}" + (f"\n  {details}" if details else ""))
+            self._note("\n  ".join([f"the agent asks permission: {title}", *details]))
             return (await self._ask("allow it this once? [y/N] ")).strip().lower() in ("y", "yes")
 
 
@@ -71,14 +71,15 @@ def _selected(option: str) -> dict[str, Any]:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
-def _described(call: dict[str, Any]) -> tuple[str, str]:
+def _described(call: dict[str, Any]) -> tuple[str, list[str]]:
     """The tool call's title, and what else a person should see before saying yes."""
     title = one_line(call.get("title") or call.get("toolCallId") or "an action")
-    details = [f"{key}: {one_line(call[key], 500)}" for key in ("kind", "rawInput") if call.get(key)]
+    shown = [key for key in ("kind", "rawInput") if call.get(key)]
+    details = [f"{key}: {one_line(call[key], 500)}" for key in shown]
     places = call.get("locations")
     if isinstance(places, list):
         details += [one_line(place.get("path")) for place in places if isinstance(place, dict)]
-    return title, "\n  ".join(details)
+    return title, details
 
 
 async def ask_terminal(question: str) -> str:

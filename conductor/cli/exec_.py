@@ -16,7 +16,14 @@ import msgspec
 
 from conductor.catalog import resolve_all
 from conductor.cli import report
-from conductor.cli.client import PERMISSION, ChainEnded, Client, Handler, RpcError
+from conductor.cli.client import (
+    PERMISSION,
+    UNSUPPORTED_VERSION,
+    ChainEnded,
+    Client,
+    Handler,
+    RpcError,
+)
 from conductor.cli.client_files import Files
 from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.client_permissions import CANCELLED, Permissions, ask_terminal
@@ -38,20 +45,30 @@ EXIT_INTERRUPTED: Final = 130
 _CANCEL_GRACE: Final = 2.0
 """Seconds an agent has to end a turn that ran out of time."""
 
+_LOOK: Final = "run it again with --log debug to see what the chain does"
+
 _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     "end_turn": (0, "", ""),
-    "refusal": (EXIT_REFUSED, "the agent refused to go on", ""),
-    "max_tokens": (EXIT_FAILED, "the answer is cut off: the agent ran out of tokens", ""),
+    "refusal": (EXIT_REFUSED, "the agent refused to go on", "ask in other words"),
+    "max_tokens": (
+        EXIT_FAILED,
+        "the answer is cut off: the agent ran out of tokens",
+        "ask for less, or give the agent a higher limit",
+    ),
     "max_turn_requests": (
         EXIT_FAILED,
         "the turn was cut off: the agent made as many model requests as it may",
-        "",
+        "ask for less, or give the agent a higher limit",
     ),
-    "cancelled": (EXIT_FAILED, "the turn was cancelled from within the chain", ""),
+    "cancelled": (EXIT_FAILED, "the turn was cancelled from within the chain", _LOOK),
 }
 """Stop reason -> exit code, error, hint."""
 
-_AUTH_REQUIRED: Final = -32000
+_ADVICE: Final = {
+    -32000: "log in with the agent's own command first, then run this again",
+    UNSUPPORTED_VERSION: "use a version of the agent that speaks ACP version 1",
+}
+"""Error code -> hint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +137,7 @@ def _client(turn: Turn, view: View) -> Client:
 class _Control:
     """Ends the turn before it ends itself: signals and the time limit."""
 
-    def __init__(
-        self, client: Client, runtime: Runtime, view: View, timeout: float | None
-    ) -> None:
+    def __init__(self, client: Client, runtime: Runtime, view: View, timeout: float | None) -> None:
         self._client = client
         self._runtime = runtime
         self._view = view
@@ -153,7 +168,7 @@ class _Control:
         self._runtime.stop()
 
     def _expire(self) -> None:
-        if self.signal:
+        if self.signal or self._client.over:
             return
         self.timed_out = True
         if self._client.cancel():
@@ -175,7 +190,7 @@ def _report(control: _Control, client: Client, runtime: Runtime) -> int:
     if client.stop_reason is not None:
         code, text, hint = _STOPS.get(
             client.stop_reason,
-            (EXIT_FAILED, f"the turn ended with `{client.stop_reason}`", ""),
+            (EXIT_FAILED, f"the turn ended with `{client.stop_reason}`", _LOOK),
         )
         if text:
             report.error(text, hint)
@@ -190,12 +205,10 @@ def _report_error(client: Client) -> int:
     match client.error:
         case RpcError(code=code, message=message):
             text, _, hint = message.partition("\nhint: ")
-            if code == _AUTH_REQUIRED and not hint:
-                hint = "log in with the agent's own command first, then run this again"
-            report.error(f"{client.stage} failed: {text} (code {code})", hint)
+            report.error(f"{client.stage} failed: {text}", hint or _ADVICE.get(code, _LOOK))
             return EXIT_NO_SESSION if client.stage == "session/new" else EXIT_FAILED
         case OutputClosed():
-            report.error(f"standard output cannot be written: {client.error}")
+            report.error(f"standard output cannot be written: {client.error}", "read it to its end")
         case ChainEnded() | None:
-            report.error("the chain ended without an answer", "run it again with --log debug")
+            report.error("the chain ended without an answer", _LOOK)
     return EXIT_FAILED

@@ -32,11 +32,13 @@ def folder(text: str) -> str:
     return str(Path(os.path.normpath(path)))
 
 
-def time_limit(text: str) -> float:
-    """Seconds above zero. Raises `ValueError`."""
-    number = fast.seconds(text)
+def time_limit(text: str | None) -> float | None:
+    """Seconds above zero, or None for no limit. Raises `UsageError`."""
+    if text is None:
+        return None
+    number = options.read("--timeout", text, fast.seconds)
     if number == 0:
-        raise ValueError("the time limit must be above 0 seconds")
+        raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     return number
 
 
@@ -45,10 +47,10 @@ def permissions(text: str | None, *, prompt_from_stdin: bool) -> str:
 
     Raises `UsageError`.
     """
-    terminal = os.isatty(0) and os.isatty(2) and not prompt_from_stdin
+    terminal = os.isatty(0) and os.isatty(2) and not prompt_from_stdin and hasattr(os, "ttyname")
     if text is None:
         return "ask" if terminal else "deny"
-    mode: str = options.read("--permissions", text, _MODES)
+    mode = options.read("--permissions", text, _MODES)
     mode = client_permissions.SYNONYMS.get(mode, mode)
     if mode == "ask" and not terminal:
         raise UsageError(

@@ -63,7 +63,7 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 def moment(text: str) -> str:
     """A point in time in ISO 8601, as it was written. Raises `ValueError`."""
-    import datetime  # noqa: PLC0415 - rarely given
+    import datetime
 
     try:
         datetime.datetime.fromisoformat(text)

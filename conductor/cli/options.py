@@ -6,7 +6,7 @@ The same table as in `conductor.cli.fast` reads the values, so both parsers agre
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -15,13 +15,15 @@ from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
 from conductor.launch import ISOLATIONS, Options
 
+Value = TypeVar("Value")
+
 _DEFAULTS: Final = Options()
 _SANDBOX: Final = "Sandbox"
 _LIMITS: Final = "Limits"
 _OUTPUT: Final = "Output"
 
 
-def _option(*names: str, what: str, panel: str, metavar: str | None = None) -> Any:
+def _option(*names: str, what: str, panel: str, metavar: str | None = None) -> object:
     return typer.Option(
         *names, help=what, metavar=metavar, rich_help_panel=panel, show_default=False
     )
@@ -30,8 +32,8 @@ def _option(*names: str, what: str, panel: str, metavar: str | None = None) -> A
 Components = Annotated[
     list[str],
     typer.Argument(
-        metavar="COMPONENT...",
-        help="The proxies from the editor's side on, then the agent; see below for how to "
+        metavar="COMPONENT",
+        help="The proxies from the editor's side on, then the agent; see above for how to "
         "write one.",
         show_default=False,
     ),
@@ -39,8 +41,8 @@ Components = Annotated[
 Proxies = Annotated[
     list[str],
     typer.Argument(
-        metavar="COMPONENT...",
-        help="The proxies, from the editor's side on; see below for how to write one.",
+        metavar="COMPONENT",
+        help="The proxies, from the editor's side on; see above for how to write one.",
         show_default=False,
     ),
 ]
@@ -139,15 +141,11 @@ Log = Annotated[
         metavar="|".join(fast.LEVELS),
     ),
 ]
-Verbose = Annotated[
-    bool, _option(*fast.VERBOSE, what="The same as --log debug.", panel=_OUTPUT)
-]
+Verbose = Annotated[bool, _option(*fast.VERBOSE, what="The same as --log debug.", panel=_OUTPUT)]
 
 
-def read(option: str, text: str | None, reader: Callable[[str], Any]) -> Any:
-    """The value of an option; None when it was not given. Raises `UsageError`."""
-    if text is None:
-        return None
+def read(option: str, text: str, reader: Callable[[str], Value]) -> Value:
+    """The value of an option. Raises `UsageError`."""
     try:
         return reader(text)
     except ValueError as error:
@@ -158,12 +156,12 @@ def fields(**texts: str | None) -> dict[str, Any]:
     """Fields of `Options` from the texts given for them. Raises `UsageError`."""
     found: dict[str, Any] = {}
     for option, (field, reader) in fast.VALUES.items():
-        value = read(option, texts.get(field), reader)
-        if value is not None:
-            found[field] = value
+        text = texts.get(field)
+        if text is not None:
+            found[field] = read(option, text, reader)
     return found
 
 
 def level(log: str | None, verbose: bool) -> str:
     """The log level. Raises `UsageError`."""
-    return fast.level(read("--log", log, fast.OTHERS["--log"]), verbose)
+    return fast.level(log and read("--log", log, fast.OTHERS["--log"]), verbose)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Final
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
+_CONTROLS: Final = re.compile(
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+)
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 
 
@@ -16,6 +20,15 @@ def _word(word: str) -> str:
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         return f"{_COLOURS.get(word, '')}{word}\x1b[0m"
     return word
+
+
+def visible(text: str) -> str:
+    """`text` with control characters written out; tabs and newlines stay.
+
+    What untrusted components say must not be obeyed by the terminal: an escape sequence could
+    rewrite what the user sees.
+    """
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def dim(text: str) -> str:
@@ -36,9 +49,9 @@ def write(text: str) -> None:
 
 def error(text: str, hint: str = "") -> None:
     """`error: …`, and after a blank line `hint: …`."""
-    write(f"{_word('error')}: {text}")
+    write(f"{_word('error')}: {visible(text)}")
     if hint:
-        write(f"\n{_word('hint')}: {hint}")
+        write(f"\n{_word('hint')}: {visible(hint)}")
 
 
 def logger(level: str) -> Callable[[str, str, str], None]:
@@ -54,11 +67,11 @@ def logger(level: str) -> Callable[[str, str, str], None]:
             if count == _MOST_REPEATS + 1:
                 write(f"{_word(rank)}: {name}: further lines are not shown (--log debug shows all)")
             return
-        write(f"{_word(rank)}: {name}: {text}")
+        write(f"{_word(rank)}: {name}: {visible(text)}")
 
     return log
 
 
 def relay(name: str, line: str) -> None:
-    """One line of a component's standard error."""
-    write(f"[{name}] {line}" if name else line)
+    """One line of a component's standard error; without a name, of the host of sandboxed ones."""
+    write(f"[{name}] {line}" if name else visible(line))

@@ -42,18 +42,16 @@ def chain(parsed: Parsed) -> int:
     except ConductorError as error:
         early.discard()
         report.error(error.text, error.hint)
-        _tell_client(error)
+        tell_client(error)
         return error.exit_code
     return _run(parsed, specs, planned, guardian)
 
 
-def _run(
-    parsed: Parsed, specs: list[Spec], planned: list[Planned], guardian: Guardian
-) -> int:
-    import gc  # noqa: PLC0415
+def _run(parsed: Parsed, specs: list[Spec], planned: list[Planned], guardian: Guardian) -> int:
+    import gc
 
-    from conductor.runtime import Runtime  # noqa: PLC0415
-    from conductor.transports.stdio import StdioTransport  # noqa: PLC0415
+    from conductor.runtime import Runtime
+    from conductor.transports.stdio import StdioTransport
 
     del specs
     runtime = Runtime(
@@ -75,7 +73,7 @@ def _run(
 
 
 async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
     loop = asyncio.get_running_loop()
 
@@ -92,15 +90,15 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
 def run_loop(work: Coroutine[Any, Any, int]) -> int:
     """Runs `work` on uvloop where there is one."""
     if sys.platform == "win32":
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         return asyncio.run(work)
-    import uvloop  # noqa: PLC0415
+    import uvloop
 
     return uvloop.run(work)
 
 
-def _tell_client(error: ConductorError) -> None:
+def tell_client(error: ConductorError) -> None:
     """Answers the client's first request with why the chain could not be started.
 
     An editor shows that; an exit without an answer it can only call a crash. Not on a terminal.
@@ -115,7 +113,7 @@ def _tell_client(error: ConductorError) -> None:
         if not more:
             break
         line += more
-    from conductor.core import jsonrpc  # noqa: PLC0415
+    from conductor.core import jsonrpc
 
     try:
         message = jsonrpc.parse(line.split(b"\n", 1)[0])

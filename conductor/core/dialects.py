@@ -12,11 +12,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import jsonrpc
+from conductor.core import members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed
 
 INITIALIZE: Final = "initialize"
 CANCEL: Final = "$/cancel_request"
+LAUNCH: Final = "_scp/proxy"
+"""Tells an `scp` proxy which successors to launch; sent by conductors only."""
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -96,109 +98,39 @@ ENVELOPES: Final[dict[str, Dialect]] = {
 }
 
 
-class _Flat(msgspec.Struct, frozen=True, gc=False):
+class _Wrapped(msgspec.Struct, frozen=True, gc=False):
     method: str | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
-    message: Raw | UnsetType = UNSET
 
 
-_flat = msgspec.json.Decoder(_Flat)
+_wrapped = msgspec.json.Decoder(_Wrapped)
+_text = msgspec.json.Decoder(str)
 
 
-class Unwrapped(msgspec.Struct, frozen=True, gc=False):
-    """What an envelope held, and whether it was nested in `message`."""
+def unwrap(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
+    """Opens an envelope's params: the method and params it holds, and whether they were nested.
 
-    method: str
-    params: Raw | UnsetType
-    nested: bool
-
-
-def unwrap(params: Raw | UnsetType) -> Unwrapped:
-    """Opens an envelope's params, flat or nested; the envelope's own `_meta` stays behind.
-
-    Raises `Malformed` (-32602) when there is no method or the inner params are neither object nor
-    array; inner `null` params mean none.
+    The envelope's own `_meta` stays behind. Raises `Malformed` (-32602) when there is no method.
     """
-    if params is UNSET:
-        raise Malformed(INVALID_PARAMS, "a successor envelope needs params")
-    assert isinstance(params, Raw)
+    if isinstance(params, Raw):
+        try:
+            inner = _wrapped.decode(params)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return _unwrap_slowly(params)
+        if isinstance(inner.method, str):
+            return inner.method, inner.params, False
+    return _unwrap_slowly(params)
+
+
+def _unwrap_slowly(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
+    """The same for nested messages and for what holds lone surrogates."""
+    held = members.read(params) or {}
+    nested = "method" not in held and "message" in held
+    if nested:
+        held = members.read(held["message"]) or {}
     try:
-        inner = _flat.decode(params)
-        nested = inner.method is UNSET and inner.message is not UNSET
-        if nested:
-            assert isinstance(inner.message, Raw)
-            inner = _flat.decode(inner.message)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _text.decode(held.get("method", b"null")), held.get("params", UNSET), nested
+    except msgspec.DecodeError:
         raise Malformed(
-            INVALID_PARAMS, "a successor envelope must hold an object with a string `method`"
+            INVALID_PARAMS, "a successor envelope must hold an object with a `method`"
         ) from None
-    if isinstance(inner.method, UnsetType):
-        raise Malformed(INVALID_PARAMS, "a successor envelope must hold a `method`")
-    held = inner.params
-    if isinstance(held, Raw):
-        first = bytes(held)[:1] if len(memoryview(held)) < 64 else bytes(memoryview(held)[:1])
-        if first == b"n":
-            held = UNSET
-        elif first not in (b"{", b"["):
-            raise Malformed(INVALID_PARAMS, "JSON-RPC params must be an object or array")
-    return Unwrapped(inner.method, held, nested)
-
-
-class Writer(msgspec.Struct, frozen=True, gc=False):
-    """Writes messages to one side of one peer in its dialect.
-
-    `wrap_request`/`wrap_notification` are the envelope's methods, None for plain messages; `tag`
-    stands before the JSON (a side byte, or nothing).
-    """
-
-    tag: bytes = b""
-    wrap_request: str | None = None
-    wrap_notification: str | None = None
-    nested: bool = False
-
-    def request(self, id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
-        """A request frame, newline included."""
-        if self.wrap_request is not None:
-            method, params = self.wrap_request, self._wrap(method, params)
-        frame = jsonrpc.request(id, method, params)
-        return self.tag + frame if self.tag else frame
-
-    def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
-        """A notification frame, newline included."""
-        if self.wrap_notification is not None:
-            method, params = self.wrap_notification, self._wrap(method, params)
-        frame = jsonrpc.notification(method, params)
-        return self.tag + frame if self.tag else frame
-
-    def cancel(self, id: bytes) -> bytes:  # noqa: A002
-        """`$/cancel_request` for a request sent with this id: never wrapped, on its own side."""
-        return self.tag + jsonrpc.notification(CANCEL, b'{"requestId":%b}' % id)
-
-    def answer(self, id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002
-        """A response frame, newline included; responses never wear an envelope."""
-        frame = jsonrpc.answer(id, member, body)
-        return self.tag + frame if self.tag else frame
-
-    def _wrap(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
-        name = jsonrpc.encode_method(method)
-        body = (
-            b'{"method":%b}' % name
-            if params is UNSET
-            else b'{"method":%b,"params":%b}' % (name, params)
-        )
-        return b'{"message":%b}' % body if self.nested else body
-
-
-def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Writer]:
-    """The writers of a peer's predecessor and successor side.
-
-    `to_conductor`: the peer is the outer conductor and we are the proxy, so envelopes go the other
-    way round.
-    """
-    if dialect.sideband:
-        return Writer(b"p"), Writer(b"s")
-    if to_conductor:
-        request, notification = dialect.down_request, dialect.down_notification
-    else:
-        request, notification = dialect.up_request, dialect.up_notification
-    return Writer(), Writer(b"", request, notification, dialect.nested)

@@ -23,6 +23,7 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
+UNSUPPORTED_VERSION: Final = -32022
 
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
@@ -187,10 +188,22 @@ def encode_method(method: str) -> bytes:
     return known
 
 
-def notification(method: str, params: Raw | bytes) -> bytes:
+def request(id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
+    """A request frame, newline included."""
+    head = b'{"jsonrpc":"2.0","id":%b,"method":' % id
+    return head + _named(method, params)
+
+
+def notification(method: str, params: Raw | bytes | UnsetType) -> bytes:
     """A notification frame, newline included."""
+    return b'{"jsonrpc":"2.0","method":' + _named(method, params)
+
+
+def _named(method: str, params: Raw | bytes | UnsetType) -> bytes:
     name = encode_method(method)
-    return b"".join((b'{"jsonrpc":"2.0","method":', name, b',"params":', params, b"}\n"))
+    if isinstance(params, UnsetType):
+        return name + b"}\n"
+    return b"".join((name, b',"params":', params, b"}\n"))
 
 
 def answer(id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from conductor.core import jsonrpc
-from conductor.core.dialects import Writer
-
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
-    from conductor.core.peer import Peer
+    from conductor.core.peer import Lane
 
 
 class Batch:
@@ -35,33 +32,46 @@ class Batch:
 class Pending:
     """One request on its way: who asked under which id, and where it went under which."""
 
-    __slots__ = ("batch", "cancelled", "hook", "key", "method", "origin", "raw_id", "target", "target_key", "writer")
+    __slots__ = (
+        "batch",
+        "cancelled",
+        "hook",
+        "key",
+        "method",
+        "origin",
+        "raw_id",
+        "target",
+        "target_id",
+    )
 
     def __init__(
         self,
-        origin: Peer | None,
-        key: bytes,
+        origin: Lane | None,
         raw_id: bytes,
-        writer: Writer,
+        key: bytes,
         method: str,
         batch: Batch | None = None,
     ) -> None:
         self.origin = origin
-        """Who asked; None for a request the conductor itself makes, or once the asker is gone."""
-        self.key = key
+        """Where it came in; None for a request of the conductor's own, and once it is answered or
+        the asker is gone."""
         self.raw_id = raw_id
-        self.writer = writer
+        """The id as the asker wrote it."""
+        self.key = key
+        """The same in the spelling used for comparing."""
         self.method = method
         self.batch = batch
-        self.target: Peer | None = None
-        self.target_key = b""
+        self.target: Lane | None = None
+        """Where it went out; None while it waits."""
+        self.target_id = b""
         self.cancelled = False
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
+        """Takes the answer (member and body) instead of the asker, where one is set."""
 
 
 class Link:
-    """The two tables of one connection, keyed by raw id (with a side byte where sides have id
-    spaces of their own).
+    """The two tables of one id space, keyed by raw id. A connection has one, or one for each side
+    where its dialect keeps the sides apart (`channel/1`).
 
     `sent`: requests written to the peer that it has not answered. `received`: requests it made
     that have not been answered.
@@ -78,8 +88,3 @@ class Link:
         """An id this link has not used before, as raw JSON."""
         self._last += 1
         return b"%d" % self._last
-
-
-def refusal(pending: Pending, code: int, text: str, data: object = None) -> bytes:
-    """The frame that answers `pending` with an error of the conductor's own."""
-    return pending.writer.answer(pending.raw_id, b"error", jsonrpc.error_object(code, text, data))

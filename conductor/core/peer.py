@@ -1,4 +1,4 @@
-"""What the router knows of one peer."""
+"""What the router knows of one peer, and of each of its two sides."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.core.dialects import PLAIN, Dialect, Writer, writers
+from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.link import Link
 from conductor.core.topology import Role, Side
+from conductor.core.writer import Writer, writers
 
 if TYPE_CHECKING:
+    from conductor.core.detection import Handshake
     from conductor.core.effects import Closure, Effect
+    from conductor.core.offer import Shape
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -30,32 +33,45 @@ class Component(msgspec.Struct, frozen=True):
     configure: bytes | None = None
 
 
-class Route(msgspec.Struct, frozen=True, gc=False):
-    """Where what a peer says on one side goes: the peer across and its side there."""
+class Lane:
+    """One side of one peer: where what it says there goes, and how it is written to there."""
 
-    peer: Peer
-    side: Side
+    __slots__ = ("across", "link", "peer", "side", "writer")
+
+    def __init__(self, peer: Peer, side: Side, link: Link, writer: Writer) -> None:
+        self.peer = peer
+        self.side = side
+        self.link = link
+        self.writer = writer
+        self.across: Lane | None = None
+        """The lane it is joined to: `lane.across.across is lane`."""
 
 
 class Peer:
     """One connection's mutable state."""
 
     __slots__ = (
+        "admitted",
+        "answer_shape",
         "backlog",
+        "c",
         "closure",
         "component",
         "dialect",
-        "envelope_seen",
+        "forwarded",
         "guessing",
+        "handshake",
         "label",
         "launched_by",
-        "link",
         "name",
+        "offer_shape",
+        "p",
         "ready",
         "role",
-        "routes",
+        "s",
         "sideband",
-        "writers",
+        "sides",
+        "unsettled",
     )
 
     def __init__(self, component: Component, role: Role, dialect: Dialect | None) -> None:
@@ -63,23 +79,49 @@ class Peer:
         self.label = component.label or f"`{component.name}`"
         self.component = component
         self.role = role
-        self.link = Link()
-        self.routes: dict[Side, Route] = {}
         self.closure: Closure | None = None
+        self.admitted = True
+        """Whether its messages are let through; upstream's are once it has sent `initialize`."""
+        self.guessing = dialect is None
+        """Whether its dialect is still to be found out."""
+        self.unsettled = dialect is None
+        """Whether its first envelope tells more about its dialect than is known."""
+        self.ready = dialect is not None and not dialect.launches
+        """Whether it can be written to."""
         self.backlog: list[Callable[[list[Effect]], None]] = []
-        """What waits until the peer's dialect is known, in order."""
-        self.envelope_seen = False
+        """What waits until it can be, in order."""
+        self.handshake: Handshake | None = None
+        """Its initialization, while that is going on."""
+        self.forwarded = False
+        """Whether it has forwarded an `initialize` to its successor."""
         self.launched_by: Peer | None = None
         """For the second connection of an `scp` proxy: the proxy itself."""
-        self.guessing = dialect is None
-        self.ready = dialect is not None
+        self.offer_shape: Shape | None = None
+        """What stood where the proxy offer was put, in the `initialize` it got."""
+        self.answer_shape: Shape | None = None
+        """The same for the answer to the `initialize` it forwarded."""
+        plain = Writer()
+        self.p = Lane(self, Side.P, Link(), plain)
+        self.s = Lane(self, Side.S, self.p.link, plain)
+        self.c = Lane(self, Side.P, self.p.link, plain)
+        """For requests to the conductor itself; joined to nothing."""
+        self.sides: dict[bytes, Lane] = {}
         self.speak(dialect or PLAIN)
 
     def speak(self, dialect: Dialect) -> None:
         """Writes to this peer in `dialect` from now on."""
         self.dialect = dialect
         self.sideband = dialect.sideband
-        towards_predecessor, towards_successor = writers(
-            dialect, to_conductor=self.role is Role.OUTER
-        )
-        self.writers: dict[Side, Writer] = {Side.P: towards_predecessor, Side.S: towards_successor}
+        self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
+        if dialect.sideband and not self.sides:
+            self.s.link, self.c.link = Link(), Link()
+            self.c.writer = Writer(b"c")
+            self.sides = {b"p": self.p, b"s": self.s}
+
+    def lane(self, side: Side) -> Lane:
+        """The lane of a side."""
+        return self.p if side is Side.P else self.s
+
+    def links(self) -> list[Link]:
+        """Its id spaces, one or three."""
+        return [self.p.link, self.s.link, self.c.link] if self.sideband else [self.p.link]

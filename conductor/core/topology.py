@@ -61,20 +61,17 @@ class Topology:
         return iter(self._across.items())
 
 
-def chain(ends: tuple[Port, Port | None], between: Sequence[tuple[Port, Port]]) -> Topology:
+def chain(head: Port, between: Sequence[tuple[Port, Port]], tail: Port) -> Topology:
     """Joins components in order.
 
-    `ends` are the port everything enters by and the one it leaves by (None: the last component is
-    itself the end); `between` holds for every component the port towards its predecessor and the
-    one towards its successor. A component that reaches its successor over a connection of its own
-    (dialect `scp`) simply names another peer's port there.
+    Everything enters by `head` and leaves by `tail`; `between` holds for every component the port
+    towards its predecessor and the one towards its successor. A component that reaches its
+    successor over a connection of its own (dialect `scp`) would name another peer's port there.
     """
-    head, tail = ends
     pairs: list[tuple[Port, Port]] = []
     left = head
     for towards_predecessor, towards_successor in between:
         pairs.append((left, towards_predecessor))
         left = towards_successor
-    if tail is not None:
-        pairs.append((left, tail))
+    pairs.append((left, tail))
     return Topology(pairs)

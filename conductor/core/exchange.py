@@ -1,0 +1,228 @@
+"""What every part of the router does with requests: send, answer, refuse, cancel, withdraw.
+
+The one state the parts share is here: the peers, and whether the chain has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Raw, UnsetType
+
+from conductor.core import jsonrpc
+from conductor.core.dialects import CANCEL, PLAIN, Dialect
+from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
+from conductor.core.link import Batch, Pending
+from conductor.core.peer import Component, Lane, Peer
+from conductor.core.topology import Port, Role, Side, Topology, chain
+
+UPSTREAM: Final = "client"
+"""Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
+
+
+class Exchange:
+    """The peers of one chain and the requests between them."""
+
+    def __init__(
+        self, components: Sequence[Component], upstream: Dialect | None, *, tracing: bool
+    ) -> None:
+        self.components = components
+        self.tracing = tracing
+        self.mode = "auto"
+        self.version: int | None = None
+        """The ACP version the chain settled on, once `initialize` has been answered."""
+        self.upstream = Peer(Component(UPSTREAM, "the client"), Role.CLIENT, upstream or PLAIN)
+        self.upstream.admitted = False
+        self._upstream_known = upstream is not None
+        self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
+        for component in components:
+            self.peers[component.name] = Peer(component, Role.PROXY, component.dialect)
+        if len(self.peers) != len(components) + 1:
+            raise ValueError("two components have the same name")
+        self._failed = False
+
+    # -- the chain's shape ---------------------------------------------------------------------
+
+    def settle_mode(self, mode: str) -> None:
+        """Fixes agent or proxy mode and joins the ports accordingly."""
+        self.mode = mode
+        upstream = self.upstream
+        proxies = [component.name for component in self.components]
+        if mode == "agent":
+            agent = self.peers[proxies.pop()]
+            agent.role, agent.ready, agent.guessing, agent.unsettled = Role.AGENT, True, False, False
+            agent.speak(PLAIN)
+            tail = Port(agent.name, Side.P)
+        else:
+            upstream.role, upstream.label = Role.OUTER, "the outer conductor"
+            upstream.ready = self._upstream_known
+            upstream.speak(upstream.dialect)
+            tail = Port(UPSTREAM, Side.S)
+        ports = [(Port(name, Side.P), Port(name, Side.S)) for name in proxies]
+        self.join(chain(Port(UPSTREAM, Side.P), ports, tail))
+
+    def join(self, topology: Topology) -> None:
+        """Replaces what every peer is joined to by what `topology` says."""
+        for peer in self.peers.values():
+            peer.p.across = peer.s.across = None
+        for here, there in topology:
+            self.peers[here.peer].lane(here.side).across = self.peers[there.peer].lane(there.side)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        lane: Lane,
+        method: str,
+        params: Raw | UnsetType,
+        pending: Pending,
+        out: list[Effect],
+    ) -> None:
+        """Sends a request out on `lane`: now, or once its peer is ready for it."""
+        peer = lane.peer
+        if peer.ready:
+            self.send(lane, method, params, pending, out)
+        elif peer.closure is not None:
+            self.fail(pending, peer.closure, out)
+        elif peer.handshake is None:
+            error = Malformed(INVALID_REQUEST, f"{peer.label} has not been initialized")
+            self.refuse(pending, error, out)
+        else:
+            peer.backlog.append(lambda out: self._resume(lane, method, params, pending, out))
+
+    def _resume(
+        self,
+        lane: Lane,
+        method: str,
+        params: Raw | UnsetType,
+        pending: Pending,
+        out: list[Effect],
+    ) -> None:
+        if pending.origin is not None:  # else: whoever asked is gone, or has been answered
+            self.forward(lane, method, params, pending, out)
+
+    def send(
+        self,
+        lane: Lane,
+        method: str,
+        params: Raw | bytes | UnsetType,
+        pending: Pending,
+        out: list[Effect],
+    ) -> None:
+        """Writes a request now, under a fresh id, and remembers what its answer belongs to."""
+        link = lane.link
+        pending.target = lane
+        pending.target_id = id_ = link.fresh_id()
+        link.sent[id_] = pending
+        out.append(Send(lane.peer.name, lane.writer.request(id_, method, params)))
+        if self.tracing and pending.origin is not None:
+            self.trace(out, ("request", pending.origin, lane), pending.raw_id, method, params)
+        if pending.cancelled:
+            self._send_cancel(pending, lane, out)
+
+    def cancel(self, pending: Pending, out: list[Effect]) -> None:
+        """Passes a cancellation on to where the request went, once."""
+        if not pending.cancelled:
+            pending.cancelled = True
+            target = pending.target
+            if target is not None and target.peer.closure is None:
+                self._send_cancel(pending, target, out)
+
+    def _send_cancel(self, pending: Pending, lane: Lane, out: list[Effect]) -> None:
+        out.append(Send(lane.peer.name, lane.writer.cancel(pending.target_id)))
+        if self.tracing and pending.origin is not None:
+            params = b'{"requestId":%b}' % pending.target_id
+            self.trace(out, ("notification", pending.origin, lane), None, CANCEL, params)
+
+    def withdraw(self, peer: Peer, out: list[Effect]) -> None:
+        """Cancels what a peer that is gone had asked for; nobody will read the answers."""
+        for link in peer.links():
+            for pending in list(link.received.values()):
+                self.cancel(pending, out)
+                pending.origin = None
+            link.received.clear()
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def complete(
+        self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
+    ) -> None:
+        """Takes the answer of the peer a request went to."""
+        if pending.hook is not None:
+            pending.hook(pending, member, bytes(body), out)
+        else:
+            self.reply(pending, member, body, out)
+
+    def reply(
+        self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
+    ) -> None:
+        """Answers `pending`'s origin; nothing happens if it is gone or has its answer."""
+        origin = pending.origin
+        if origin is None:
+            return
+        del origin.link.received[pending.key]
+        pending.origin = None
+        if self.tracing and pending.target is not None:
+            kind = "error" if member == b"error" else "response"
+            route = (kind, pending.target, origin)
+            self.trace(out, route, pending.raw_id, pending.method, body)
+        frame = origin.writer.answer(pending.raw_id, member, body)
+        if pending.batch is None:
+            out.append(Send(origin.peer.name, frame))
+        else:
+            self.add_to_batch(origin, pending.batch, frame, out)
+
+    @staticmethod
+    def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: list[Effect]) -> None:
+        """Notes the answer to one entry of an array (None: it has none)."""
+        tag = lane.writer.tag
+        whole = batch.add(frame[len(tag) :] if frame is not None else None)
+        if whole is not None:
+            out.append(Send(lane.peer.name, tag + whole))
+
+    def refuse(self, pending: Pending, error: Malformed, out: list[Effect]) -> None:
+        """Answers `pending` with an error of the conductor's own."""
+        body = jsonrpc.error_object(error.code, error.text, error.data)
+        self.reply(pending, b"error", body, out)
+
+    def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
+        """Answers `pending` with the reason a component is gone."""
+        text = f"{reason.text}\nhint: {reason.hint}" if reason.hint else reason.text
+        self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None), out)
+
+    # -- reports -------------------------------------------------------------------------------
+
+    def chain_fails(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+        """Reports, once, that the chain cannot go on."""
+        if not self._failed:
+            self._failed = True
+            out.append(Fail(peer.name, reason))
+
+    @staticmethod
+    def note(out: list[Effect], level: str, peer: Peer, text: str) -> None:
+        """Puts a line in the log."""
+        out.append(Note(level, peer.name, text))
+
+    @staticmethod
+    def trace(
+        out: list[Effect],
+        route: tuple[str, Lane, Lane],
+        raw_id: bytes | None,
+        method: str,
+        payload: Raw | bytes | UnsetType,
+    ) -> None:
+        """Reports a message; `route` is its kind (`error`: a response that is one), from, to."""
+        kind, source, target = route
+        out.append(
+            Trace(
+                "response" if kind == "error" else kind,
+                source.peer.name,
+                target.peer.name,
+                raw_id.decode(errors="replace") if raw_id is not None else None,
+                method,
+                None if isinstance(payload, UnsetType) else bytes(payload),
+                kind == "error",
+            )
+        )

@@ -1,0 +1,87 @@
+"""Writes messages to one side of one peer in its dialect: everything that can be is spelt out once.
+
+Frames are joined from pieces, never formatted: a message costs one copy of its payload, wrapped or
+not, however large it is.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw, UnsetType
+
+from conductor.core.dialects import CANCEL, Dialect
+from conductor.core.jsonrpc import answer, encode_method
+
+_NOTIFICATION = b'{"jsonrpc":"2.0","method":'
+_REQUEST = b'{"jsonrpc":"2.0","id":'
+_PARAMS = b',"params":'
+
+
+class Writer:
+    """The frames of one side. All have their newline.
+
+    `tag` stands before the JSON (a side byte of `channel/1`, or nothing). `request` and
+    `notification` are the methods of the envelope, None for plain messages; `nested`: the message
+    sits in the envelope's `params.message`.
+    """
+
+    __slots__ = ("_end", "_notification", "_request", "_wrapped", "tag")
+
+    def __init__(
+        self,
+        tag: bytes = b"",
+        request: str | None = None,
+        notification: str | None = None,
+        *,
+        nested: bool = False,
+    ) -> None:
+        self.tag = tag
+        self._request = tag + _REQUEST
+        inside = _PARAMS + (b'{"message":{"method":' if nested else b'{"method":')
+        self._end = b"}\n"
+        self._wrapped = b',"method":'
+        self._notification = tag + _NOTIFICATION
+        if request is not None and notification is not None:
+            self._end = b"}}}\n" if nested else b"}}\n"
+            self._wrapped += encode_method(request) + inside
+            self._notification += encode_method(notification) + inside
+
+    def request(self, id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
+        """A request frame with the raw id `id`."""
+        name = encode_method(method)
+        if isinstance(params, UnsetType):
+            return b"".join((self._request, id, self._wrapped, name, self._end))
+        return b"".join((self._request, id, self._wrapped, name, _PARAMS, params, self._end))
+
+    def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
+        """A notification frame."""
+        if isinstance(params, UnsetType):
+            return b"".join((self._notification, encode_method(method), self._end))
+        return b"".join((self._notification, encode_method(method), _PARAMS, params, self._end))
+
+    def cancel(self, id: bytes) -> bytes:  # noqa: A002
+        """`$/cancel_request` for a request sent with this id: never wrapped, on its own side."""
+        return b'%b{"jsonrpc":"2.0","method":"%b","params":{"requestId":%b}}\n' % (
+            self.tag,
+            CANCEL.encode(),
+            id,
+        )
+
+    def answer(self, id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002
+        """A response frame; responses never wear an envelope."""
+        frame = answer(id, member, body)
+        return self.tag + frame if self.tag else frame
+
+
+def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Writer]:
+    """The writers of a peer's predecessor and successor side.
+
+    `to_conductor`: the peer is the outer conductor and we are the proxy, so envelopes go the other
+    way round.
+    """
+    if dialect.sideband:
+        return Writer(b"p"), Writer(b"s")
+    if to_conductor:
+        request, notification = dialect.down_request, dialect.down_notification
+    else:
+        request, notification = dialect.up_request, dialect.up_notification
+    return Writer(), Writer(b"", request, notification, nested=dialect.nested)

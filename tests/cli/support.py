@@ -1,0 +1,149 @@
+"""Runs the real command line as a process, for the tests beside."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    pass
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+COMMAND = (sys.executable, "-m", "conductor")
+DEADLINE = 60.0
+"""Seconds anything here may take before the test fails; nothing is expected to come near."""
+
+ERROR = re.compile(r"error: \S.*\n\nhint: \S.*\n\Z", re.DOTALL)
+"""How every error ends: what is wrong, a blank line, what to do."""
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Our environment without what changes output; agents.py and the checkout are importable."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "FORCE_", "PY_"))}
+    paths = os.pathsep.join((str(ROOT), str(HERE)))
+    return kept | {"PYTHONPATH": paths, "NO_COLOR": "1", "COLUMNS": "100", **extra}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    def assert_error(self, code: int, *fragments: str) -> None:
+        """It failed in the one form errors have, with these words, and without a traceback."""
+        assert "Traceback" not in self.err
+        assert ERROR.search(self.err), self.err
+        assert self.code == code, self.err
+        for fragment in fragments:
+            assert fragment in self.err
+
+
+def conductor(
+    *arguments: str, stdin: bytes = b"", cwd: Path | None = None, env: dict[str, str] | None = None
+) -> Ran:
+    """Runs `conductor ARGUMENTS` to its end."""
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=DEADLINE,
+        cwd=cwd,
+        env=env or environment(),
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+class Running:
+    """`conductor ARGUMENTS` while it runs; what it writes is collected from both streams.
+
+    `terminal`: standard input and error are a new terminal, as for a user who pipes the answer.
+    """
+
+    def __init__(self, *arguments: str, terminal: bool = False) -> None:
+        self._texts: dict[int, bytes] = {}
+        slave = -1
+        if terminal:
+            self._typing, slave = os.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=slave if terminal else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=slave if terminal else subprocess.PIPE,
+            env=environment(),
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self.out = self.process.stdout.fileno()
+        if terminal:
+            os.close(slave)
+            self.err = self._typing
+        else:
+            assert self.process.stderr is not None
+            self.err = self.process.stderr.fileno()
+        self._texts = {self.out: b"", self.err: b""}
+        self._open = {self.out, self.err}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        if self.process.stderr is None:
+            os.close(self.err)
+
+    def text(self, stream: int) -> str:
+        """What `stream` has said so far; a terminal's line ends as they were written."""
+        return self._texts[stream].decode(errors="replace").replace("\r\n", "\n")
+
+    def wait_for(self, stream: int, wanted: str) -> None:
+        """Reads until `wanted` has appeared; fails at the end of the stream or the deadline."""
+        deadline = time.monotonic() + DEADLINE
+        while wanted not in self.text(stream):
+            assert stream in self._open, f"never said {wanted!r}: {self._texts}"
+            self._read(deadline)
+
+    def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
+        """Sends a signal to the conductor alone."""
+        os.kill(self.process.pid, number)
+
+    def type(self, text: str) -> None:
+        """Types on the terminal."""
+        os.write(self.err, text.encode())
+
+    def end(self) -> Ran:
+        """Reads everything to the end; what it came to."""
+        deadline = time.monotonic() + DEADLINE
+        while self._open:
+            self._read(deadline)
+        code = self.process.wait(DEADLINE)
+        return Ran(code, self.text(self.out), self.text(self.err))
+
+    def _read(self, deadline: float) -> None:
+        ready, _, _ = select.select(list(self._open), [], [], max(0, deadline - time.monotonic()))
+        assert ready, f"nothing more came: {self._texts}"
+        for stream in ready:
+            try:
+                data = os.read(stream, 65536)
+            except OSError:  # how a terminal says that nobody holds its other end any more
+                data = b""
+            if not data:
+                self._open.discard(stream)
+            self._texts[stream] += data

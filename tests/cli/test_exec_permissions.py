@@ -1,0 +1,98 @@
+"""How `conductor exec` answers requests for permission."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conductor.cli.client_permissions import option_of
+
+from .support import Running, conductor
+
+KINDS = ("allow_always", "allow_once", "reject_always", "reject_once")
+ALL = [{"optionId": f"the {kind}", "name": kind, "kind": kind} for kind in KINDS]
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+def selected(kind: str) -> dict[str, Any]:
+    """The answer that picks the option of this kind."""
+    return {"outcome": {"outcome": "selected", "optionId": f"the {kind}"}}
+
+
+def asked(options: object, *arguments: str) -> tuple[object, str]:
+    """What the agent is told that offers these options, and what the user is told."""
+    ran = conductor("exec", "py:agents:asking", "-p", json.dumps(options), *arguments)
+    assert ran.code == 0
+    return json.loads(ran.out), ran.err
+
+
+@pytest.mark.parametrize("options", [ALL, ALL[::-1]])
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ([], "reject_once"),
+        (["--permissions", "deny"], "reject_once"),
+        (["--allow", "none"], "reject_once"),
+        (["--permissions", "allow-once"], "allow_once"),
+        (["--allow", "once"], "allow_once"),
+    ],
+)
+def test_options_are_picked_by_kind(options: list[object], arguments: list[str], kind: str) -> None:
+    answer, err = asked(options, *arguments)
+    assert answer == selected(kind)
+    assert r"Erase\x1b[2J everything" in err
+    assert "\x1b" not in err
+
+
+def test_what_decides_for_longer_is_never_picked() -> None:
+    lasting = [one for one in ALL if one["kind"].endswith("always")]
+    assert asked(lasting)[0] == CANCELLED
+    assert asked(lasting, "--permissions", "allow-once")[0] == CANCELLED
+    assert asked(ALL[:1] + ALL[2:], "--permissions", "allow-once")[0] == selected("reject_once")
+    assert asked([ALL[1]])[0] == CANCELLED
+
+
+@pytest.mark.parametrize("options", [None, {}, [], ["reject_once"], [{"kind": "reject_once"}]])
+def test_options_that_are_none(options: object) -> None:
+    assert option_of(options, "reject_once") is None
+    assert asked(options)[0] == CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"), [([], "reject-once"), (["--allow=once"], "allow-once")]
+)
+def test_through_a_sandboxed_proxy(arguments: list[str], told: str) -> None:
+    ran = conductor("exec", "datetime", "demo", "-p", "/permission Dig a hole", *arguments)
+    assert (ran.code, ran.out) == (0, f"permission: {told}\n")
+    assert "Dig a hole" in ran.err
+
+
+def test_a_question_taken_back_is_answered_as_cancelled() -> None:
+    with Running("exec", "py:agents:withdrawing", "-p", "x", terminal=True) as running:
+        ran = running.end()
+    assert (ran.code, ran.out) == (0, "-32800\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind"), [("y\n", "allow_once"), ("n\n", "reject_once"), ("\n", "reject_once")]
+)
+def test_on_a_terminal_the_user_is_asked(typed: str, kind: str) -> None:
+    with Running("exec", "py:agents:asking", "-p", json.dumps(ALL), terminal=True) as running:
+        running.wait_for(running.err, "allow it this once? [y/N] ")
+        assert r"Erase\x1b[2J everything" in running.text(running.err)
+        assert "rm -r" in running.text(running.err)
+        running.type(typed)
+        ran = running.end()
+    assert ran.code == 0
+    assert json.loads(ran.out) == selected(kind)
+
+
+def test_cancelling_answers_a_question_that_is_open() -> None:
+    with Running("exec", "py:agents:asking_on", "-p", "x", terminal=True) as running:
+        running.wait_for(running.err, "allow it this once? [y/N] ")
+        running.interrupt()
+        ran = running.end()
+    assert ran.code == 130
+    assert f"asking_on: {json.dumps(CANCELLED)}" in ran.err

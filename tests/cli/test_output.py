@@ -1,0 +1,104 @@
+"""What is shown on a terminal, and how."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conductor.cli import report
+from conductor.cli.client_output import Output, OutputClosed, TextView, one_line
+
+from .support import conductor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+ESCAPES = "a\x1b[2Jb\x07\rc\x9b\u202ed\r\n\te"
+
+
+def test_control_characters_are_shown_not_obeyed() -> None:
+    assert report.visible(ESCAPES) == "a\\x1b[2Jb\\x07\\x0dc\\x9b\\x202ed\r\n\te"
+    assert report.visible("grün — 日本 👍\n") == "grün — 日本 👍\n"
+    assert one_line(f"  two\nlines {'x' * 300}", 20) == "two lines xxxxxxxxx…"
+
+
+def test_errors_and_logs_of_components_are_shown_not_obeyed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report.error("\x1b]0;x\x07", "\x1b[A")
+    report.logger("warning")("warning", "guest", "\x1b[31m")
+    report.relay("", "\x1b[31m")
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def on_terminal(work: Callable[[Output], Awaitable[None]]) -> bytes:
+    """What arrives at a terminal that `work` writes to."""
+    master, slave = os.openpty()
+
+    async def run() -> None:
+        await work(Output(slave))
+
+    try:
+        asyncio.run(run())
+        return os.read(master, 65536)
+    finally:
+        os.close(slave)
+        os.close(master)
+
+
+def test_the_answer_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    async def work(output: Output) -> None:
+        assert output.terminal
+        view = TextView(output)
+        await view.update(
+            {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": ESCAPES}}
+        )
+        view.note("beside")
+        await view.update(
+            {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "end"}}
+        )
+        await view.finish()
+
+    shown = on_terminal(work)
+    assert b"\x1b" not in shown
+    assert shown.endswith(b"\teend\r\n")
+    # A line of its own although both streams are the same terminal.
+    assert capsys.readouterr().err == "\nbeside\n"
+
+
+def test_an_output_nobody_reads() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with pytest.raises(OutputClosed):
+        asyncio.run(Output(write).data(b"x"))
+    os.close(write)
+
+
+def test_an_output_that_is_full_waits_without_blocking_the_loop() -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    size = 1_000_000
+
+    async def run() -> int:
+        writing = asyncio.get_running_loop().create_task(Output(write).data(b"x" * size))
+        taken = 0
+        while taken < size:
+            await asyncio.sleep(0)  # a turn of the loop: were it blocked, nobody would read
+            with contextlib.suppress(BlockingIOError):
+                taken += len(os.read(read, 65536))
+        await writing
+        return taken
+
+    assert asyncio.run(run()) == size
+    os.close(read)
+    os.close(write)
+
+
+def test_guest_text_in_an_error_is_shown_not_obeyed() -> None:
+    ran = conductor("exec", "demo", "-p", "/exit 3 \x1b[31mred")
+    assert ran.code == 1
+    assert "\x1b" not in ran.err

@@ -1,0 +1,130 @@
+"""The fast parser and typer take the same options and come to the same chain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer.main
+
+from conductor.cli import app, fast, run
+
+if TYPE_CHECKING:
+    from conductor.cli.fast import Parsed
+
+COMMANDS: Any = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
+
+SAMPLES = {
+    "--isolation": ["process", "inline", "separate"],
+    "--clock": ["2026-03-01", "2026-03-01T12:00:00+01:00"],
+    "--cache": ["/some/where", "relative"],
+    "--line-limit": ["65536", "512k", "64M", "1GiB"],
+    "--stall": ["0", "1.5"],
+    "--grace": ["3"],
+    "--drain": ["0.25"],
+    "--log": [*fast.LEVELS],
+    "--dialect": ["acp", "channel"],
+}
+REFUSED = {
+    "--isolation": "none",
+    "--clock": "soon",
+    "--line-limit": "-1",
+    "--stall": "nan",
+    "--grace": "inf",
+    "--drain": "x",
+    "--log": "loud",
+    "--dialect": "latin",
+}
+FLAGS = {"agent": ["--proxy", "-v", "--verbose"], "proxy": ["-v", "--verbose"]}
+
+
+def valued(command: str) -> list[str]:
+    """The options of a command that the fast parser takes a value for."""
+    return [*fast.VALUES, "--log", *(["--dialect"] if command == "proxy" else [])]
+
+
+def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | None:
+    """What typer makes of a command line, or None where it explains."""
+    parsed: list[Parsed] = []
+
+    def chain(one: Parsed) -> int:
+        parsed.append(one)
+        return 0
+
+    monkeypatch.setattr(run, "chain", chain)
+    code = app.main(arguments)
+    assert code == (0 if parsed else 2)
+    return parsed[0] if parsed else None
+
+
+@pytest.mark.parametrize("command", ["agent", "proxy"])
+def test_both_know_the_same_options(command: str) -> None:
+    declared = {option for p in COMMANDS[command].params for option in p.opts if option[0] == "-"}
+    assert declared - {"--help", "-h"} == {*valued(command), *FLAGS[command]}
+    assert set(SAMPLES) == {*fast.VALUES, *fast.OTHERS}
+
+
+@pytest.mark.parametrize("command", ["agent", "proxy"])
+def test_both_read_every_option_alike(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [[flag] for flag in FLAGS[command]]
+    for option in valued(command):
+        for value in SAMPLES[option]:
+            lines += [[option, value], [f"{option}={value}"], [option, value, "-v"]]
+    lines += [[], ["--"], ["--grace", "1", "--grace", "2"], ["-v", "--log", "error"]]
+    lines += [[o for option in valued(command) for o in (option, SAMPLES[option][0])]]
+    for line in lines:
+        arguments = [command, *line, "datetime", "python x.py --flag", "demo"]
+        fast_parsed = fast.parse(arguments)
+        assert fast_parsed is not None, arguments
+        assert fast_parsed == by_typer(arguments, monkeypatch), arguments
+
+
+@pytest.mark.parametrize("command", ["agent", "proxy"])
+def test_both_refuse_the_same_values(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in valued(command):
+        if option not in REFUSED:
+            continue
+        arguments = [command, option, REFUSED[option], "demo"]
+        assert fast.parse(arguments) is None
+        assert by_typer(arguments, monkeypatch) is None
+        assert f"invalid value `{REFUSED[option]}` for `{option}`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["agent"],
+        ["proxy", "--"],
+        ["agent", "--log"],
+        ["agent", "--proxy=yes", "demo"],
+        ["agent", "--verbose=1", "demo"],
+        ["agent", "--dialect", "acp", "demo"],
+        ["proxy", "--proxy", "demo"],
+        ["agent", "--frob", "demo"],
+        ["agent", "-h"],
+    ],
+)
+def test_the_fast_parser_leaves_the_rest_to_typer(arguments: list[str]) -> None:
+    assert fast.parse(arguments) is None
+
+
+def test_options_may_follow_components_with_typer(monkeypatch: pytest.MonkeyPatch) -> None:
+    behind = ["agent", "datetime", "demo", "--isolation", "inline", "-v"]
+    before = ["agent", "--isolation", "inline", "-v", "datetime", "demo"]
+    assert fast.parse(behind) is None
+    assert by_typer(behind, monkeypatch) == fast.parse(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("1", 1), ("2k", 2048), ("3KiB", 3072), ("4mb", 4 << 20), ("1G", 1 << 30)]
+)
+def test_sizes(text: str, bytes_: int) -> None:
+    assert fast.size(text) == bytes_
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5M", "M", "1T", "\u0661", "1e3", " 1"])
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match="a size is"):
+        fast.size(text)

@@ -1,0 +1,104 @@
+"""Wrong command lines: one error, one hint, exit code 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .support import COMMAND, conductor, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG = {
+    "command": (["frob"], "unknown command `frob`", "conductor agent frob"),
+    "command misspelled": (["inspct", "x"], "unknown command `inspct`", "conductor inspect"),
+    "top option": (["--frob"], "unknown option `--frob` for `conductor`", "hint"),
+    "option misspelled": (
+        ["agent", "--isolatio", "inline", "demo"],
+        "unknown option `--isolatio` for `conductor agent`",
+        "did you mean `--isolation`?",
+    ),
+    "unquoted command": (
+        ["agent", "python", "--wat", "demo"],
+        "unknown option `--wat` for `conductor agent`",
+        "put it in quotes",
+    ),
+    "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
+    "no proxy": (["proxy"], "`conductor proxy` needs a COMPONENT", "conductor proxy --help"),
+    "no value": (["agent", "--log"], "'--log' requires an argument", "conductor agent --help"),
+    "flag with a value": (["agent", "--proxy=1", "demo"], "does not take a value", "--help"),
+    "isolation": (
+        ["agent", "--isolation", "x", "demo"],
+        "invalid value `x` for `--isolation`",
+        "process, inline, separate",
+    ),
+    "log": (["agent", "--log", "x", "demo"], "invalid value `x` for `--log`", "debug, info"),
+    "dialect": (["proxy", "--dialect", "x", "demo"], "`x` for `--dialect`", "acp, sdk, sacp"),
+    "dialect of an agent": (["agent", "--dialect", "acp", "demo"], "unknown option", "hint"),
+    "clock": (["agent", "--clock", "noon", "demo"], "`noon` for `--clock`", "2026-03-01T12:00"),
+    "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
+    "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
+    "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "bundled components are"),
+    "no such module": (["agent", "./no.wasm", "demo"], "no such module", "check the path"),
+    "sandboxed agent": (["agent", "datetime"], "sandboxed proxy", "conductor agent"),
+    "component option": (["agent", "datetime,dialect=x", "demo"], "unknown dialect `x`", "acp"),
+    "exec without prompt": (["exec", "demo"], "needs `--prompt`", "conductor exec --help"),
+    "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),
+    "exec without component": (["exec", "-p", "x"], "needs a COMPONENT", "exec --help"),
+    "exec format": (["exec", "demo", "-p", "x", "--format", "xml"], "`xml`", "text, json"),
+    "exec fs": (["exec", "demo", "-p", "x", "--fs", "all"], "`all`", "none, read, write"),
+    "exec permissions": (
+        ["exec", "demo", "-p", "x", "--permissions", "allow-always"],
+        "invalid value `allow-always` for `--permissions`",
+        "deny, ask, allow-once",
+    ),
+    "nobody to ask": (
+        ["exec", "demo", "-p", "x", "--permissions", "ask"],
+        "there is no terminal to ask",
+        "--permissions deny",
+    ),
+    "exec cwd": (["exec", "demo", "-p", "x", "--cwd", "/no/such"], "no such folder", "--cwd"),
+    "exec timeout": (["exec", "demo", "-p", "x", "--timeout", "0"], "no time", "leave it out"),
+    "exec agent": (["exec", "datetime", "-p", "x"], "sandboxed proxy", "conductor agent"),
+    "inspect nothing": (["inspect"], "needs a COMPONENT", "conductor inspect --help"),
+    "inspect two": (["inspect", "a", "b"], "unexpected extra argument", "inspect --help"),
+    "inspect missing": (["inspect", "./no.wasm"], "no such module", "check the path"),
+    "join nothing": (["join"], "`conductor join` needs a PATH", "conductor join --help"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_usage(name: str, tmp_path: Path) -> None:
+    arguments, error, hint = WRONG[name]
+    ran = conductor(*arguments, cwd=tmp_path)
+    ran.assert_error(2, error, hint)
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize("arguments", [["agent", "--frob", "demo"], ["proxy", "--log=x", "demo"]])
+def test_an_editor_is_told_too(arguments: list[str]) -> None:
+    request = {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": {}}
+    ran = conductor(*arguments, stdin=json.dumps(request).encode() + b"\n")
+    ran.assert_error(2)
+    answer = json.loads(ran.out)
+    assert answer["id"] == "a"
+    assert f"error: {answer['error']['message'].replace('hint:', chr(10) + 'hint:')}\n" == ran.err
+
+
+def test_help_into_a_closed_pipe_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*COMMAND, "components"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")

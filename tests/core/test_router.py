@@ -1,0 +1,489 @@
+"""One message at a time: ids, answers, cancellation, misplaced envelopes, junk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor.core import Component, Router, Trace
+from tests.core.plays import (
+    MISPLACED,
+    V1,
+    agent_mode,
+    agent_only,
+    begin,
+    begin_acp,
+    error,
+    notification,
+    proxy_mode,
+    request,
+    result,
+)
+from tests.playbook import Hole, Noted, Playbook
+
+
+def test_a_chain_needs_an_agent_and_names_that_differ() -> None:
+    for mode in ("agent", "auto"):
+        with pytest.raises(ValueError, match="needs an agent"):
+            Router([], mode)
+    with pytest.raises(ValueError, match="same name"):
+        Router([Component("a"), Component("a")])
+    with pytest.raises(ValueError, match="same name"):
+        Router([Component("client")])
+
+
+def test_what_the_router_tells_about_itself() -> None:
+    router = Router([Component("agent")], "auto", tracing=True)
+    assert (router.mode, router.version, router.tracing) == ("auto", None, True)
+    assert router.upstream is router.peers["client"]
+
+
+# -- ids -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "id_", [b"0", b"-9223372036854775808", b"9223372036854775807", b'""', b'"a\\"\\u00e9"', b"null"]
+)
+def test_ids_come_back_as_they_were(id_: bytes) -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", b'{"jsonrpc":"2.0","id":%b,"method":"_x","params":{"a":1.10}}' % id_)
+        pb << ("agent", b'{"jsonrpc":"2.0","id":2,"method":"_x","params":{"a":1.10}}')
+        pb >> ("agent", b'{"jsonrpc":"2.0","id":2,"result": [1e400, "\\ud800"] }')
+        pb << ("client", b'{"jsonrpc":"2.0","id":%b,"result":[1e400, "\\ud800"]}' % id_)
+
+
+@pytest.mark.parametrize(
+    "id_", [b"1.0", b"1e2", b"-0", b"9223372036854775808", b"-9223372036854775809", b"true", b"[]"]
+)
+@pytest.mark.parametrize("peer", ["client", "agent"])
+def test_what_is_no_id_is_refused_under_null(peer: str, id_: bytes) -> None:
+    text = "a request id must be null, a 64-bit integer or a string"
+    with begin(agent_only()) as pb:
+        pb >> (peer, b'{"jsonrpc":"2.0","id":%b,"method":"_x"}' % id_)
+        pb << Noted("warning", peer, text) << (peer, error(None, -32600, text))
+
+
+def test_null_is_no_id_in_v2() -> None:
+    text = "ACP protocol v2 request ids must be a string or an integer, not null"
+    with begin(agent_only(), 2) as pb:
+        pb >> ("client", request(None, "_x"))
+        pb << Noted("warning", "client", text) << ("client", error(None, -32600, text))
+
+
+def test_a_duplicate_id_does_not_harm_the_first() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request("a", "_x")) << ("agent", request(2, "_x"))
+        pb >> ("client", b'{"jsonrpc":"2.0","id":"\\u0061","method":"_y"}')
+        pb << Noted("warning", "client", "still in use")
+        pb << ("client", error(None, -32600, 'request id "a" is still in use'))
+        pb >> ("agent", result(2, 1)) << ("client", result("a", 1))
+        pb >> ("client", request("a", "_x")) << ("agent", request(3, "_x"))
+
+
+# -- params --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("params", [b"5", b'"a"', b"true", b"1.5"])
+@pytest.mark.parametrize("peer", ["client", "agent"])
+def test_params_must_be_structured(peer: str, params: bytes) -> None:
+    text = "JSON-RPC params must be an object or array"
+    with begin(agent_only()) as pb:
+        pb >> (peer, b'{"jsonrpc":"2.0","id":1,"method":"_x","params":%b}' % params)
+        pb << (peer, error(1, -32602, text))
+        pb >> (peer, b'{"jsonrpc":"2.0","method":"_x","params":%b}' % params)
+        pb << Noted("warning", peer, f"`_x` dropped: {text}")
+
+
+def test_null_params_are_none() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", b'{"jsonrpc":"2.0","id":1,"method":"_x","params":null}')
+        pb << ("p", request(2, "_x"))
+        pb >> ("client", b'{"jsonrpc":"2.0","method":"_x","params":null}')
+        pb << ("p", notification("_x"))
+        pb >> ("p", request(1, "proxy/successor", {"method": "_x", "params": None, "_meta": 1}))
+        pb << ("agent", request(2, "_x"))
+        pb >> ("p", notification("proxy/successor", {"method": "_x", "params": None}))
+        pb << ("agent", notification("_x"))
+        pb >> ("agent", request(1, "_y")) << ("p", request(3, "proxy/successor", {"method": "_y"}))
+
+
+def test_members_beyond_the_protocol_stay_behind() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", {**request(1, "_x", []), "result": 1, "error": 2, "more": 3})
+        pb << ("agent", request(2, "_x", []))
+        pb >> ("client", {**notification("_x", []), "result": 1})
+        pb << ("agent", notification("_x", []))
+
+
+# -- answers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (b'"result":1,"error":{"code":1,"message":"a"}', "with both result and error"),
+        (b'"error":null', "with neither result nor error"),
+        (b'"more":1', "with neither result nor error"),
+        (b'"error":5', "with an error that is no object"),
+    ],
+)
+def test_a_malformed_answer_is_an_error_that_names_the_peer(answer: bytes, wrong: str) -> None:
+    text = f"agent `agent` answered `_x` {wrong}"
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", b'{"jsonrpc":"2.0","id":2,%b}' % answer)
+        pb << ("client", error(1, -32603, text, {"component": "agent"}))
+
+
+@pytest.mark.parametrize("version", [b"", b'"jsonrpc":"1.0",', b'"jsonrpc":2,', b'"jsonrpc":2.0,'])
+def test_an_answer_of_another_json_rpc(version: bytes) -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", b'{%b"id":2,"result":1}' % version)
+        pb << ("client", error(1, -32603, Hole("text"), {"component": "agent"}))
+        assert 'without `"jsonrpc":"2.0"`' in pb.values["text"]
+
+
+def test_result_with_a_null_error_is_a_result() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", b'{"jsonrpc":"2.0","id":2,"result":null,"error":null}')
+        pb << ("client", result(1, None))
+
+
+def test_answers_nobody_waits_for_are_dropped() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", result(2, 1)) << ("client", result(1, 1))
+        pb >> ("agent", result(2, 1)) << Noted("warning", "agent", "no request is open")
+        pb >> ("client", result(1, 1)) << Noted("warning", "client", "no request is open")
+        pb >> ("agent", result(None, 1)) << Noted("warning", "agent", "no request is open")
+        pb >> ("agent", result(2.5, 1)) << Noted("warning", "agent", "no valid id")
+        pb >> ("agent", {"jsonrpc": "2.0", "result": 1})
+        pb << Noted("warning", "agent", "no valid id")
+        pb >> ("agent", b'{"jsonrpc":"2.0"}') << Noted("warning", "agent", "no valid id")
+
+
+def test_errors_pass_byte_for_byte() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", b'{"jsonrpc":"2.0","id":2,"error":{"code":1e30,"message" :"\\u0061","x":1}}')
+        pb << (
+            "client",
+            b'{"jsonrpc":"2.0","id":1,"error":{"code":1e30,"message" :"\\u0061","x":1}}',
+        )
+
+
+# -- junk ----------------------------------------------------------------------------------------
+
+JUNK: list[tuple[bytes, int]] = [
+    (b"npm notice", -32700),
+    (b'{"jsonrpc":"2.0"', -32700),
+    (b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"_x"}', -32700),
+    (b'{"jsonrpc":"2.0","method":"\xff"}', -32700),
+    (b"\x00", -32700),
+    (b"[1,", -32700),
+    (b'"text"', -32600),
+    (b"17", -32600),
+    (b"[" * 600 + b"]" * 600, -32600),
+    (b'{"jsonrpc":"2.0","method":"_x","params":' + b"[" * 2000 + b"]" * 2000 + b"}", -32600),
+    (b'{"jsonrpc":"2.0","method":5}', -32600),
+    (b'{"method":"_x"}', -32600),
+]
+
+
+@pytest.mark.parametrize(("frame", "code"), JUNK)
+def test_junk_is_answered_to_the_client_only(frame: bytes, code: int) -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", frame) << Noted("warning", "client", "")
+        pb << ("client", error(None, code, Hole("text")))
+        pb >> ("agent", frame) << Noted("warning", "agent", "")
+
+
+@pytest.mark.parametrize("peer", ["client", "agent"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"id":7,"method":"_x"}',
+        b'{"jsonrpc":"2.1","id":7,"method":"_x"}',
+        b'{"jsonrpc":2,"id":7,"method":"_x","params":{}}',
+        b'{"jsonrpc":"2.0","id":7,"method":null}',
+        b'{"jsonrpc":"2.0","id":7,"method":"\\udc00"}',
+    ],
+)
+def test_a_malformed_request_is_answered_under_its_id(peer: str, frame: bytes) -> None:
+    with begin(agent_only()) as pb:
+        pb >> (peer, frame) << Noted("warning", peer, "must be")
+        pb << (peer, error(7, -32600, Hole("text")))
+
+
+def test_blank_lines_are_nothing() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", b"") >> ("client", b" \r") >> ("agent", b"\t")
+
+
+# -- before initialize, and misplaced -------------------------------------------------------------
+
+
+def test_before_initialize() -> None:
+    with agent_only() as pb:
+        pb >> ("client", request(1, "session/new"))
+        pb << ("client", error(1, -32600, "expected `initialize` request"))
+        pb >> ("client", notification("session/cancel"))
+        pb << Noted("debug", "client", "before `initialize`")
+        pb >> ("client", notification("$/cancel_request", {"requestId": 1}))
+        pb >> ("agent", notification("_hello")) << ("client", notification("_hello"))
+    with agent_only(mode="auto") as pb:
+        pb >> ("agent", request(1, "_x"))
+        pb << ("agent", error(1, -32600, "`_x` before `initialize`"))
+        pb >> ("agent", notification("_x")) << Noted("debug", "agent", "before `initialize`")
+
+
+ENVELOPE_METHODS = (
+    "proxy/successor",
+    "_proxy/successor",
+    "_proxy/successor/request",
+    "_proxy/successor/send/request",
+    "_proxy/successor/receive/notification",
+)
+
+
+@pytest.mark.parametrize("peer", ["client", "agent"])
+@pytest.mark.parametrize("method", ENVELOPE_METHODS)
+def test_envelopes_of_the_ends_are_misplaced(peer: str, method: str) -> None:
+    with begin(agent_only()) as pb:
+        pb >> (peer, request(1, method, {"method": "_x"}))
+        pb << (peer, error(1, -32600, MISPLACED.format(method)))
+        pb >> (peer, notification(method, {"method": "_x"}))
+        pb << Noted("warning", peer, "misplaced")
+
+
+def test_an_envelope_in_an_envelope_is_misplaced() -> None:
+    twice = {"method": "proxy/successor", "params": {"method": "_x"}}
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", request(1, "proxy/successor", twice))
+        pb << ("p", error(1, -32600, MISPLACED.format("proxy/successor")))
+        pb >> ("p", notification("proxy/successor", twice))
+        pb << Noted("warning", "p", "misplaced")
+    with proxy_mode("acp") as pb:
+        pb >> ("client", request(1, "proxy/initialize", V1))
+        pb << ("p", request(1, "proxy/initialize", V1))
+        pb >> ("client", request(2, "proxy/successor", twice))
+        pb << ("client", error(2, -32600, MISPLACED.format("proxy/successor")))
+
+
+@pytest.mark.parametrize(
+    "params", [None, [], {}, {"method": 5}, {"message": {}}, {"message": 3}, {"params": {}}]
+)
+def test_an_envelope_needs_a_method(params: object) -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", request(1, "proxy/successor", params))
+        pb << ("p", error(1, -32602, "a successor envelope must hold an object with a `method`"))
+        pb >> ("p", notification("proxy/successor", params))
+        pb << Noted("warning", "p", "must hold")
+
+
+def test_what_an_envelope_holds_must_be_valid_too() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", request(1, "proxy/successor", {"method": "_x", "params": 5}))
+        pb << ("p", error(1, -32602, "JSON-RPC params must be an object or array"))
+        pb >> ("p", notification("proxy/successor", {"method": "initialize"}))
+        pb << Noted("warning", "p", "misplaced `initialize`")
+        pb >> ("p", b'{"jsonrpc":"2.0","method":"proxy/successor",'
+                    b'"params":{"params":["\\uDEAD"],"method":"_x"}}')
+        pb << ("agent", b'{"jsonrpc":"2.0","method":"_x","params":["\\uDEAD"]}')
+        pb >> ("p", request(1, "proxy/successor", {"method": "_x", "peer": "other"}))
+        pb << ("agent", request(2, "_x"))
+
+
+@pytest.mark.parametrize("method", ["initialize", "proxy/initialize", "_scp/proxy"])
+def test_role_requests_are_no_notifications(method: str) -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", notification(method)) << Noted("warning", "client", "misplaced")
+        pb >> ("agent", notification(method)) << Noted("warning", "agent", "misplaced")
+
+
+# -- cancellation --------------------------------------------------------------------------------
+
+
+def cancel(id_: object) -> dict[str, Any]:
+    return notification("$/cancel_request", {"requestId": id_})
+
+
+def test_cancel_is_issued_anew_on_each_hop() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"})) << ("agent", request(2, "_x"))
+        pb >> ("client", cancel("c")) << ("p", cancel(2))
+        pb >> ("client", cancel("c"))  # twice: once is enough
+        pb >> ("p", cancel("q")) << ("agent", cancel(2))
+        pb >> ("agent", error(2, -32800, "cancelled")) << ("p", error("q", -32800, "cancelled"))
+        pb >> ("p", cancel("q"))  # answered already
+        pb >> ("p", result(2, 1)) << ("client", result("c", 1))
+
+
+@pytest.mark.parametrize("form", ["proxy/successor", "_proxy/successor"])
+def test_a_wrapped_cancel_is_understood(form: str) -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"})) << ("agent", request(2, "_x"))
+        pb >> ("p", notification(form, cancel("q"))) << ("agent", cancel(2))
+
+
+@pytest.mark.parametrize(
+    "params", [None, {}, [], {"requestId": "no"}, {"requestId": 1.5}, {"requestId": None}]
+)
+def test_unknown_cancels_are_dropped(params: object) -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("client", notification("$/cancel_request", params))
+        pb >> ("agent", notification("$/cancel_request", params))
+
+
+def test_a_cancel_keeps_to_its_side() -> None:
+    with proxy_mode("channel", "channel") as pb:
+        pb >> ("client", "p", request(1, "initialize", V1)) << ("p", "p", request(1, "initialize", V1))
+        pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(2, "_x"))
+        pb >> ("p", "s", request(2, "_y")) << ("client", "s", request(1, "_y"))
+        pb >> ("client", "s", request(5, "_z")) << ("p", "s", request(1, "_z"))
+        pb >> ("client", "s", cancel(5)) << ("p", "s", cancel(1))
+        pb >> ("client", "p", cancel(5)) << ("p", "p", cancel(2))
+        pb >> ("p", "p", cancel(2)) >> ("p", "s", cancel(2)) << ("client", "s", cancel(1))
+
+
+def test_a_request_is_cancelled_before_it_was_delivered() -> None:
+    with agent_mode(None) as pb:
+        pb >> ("client", request(1, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        pb >> ("client", request(2, "_x", {"a": 1})) >> ("client", cancel(2))
+        pb >> ("client", notification("_n", []))
+        pb >> ("p", request("f", "proxy/successor", {"method": "initialize", "params": V1}))
+        pb << ("p", request(2, "_x", {"a": 1})) << ("p", cancel(2)) << ("p", notification("_n", []))
+        pb << ("agent", request(1, "initialize", V1))
+
+
+# -- batches -------------------------------------------------------------------------------------
+
+NO_BATCHES = error(
+    None,
+    -32600,
+    "Invalid request",
+    "JSON-RPC batches are not supported; send each message individually",
+)
+
+
+def test_a_batch_is_served_in_order_and_answered_as_one_array() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("agent", request("a", "_a")) << ("client", request(1, "_a"))
+        entries = [request(1, "_x"), notification("_n"), result(1, 9), request(2, "_y")]
+        pb >> ("client", entries)
+        pb << ("agent", request(2, "_x")) << ("agent", notification("_n"))
+        pb << ("agent", result("a", 9)) << ("agent", request(3, "_y"))
+        pb >> ("client", cancel(1)) << ("agent", cancel(2))
+        pb >> ("agent", result(3, "y")) >> ("agent", error(2, -32800, "x"))
+        pb << ("client", [result(2, "y"), error(1, -32800, "x")])
+
+
+def test_batches_that_need_no_answer_get_none() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", [notification("_n"), notification("_m")])
+        pb << ("agent", notification("_n")) << ("agent", notification("_m"))
+        pb >> ("agent", request("a", "_a")) << ("client", request(1, "_a"))
+        pb >> ("client", [result(1, 9)]) << ("agent", result("a", 9))
+
+
+@pytest.mark.parametrize("peer", ["client", "agent"])
+def test_invalid_entries_are_answered_within_the_array(peer: str) -> None:
+    with begin(agent_only()) as pb:
+        pb >> (peer, [1, [request(1, "_x")], {"jsonrpc": "1.0", "method": "_x"}, {"id": 5}])
+        pb << Noted("warning", peer, "not a JSON object") << Noted("warning", peer, "inside a batch")
+        pb << Noted("warning", peer, '"2.0"') << Noted("warning", peer, "answer dropped")
+        pb << (
+            peer,
+            [
+                error(None, -32600, "message is not a JSON object"),
+                error(None, -32600, "a batch inside a batch"),
+                error(None, -32600, '`jsonrpc` must be "2.0"'),
+            ],
+        )
+        pb >> (peer, [request(1.5, "_x"), request("a", "$/x", 5)])
+        pb << Noted("warning", peer, "request id")
+        pb << (peer, [error(None, -32600, Hole("a")), error("a", -32602, Hole("b"))])
+
+
+@pytest.mark.parametrize("peer", ["client", "agent"])
+def test_an_empty_batch_gets_one_error(peer: str) -> None:
+    with begin(agent_only()) as pb:
+        pb >> (peer, []) << (peer, NO_BATCHES)
+
+
+def test_batches_are_refused_whole_in_v2() -> None:
+    with begin(agent_only(), 2) as pb:
+        pb >> ("client", [request(1, "_x"), notification("_n")]) << ("client", NO_BATCHES)
+
+
+def test_batches_with_envelopes_and_on_sides() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", [request(1, "proxy/successor", {"method": "_x"}), request(2, "_up")])
+        pb << ("agent", request(2, "_x")) << ("client", request(1, "_up"))
+        pb >> ("client", result(1, 1)) >> ("agent", result(2, 2)) << ("p", [result(2, 1), result(1, 2)])
+    with proxy_mode("channel", "channel") as pb:
+        pb >> ("client", "p", request(1, "initialize", V1)) << ("p", "p", request(1, "initialize", V1))
+        pb >> ("p", "s", [request(1, "_x"), request(2, "_y")])
+        pb << ("client", "s", request(1, "_x")) << ("client", "s", request(2, "_y"))
+        pb >> ("client", "s", [result(1, 1), result(2, 2)])
+        pb << ("p", "s", [result(1, 1), result(2, 2)])
+        pb >> ("p", "s", []) << ("p", "s", NO_BATCHES)
+
+
+# -- sides ---------------------------------------------------------------------------------------
+
+
+def test_lines_need_a_side() -> None:
+    with proxy_mode("channel", "channel") as pb:
+        pb >> ("p", b"x{}") << Noted("warning", "p", "without a side")
+        pb >> ("p", b"") >> ("p", b" ") >> ("p", b"p") >> ("p", b"s \r")
+        pb >> ("p", b"c{") << Noted("warning", "p", "not JSON")
+        pb >> ("p", "c", [request(1, "clock")]) << Noted("warning", "p", "only single requests")
+        pb >> ("p", "c", result(1, 1)) << Noted("warning", "p", "only single requests")
+        pb >> ("p", "s", request(1, "proxy/successor", {"method": "_x"}))
+        pb << ("p", "s", error(1, -32600, MISPLACED.format("proxy/successor")))
+        pb >> ("client", b"pjunk") << Noted("warning", "client", "not JSON")
+        pb << ("client", "p", error(None, -32700, Hole("text")))
+
+
+# -- tracing -------------------------------------------------------------------------------------
+
+
+def test_each_message_is_traced_once() -> None:
+    with agent_only(tracing=True) as pb:
+        init = request("i", "initialize", V1)
+        pb >> ("client", init) << ("agent", {**init, "id": 1})
+        pb << Trace(
+            "request", "client", "agent", '"i"', "initialize", b'{"protocolVersion": 1}', False
+        )
+        pb >> ("client", cancel("i")) << ("agent", cancel(1))
+        pb << Trace(
+            "notification", "client", "agent", None, "$/cancel_request", b'{"requestId":1}', False
+        )
+        pb >> ("agent", error(1, 5, "no"))
+        body = b'{"code": 5, "message": "no"}'
+        pb << Trace("response", "agent", "client", '"i"', "initialize", body, True)
+        pb << ("client", error("i", 5, "no"))
+        pb >> ("agent", notification("_n")) << ("client", notification("_n"))
+        pb << Trace("notification", "agent", "client", None, "_n", None, False)
+        pb >> ("client", request(2, "_x")) << ("agent", request(2, "_x"))
+        pb << Trace("request", "client", "agent", "2", "_x", None, False)
+        pb >> ("agent", result(2, 1))
+        pb << Trace("response", "agent", "client", "2", "_x", b"1", False) << ("client", result(2, 1))
+
+
+def test_the_start_configures() -> None:
+    router = Router(
+        [
+            Component("a", configure=b"{}"),
+            Component("b"),
+            Component("z"),
+        ]
+    )
+    with Playbook(router) as pb:
+        pb >> (lambda r: r.start()) << ("a", notification("_conductor/configure", {}))

@@ -1,0 +1,357 @@
+"""X of the rig: one recording proxy that speaks every dialect. Standard library only.
+
+    python recording_proxy.py --dialect pacp --log FILE --mark hello
+
+Payloads it has no business with pass through it byte for byte: it cuts them out of the line
+instead of decoding and encoding them. Everything it receives and sends is one line of the log,
+`{"name":…,"link":"main"|"successor","dir":"in"|"out","frame":…}`. It runs as a program, or in
+process as `py:recording_proxy:in_process` with its arguments as a JSON list in the environment
+variable RECORDING_PROXY.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import IO, Any, NamedTuple, Protocol
+
+REQUEST, NOTIFICATION = 0, 1
+ROLES = ("proxy/initialize", "_proxy/initialize")
+FLAG = {"symposium": {"version": "1.0", "proxy": True}}
+
+_scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
+_space = re.compile(r"[ \t\n\r]*").match
+
+
+class Dialect(NamedTuple):
+    """The methods by which a generation says what: each pair is (request, notification)."""
+
+    role: str
+    down: tuple[str, str]
+    up: tuple[str, str]
+    nested: bool = False
+
+
+_FLAT = ("_proxy/successor/request", "_proxy/successor/notification")
+DIALECTS = {
+    "acp": Dialect("proxy/initialize", ("proxy/successor",) * 2, ("proxy/successor",) * 2),
+    "sdk": Dialect("_proxy/initialize", ("_proxy/successor",) * 2, ("_proxy/successor",) * 2),
+    "sacp": Dialect("initialize", _FLAT, _FLAT),
+    "pacp": Dialect(
+        "initialize",
+        ("_proxy/successor/send/request", "_proxy/successor/send/notification"),
+        ("_proxy/successor/receive/request", "_proxy/successor/receive/notification"),
+        nested=True,
+    ),
+    "scp": Dialect("initialize", ("", ""), ("", "")),
+}
+
+
+def members(text: str) -> dict[str, str]:
+    """The members of a JSON object, each value as the exact text it was written in."""
+    found: dict[str, str] = {}
+    at = _skip(text, 0)
+    if text[at : at + 1] != "{":
+        raise ValueError("not an object")
+    at = _skip(text, at + 1)
+    while text[at] != "}":
+        key, at = _scan(text, at)
+        start = _skip(text, _skip(text, at) + 1)  # past the colon
+        _, at = _scan(text, start)
+        found[str(key)] = text[start:at]
+        at = _skip(text, at)
+        at = _skip(text, at + 1) if text[at] == "," else at
+    return found
+
+
+def compose(parts: dict[str, str]) -> str:
+    """A JSON object of values that are JSON text already."""
+    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in parts.items()) + "}"
+
+
+def _skip(text: str, at: int) -> int:
+    match = _space(text, at)
+    return match.end() if match else at
+
+
+class Sent(NamedTuple):
+    """A request passed on: whom it came from under which id, and its method."""
+
+    side: str
+    id: str
+    method: str
+
+
+class Proxy:
+    """The proxy itself; sides are `p` (predecessor) and `s` (successor)."""
+
+    def __init__(self, options: argparse.Namespace, write: Callable[[bytes], None]) -> None:
+        """Writes frames to the conductor by `write`."""
+        self.options = options
+        self.dialect: Dialect = DIALECTS[options.dialect]
+        self.launches = options.dialect == "scp"
+        self.nested = self.dialect.nested or options.nested
+        self._write = write
+        self._successor: IO[bytes] | None = None
+        self._log = os.open(options.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if options.log else -1
+        self._sent: dict[str, Sent] = {}
+        self._passed: dict[tuple[str, str], tuple[str, str]] = {}
+        self._count = 0
+        self._ready = False
+        self._held = ("", "")  # scp: the initialize params, then the id of `_scp/proxy`
+        self._lock = threading.Lock()
+
+    # -- in ----------------------------------------------------------------------------------
+
+    def receive(self, line: bytes, link: str = "main") -> None:
+        """Handles one line."""
+        with self._lock:
+            text = line.decode("utf-8", "surrogateescape").strip()
+            self._record(link, "in", text)
+            if not text.startswith("{"):
+                return  # an array answers what --junk wrote
+            frame = members(text)
+            if "method" not in frame:
+                self._response(frame)
+                return
+            method, params, id_ = json.loads(frame["method"]), frame.get("params"), frame.get("id")
+            kind = REQUEST if id_ is not None else NOTIFICATION
+            if link == "successor":
+                self._from("s", method, params, id_)
+            elif method == self.dialect.up[kind] or self.nested and method in DIALECTS["pacp"].up:
+                inner = members(params or "{}")
+                if self.dialect.nested or "message" in inner:
+                    inner = members(inner["message"])
+                self._from("s", json.loads(inner["method"]), inner.get("params"), id_)
+            else:
+                self._from("p", method, params, id_)
+
+    def _from(self, side: str, method: str, params: str | None, id_: str | None) -> None:
+        options = self.options
+        if side == "p" and (method in (*ROLES, "initialize") or self.launches and not self._ready):
+            self._role(method, params, id_)
+            return
+        if method == "$/cancel_request":
+            self._cancel(members(params or "{}")["requestId"], side)
+            return
+        if options.die_on and options.die_on in (params or ""):
+            os.write(2, f"{options.name}: dying of {options.die_on}\n".encode())
+            os._exit(7)
+        if method == options.hang_on:
+            return
+        if method == options.answer and id_ is not None:
+            self._respond(side, id_, "result", compose({"answeredBy": json.dumps(options.name)}))
+            return
+        if method == "session/prompt" and side == "p":
+            params = self._prompt(params or "{}")
+        self._pass("s" if side == "p" else "p", side, method, params, id_)
+
+    def _prompt(self, params: str) -> str:
+        options = self.options
+        if options.junk:
+            for junk in (b"X is talking\n", b"\n", b"\xff\xfe junk\n", b'{"half": \r\n', b"[1]\n"):
+                self._write(junk)
+        if options.notify:
+            self._send("p", options.notify, compose({"from": json.dumps(options.name)}), None)
+        if not options.mark:
+            return params
+        parts = members(params)
+        block = json.dumps({"type": "text", "text": options.mark})
+        rest = parts["prompt"].lstrip()[1:].lstrip()
+        parts["prompt"] = f"[{block}{'' if rest.startswith(']') else ','}{rest}"
+        return compose(parts)
+
+    def _cancel(self, id_: str, side: str) -> None:
+        other = "s" if side == "p" and not self.launches else side  # one id space for both
+        passed = self._passed.get((side, id_)) or self._passed.get((other, id_))
+        if passed is None:
+            return
+        to, own_id = passed
+        params = f'{{"requestId":{own_id}}}'
+        if to == "s" and not self.launches and not self.options.wrap_cancel:
+            self._out("main", compose({"jsonrpc": '"2.0"', "method": '"$/cancel_request"', "params": params}))
+        else:
+            self._send(to, "$/cancel_request", params, None)
+
+    # -- roles -------------------------------------------------------------------------------
+
+    def _role(self, method: str, params: str | None, id_: str | None) -> None:
+        if id_ is None:
+            return
+        mine = method == self.dialect.role
+        offered = self.dialect.role != "initialize" or '"proxy":true' in (params or "").replace(" ", "")
+        if self.launches and method == "_scp/proxy" and self._held[0] and not self._held[1]:
+            self._held = (self._held[0], id_)
+            self._launch(json.loads(params or "{}")["servers"][0])
+        elif mine and self.launches and not self._ready and offered:
+            self._held = (params or "{}", "")
+            version = members(params or "{}")["protocolVersion"]
+            result = {"protocolVersion": version, "agentCapabilities": json.dumps({"_meta": FLAG})}
+            self._respond("p", id_, "result", compose(result))
+        elif mine and offered:
+            self._pass("s", "p", "initialize", params, id_)
+        elif method in ROLES and self.dialect.role in ROLES and not self.options.refuse_role:
+            self._pass("s", "p", method, params, id_)  # as proxies on the Rust SDK do
+        else:
+            code = -32601 if method in ROLES else -32600
+            error = {"code": code, "message": f"{self.options.name} does not take {method} now"}
+            self._respond("p", id_, "error", json.dumps(error))
+
+    def _launch(self, server: dict[str, Any]) -> None:
+        env = {**os.environ, **{each["name"]: each["value"] for each in server["env"]}}
+        command = [server["command"], *server["args"]]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        self._successor = child.stdin
+        stdout = child.stdout
+        assert stdout is not None
+
+        def read() -> None:
+            for line in stdout:
+                self.receive(line, "successor")
+
+        threading.Thread(target=read, daemon=True).start()
+        self._ready = True
+        self._pass("s", "p", "initialize", self._held[0], self._held[1])
+
+    def _initialized(self, text: str) -> str:
+        result, options = json.loads(text), self.options
+        capabilities = result.setdefault("agentCapabilities", {})
+        if options.add_capability:
+            capabilities[options.add_capability] = True
+        if options.hide_capability:
+            capabilities.pop(options.hide_capability, None)
+        if self.dialect.role == "initialize":
+            if options.echo == "capabilities":
+                capabilities["_meta"] = {**capabilities.get("_meta", {}), **FLAG}
+            elif options.echo != "none":
+                result["_meta"] = FLAG if options.echo == "symposium" else {"proxy": True}
+        return json.dumps(result)
+
+    # -- out ---------------------------------------------------------------------------------
+
+    def _response(self, frame: dict[str, str]) -> None:
+        sent = self._sent.pop(frame["id"], None)
+        if sent is None:
+            return
+        self._passed.pop((sent.side, sent.id), None)
+        kind = "error" if "error" in frame else "result"
+        text = frame[kind]
+        if sent.method == "initialize" and kind == "result":
+            touched = self.dialect.role == "initialize" or self.options.add_capability
+            text = self._initialized(text) if touched or self.options.hide_capability else text
+            text = "{}" if self.launches else text
+        self._respond(sent.side, sent.id, kind, text)
+
+    def _pass(self, to: str, side: str, method: str, params: str | None, id_: str | None) -> None:
+        own_id = None
+        if id_ is not None:
+            self._count += 1
+            own_id = json.dumps(f"{self.options.name}:{self._count}")
+            self._sent[own_id] = Sent(side, id_, method)
+            self._passed[side, id_] = (to, own_id)
+        self._send(to, method, params, own_id)
+        if self.options.dup_on and id_ is not None and self.options.dup_on in (params or ""):
+            self._send(to, method, params, own_id)
+
+    def _send(self, to: str, method: str, params: str | None, id_: str | None) -> None:
+        body = {"method": json.dumps(method)}
+        if params is not None:
+            body["params"] = params
+        if to == "s" and not self.launches:
+            inner = {"message": compose(body)} if self.nested else body
+            if self.options.meta:
+                inner = {**inner, "_meta": '{"hop.local":1}', "meta": '{"hop.older":2}'}
+            envelope = self.dialect.down[REQUEST if id_ is not None else NOTIFICATION]
+            body = {"method": json.dumps(envelope), "params": compose(inner)}
+        head = {"jsonrpc": '"2.0"'} if id_ is None else {"jsonrpc": '"2.0"', "id": id_}
+        self._out("successor" if to == "s" and self.launches else "main", compose({**head, **body}))
+
+    def _respond(self, side: str, id_: str, kind: str, text: str) -> None:
+        link = "successor" if side == "s" and self.launches else "main"
+        self._out(link, compose({"jsonrpc": '"2.0"', "id": id_, kind: text}))
+
+    def _out(self, link: str, text: str) -> None:
+        self._record(link, "out", text)
+        data = text.encode("utf-8", "surrogateescape") + b"\n"
+        if link == "main":
+            self._write(data)
+        elif self._successor is not None:
+            self._successor.write(data)
+            self._successor.flush()
+
+    def _record(self, link: str, way: str, text: str) -> None:
+        if self._log >= 0:
+            head = f'{{"name":{json.dumps(self.options.name)},"link":"{link}","dir":"{way}","frame":'
+            os.write(self._log, f"{head}{text}}}\n".encode("utf-8", "surrogateescape"))
+
+    def end(self) -> None:
+        """The conductor will say nothing more: neither does this proxy to its successor."""
+        if self._successor is not None:
+            self._successor.close()
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dialect", choices=DIALECTS, default="acp")
+    parser.add_argument("--name", default="X")
+    parser.add_argument("--log", help="file every frame is appended to")
+    parser.add_argument("--nested", action="store_true", help="sacp with nested messages")
+    parser.add_argument(
+        "--echo", choices=("symposium", "bare", "capabilities", "none"), default="capabilities"
+    )
+    parser.add_argument("--refuse-role", action="store_true", help="-32601 to other roles")
+    parser.add_argument("--mark", help="text block put in front of every prompt")
+    parser.add_argument("--add-capability", help="agent capability added to initialize's result")
+    parser.add_argument("--hide-capability", help="agent capability taken from it")
+    parser.add_argument("--answer", help="method answered without forwarding")
+    parser.add_argument("--notify", help="notification of its own sent up on each prompt")
+    parser.add_argument("--die-on", help="exits with 7 when params hold this text")
+    parser.add_argument("--hang-on", help="method swallowed")
+    parser.add_argument("--dup-on", help="requests holding this text are sent twice, same id")
+    parser.add_argument("--junk", action="store_true", help="junk lines on each prompt")
+    parser.add_argument("--meta", action="store_true", help="metadata on each envelope")
+    parser.add_argument("--wrap-cancel", action="store_true", help="as Rust SDKs up to 3.6")
+    return parser.parse_args(arguments)
+
+
+class Channel(Protocol):
+    """What an in-process component is given."""
+
+    async def receive(self) -> bytes | None:
+        """The next line, None at the end."""
+
+    def send(self, line: bytes) -> None:
+        """Sends one line."""
+
+
+async def in_process(channel: Channel) -> None:
+    """The same proxy as a component in the conductor's process."""
+    proxy = Proxy(parse(json.loads(os.environ["RECORDING_PROXY"])), channel.send)
+    while (line := await channel.receive()) is not None:
+        proxy.receive(line)
+    proxy.end()
+
+
+def main() -> None:
+    """Runs on standard input and output until the input ends."""
+
+    def write(data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+    proxy = Proxy(parse(sys.argv[1:]), write)
+    for line in sys.stdin.buffer:
+        proxy.receive(line)
+    proxy.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The process table: who descends from whom, what is left, what it uses (Linux's /proc)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .client import DEADLINE
+
+SUPPORTED: Final = sys.platform == "linux"
+needs_proc = pytest.mark.skipif(not SUPPORTED, reason="only Linux shows processes in /proc")
+MARKER: Final = "CONDUCTOR_E2E_RUN"
+"""Environment variable that everything a test starts inherits (sandboxed hosts do not)."""
+
+_PROC: Final = Path("/proc")
+
+
+def descendants(root: int) -> list[int]:
+    """All living processes below `root`, itself not among them."""
+    children: dict[int, list[int]] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and (parent := _parent(entry)) is not None:
+            children.setdefault(parent, []).append(int(entry.name))
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+class Kin:
+    """Processes held by descriptor, so that a number used anew is never taken for an old one."""
+
+    def __init__(self, root: int) -> None:
+        """Holds `root`'s descendants as they are now; `look` adds later ones."""
+        self._root = root
+        self._held: dict[int, int] = {}
+        self.look()
+
+    def look(self) -> None:
+        """Adds who is there now."""
+        for pid in descendants(self._root):
+            if pid not in self._held:
+                with contextlib.suppress(ProcessLookupError):
+                    self._held[pid] = os.pidfd_open(pid)
+
+    @property
+    def pids(self) -> list[int]:
+        """Everybody held."""
+        return list(self._held)
+
+    def named(self, text: str) -> list[int]:
+        """Those whose command line holds `text`."""
+        return [pid for pid in self._held if text in command_line(pid)]
+
+    def handle(self, pid: int) -> int:
+        """The descriptor that stands for one of them."""
+        return self._held[pid]
+
+    def leftovers(self, seconds: float = DEADLINE) -> list[str]:
+        """Command lines of those that do not end within `seconds` in all."""
+        deadline = time.monotonic() + seconds
+        left = []
+        for pid, handle in self._held.items():
+            if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                left.append(f"{pid}: {command_line(pid)}")
+        return left
+
+    def close(self) -> None:
+        """Ends whoever is left and lets go of all."""
+        for handle in self._held.values():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+        self._held.clear()
+
+
+def marked(token: str) -> list[int]:
+    """Processes with this marker in their environment, wherever they hang in the tree."""
+    wanted = f"{MARKER}={token}".encode()
+    found = []
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def wait_gone(pid: int, seconds: float) -> bool:
+    """Whether the process ends within `seconds`."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], seconds)[0])
+    finally:
+        os.close(handle)
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process; empty when it is gone."""
+    try:
+        raw = (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return ""
+    return raw.replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def chars_read(pid: int) -> int:
+    """Bytes the process has read so far, by whatever system call."""
+    return _io(pid, "rchar")
+
+
+def chars_written(pid: int) -> int:
+    """Bytes the process has written so far."""
+    return _io(pid, "wchar")
+
+
+def pss_mib(pids: list[int]) -> float:
+    """Proportional set size of these processes together, in MiB."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1])
+    return total / 1024
+
+
+def _io(pid: int, name: str) -> int:
+    for line in (_PROC / str(pid) / "io").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value)
+    raise AssertionError(f"no {name} in the io file of {pid}")
+
+
+def _parent(entry: Path) -> int | None:
+    try:
+        text = (entry / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return int(fields[1]) if fields[0] != "Z" else None

@@ -1,0 +1,182 @@
+"""SEEDS §25 rows 105, 107: components in the conductor's process, and with no conductor at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conductor.transports.base import Ended
+from conductor.transports.memory import MemoryTransport
+
+from .actors import odd_agent
+from .actors.recording_proxy import in_process
+from .client import Json
+from .rig import ACTORS, Chain, Rig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Mock:
+    """The mock transport's far end: what a component in isolation says, awaited one by one."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[bytes] = asyncio.Queue()
+        self.over: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    def received(self, frames: list[bytes]) -> None:
+        """Lines of the component."""
+        for frame in frames:
+            self.heard.put_nowait(frame)
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """Cannot happen in process."""
+        raise AssertionError((head, limit))
+
+    def drained(self) -> None:
+        """The component took something."""
+
+    def ended(self, how: Ended) -> None:
+        """The component returned."""
+        self.over.set_result(how)
+
+    async def next(self) -> Json:
+        """The next frame."""
+        async with asyncio.timeout(10):
+            frame: Json = json.loads(await self.heard.get())
+        return frame
+
+
+def test_row_105_a_proxy_without_process_or_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDING_PROXY", json.dumps(["--mark", "m"]))
+
+    async def conversation() -> Ended:
+        mock, transport = Mock(), MemoryTransport(in_process)
+        await transport.open(mock)
+
+        def send(**frame: object) -> None:
+            transport.write(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
+
+        send(id=1, method="proxy/initialize", params={"protocolVersion": 1})
+        forwarded = await mock.next()
+        assert forwarded["method"] == "proxy/successor"
+        assert forwarded["params"] == {"method": "initialize", "params": {"protocolVersion": 1}}
+        send(id=forwarded["id"], result={"protocolVersion": 1})
+        assert await mock.next() == {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1}}
+        send(method="proxy/successor", params={"method": "_up", "params": {"a": 1}})
+        assert await mock.next() == {"jsonrpc": "2.0", "method": "_up", "params": {"a": 1}}
+        send(id=2, method="session/prompt", params={"prompt": []})
+        assert (await mock.next())["params"]["params"]["prompt"] == [{"type": "text", "text": "m"}]
+        transport.finish()
+        how = await asyncio.wait_for(mock.over, 10)
+        await transport.close(1.0)
+        return how
+
+    how = asyncio.run(conversation())
+    assert (how.clean, how.text) == (True, "returned")
+
+
+def test_row_105_an_agent_whose_failure_is_told() -> None:
+    async def conversation() -> Ended:
+        mock, transport = Mock(), MemoryTransport(odd_agent.raising)
+        await transport.open(mock)
+        for id_ in range(3):
+            frame = {"jsonrpc": "2.0", "id": id_, "method": "initialize"}
+            transport.write(json.dumps(frame).encode() + b"\n")
+        assert [(await mock.next())["id"] for _ in range(2)] == [0, 1]
+        return await asyncio.wait_for(mock.over, 10)
+
+    how = asyncio.run(conversation())
+    assert how.clean is False
+    assert how.text == "raised RuntimeError: as it was told to"
+
+
+def _transcript(rig: Rig, chain: Chain) -> list[Json]:
+    session = chain.begin()
+    for move in ("/plain", "/crlf", "/spaces", "/unasked", "/old", "/nothing"):
+        chain.answer(chain.start_prompt(session, move))
+    chain.notify("_x/n", {"a": [1, 2]})
+    chain.request("_x/y", {"b": None})
+    chain.settled()
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+    return chain.frames
+
+
+@pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
+def test_row_107_stdio_and_in_process_are_one(rig: Rig, dialect: str) -> None:
+    """The same programs as subprocesses and in process: C's and X's logs are equal."""
+
+    def options(log: str) -> list[str]:
+        return ["--name", "X", "--dialect", dialect, "--log", str(rig.folder / log)]
+
+    proxy = rig.program(
+        sys.executable, str(ACTORS / "recording_proxy.py"), *options("stdio"),
+        name="X", dialect=dialect,
+    )  # fmt: skip
+    runs: dict[str, Callable[[], Chain]] = {
+        "stdio": lambda: rig.agent(proxy, rig.actor("odd_agent", name="odd")),
+        "memory": lambda: rig.agent(
+            "py:recording_proxy:in_process",
+            "py:odd_agent:in_process",
+            RECORDING_PROXY=json.dumps(options("memory")),
+        ),
+        "mixed": lambda: rig.agent(
+            "py:recording_proxy:in_process",
+            rig.actor("odd_agent", name="odd"),
+            RECORDING_PROXY=json.dumps(options("mixed")),
+        ),
+    }
+    logs = {name: _transcript(rig, run()) for name, run in runs.items()}
+    assert logs["memory"] == logs["stdio"]
+    assert logs["mixed"] == logs["stdio"]
+
+    def told(name: str) -> list[bytes]:
+        """X's log once its dialect is known."""
+        raw = [f"{e.dir} ".encode() + e.raw for e in rig.log(name)]
+        start = next(at for at, line in enumerate(raw) if b'"session/new"' in line)
+        return [line.partition(b'"id"')[0] + line.partition(b'"method"')[2] for line in raw[start:]]
+
+    assert told("memory") == told("mixed") == told("stdio")
+
+
+def test_row_107_beside_sandboxed_and_other_proxies(rig: Rig) -> None:
+    options = ["--name", "X", "--mark", "m"]
+    chain = rig.agent(
+        "passthrough", "py:recording_proxy:in_process", "passthrough", rig.x("Y", "--mark", "y"),
+        rig.demo(), RECORDING_PROXY=json.dumps(options),
+    )  # fmt: skip
+    session = chain.begin()
+    assert chain.prompt(session, "end") == "y\nm\nend"
+    assert len(chain.prompt(session, "/size 3000000")) == 3_000_000
+    assert chain.finish() == 0
+
+
+def test_an_in_process_agent_that_raises_is_named(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X"), "py:odd_agent:raising")
+    session = chain.begin()
+    error = chain.answer(chain.start_prompt(session, "/plain"))["error"]
+    assert "raised RuntimeError: as it was told to" in error["message"]
+    assert "py:odd_agent:raising" in error["message"]
+    assert chain.exit_code() == 1
+
+
+def test_an_in_process_component_that_does_not_end_is_cancelled(rig: Rig) -> None:
+    chain = rig.agent("py:odd_agent:stubborn", options=("--grace", "0.1"))
+    chain.begin()
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("spec", ["py:no_such_module:x", "py:odd_agent:no_such", "py:odd_agent",
+                                  "py:odd_agent:MOVES"])  # fmt: skip
+def test_an_in_process_component_that_is_not_there(rig: Rig, spec: str) -> None:
+    chain = rig.agent("passthrough", spec)
+    error = chain.request("initialize", {"protocolVersion": 1})["error"]
+    assert spec in error["message"]
+    assert "hint: " in error["message"]
+    assert chain.exit_code() == 2
+    assert rig.leftovers(chain) == []

@@ -1,0 +1,181 @@
+"""SEEDS §25 row 110: garbage from C, P and A is answered or logged; the next message works."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from .rig import Chain, Rig
+
+PARSE: Final = -32700
+INVALID: Final = -32600
+
+FROM_CLIENT: Final = {
+    "text": (b"hello\n", PARSE),
+    "cut": (b'{"jsonrpc":"2.0","id":5,"method":"_x\n', PARSE),
+    "latin": (b'{"jsonrpc":"2.0","id":5,"method":"_x/\xe9"}\n', PARSE),
+    "overlong": (b'{"jsonrpc":"2.0","method":"_x","params":["\xc0\x80"]}\n', PARSE),
+    "surrogate bytes": (b'{"jsonrpc":"2.0","method":"_x","params":["\xed\xa0\x80"]}\n', PARSE),
+    "nan": (b'{"jsonrpc":"2.0","id":5,"method":"_x","params":[NaN]}\n', PARSE),
+    "number": (b"42\n", INVALID),
+    "string": (b'"initialize"\n', INVALID),
+    "null": (b"null\n", INVALID),
+    "empty array": (b"[]\n", INVALID),
+    "half an id": (b'{"jsonrpc":"2.0","id":1.5,"method":"_x"}\n', INVALID),
+    "an id that is not one": (b'{"jsonrpc":"2.0","id":true,"method":"_x"}\n', INVALID),
+    "a huge id": (b'{"jsonrpc":"2.0","id":9223372036854775808,"method":"_x"}\n', INVALID),
+    "too deep": (b'{"jsonrpc":"2.0","method":"_x","params":' + b"[" * 9999 + b"]" * 9999 + b"}\n",
+                 INVALID),
+}  # fmt: skip
+"""What C writes, and the code it is refused with, id null."""
+
+
+def _chain(rig: Rig) -> tuple[Chain, str]:
+    chain = rig.agent(rig.x("X"), "passthrough", rig.demo())
+    return chain, chain.begin()
+
+
+@pytest.mark.parametrize("junk", FROM_CLIENT)
+def test_row_110_junk_of_the_client(rig: Rig, junk: str) -> None:
+    chain, session = _chain(rig)
+    data, code = FROM_CLIENT[junk]
+    chain.send_bytes(data)
+    chain.until(lambda: chain.answers(None), "a refusal")
+    assert chain.prompt(session, "/echo next") == "next"
+    (refusal,) = chain.answers(None)
+    assert refusal["error"]["code"] == code
+    assert chain.finish() == 0
+
+
+def test_row_110_a_request_that_can_be_told_by_its_id(rig: Rig) -> None:
+    chain, session = _chain(rig)
+    chain.send_bytes(b'{"jsonrpc":"2.0","id":"a","method":7}\n')
+    assert chain.answer("a")["error"]["code"] == INVALID
+    chain.send_bytes(b'{"jsonrpc":"1.0","id":"b","method":"_x"}\n')
+    assert chain.answer("b")["error"]["code"] == INVALID
+    assert chain.prompt(session, "/echo next") == "next"
+
+
+def test_row_110_line_ends_blank_lines_and_spaces_of_the_client(rig: Rig) -> None:
+    chain, session = _chain(rig)
+    body = json.dumps({"sessionId": session, "prompt": [{"type": "text", "text": "/echo 1"}]})
+    frame = f'{{"jsonrpc":"2.0","id":"p","method":"session/prompt","params":{body}}}'.encode()
+    chain.send_bytes(b"\n\r\n  \n\t\r\n" + b"  " + frame + b" \r\n\n")
+    assert "result" in chain.answer("p")
+    assert chain.texts(session) == ["1"]
+    assert chain.answers(None) == []
+
+
+def test_row_110_a_line_in_pieces(rig: Rig) -> None:
+    chain, session = _chain(rig)
+    for byte in b'{"jsonrpc":"2.0","id":"slow","method":"_x/y","params":{"\xf0\x9f\x98\x80":1}}\n':
+        chain.send_bytes(bytes((byte,)))
+    assert chain.answer("slow")["error"]["code"] == -32601
+    assert chain.prompt(session, "/echo next") == "next"
+
+
+def test_row_110_the_last_line_needs_no_newline(rig: Rig) -> None:
+    chain, session = _chain(rig)
+    body = json.dumps({"sessionId": session, "prompt": [{"type": "text", "text": "/echo last"}]})
+    chain.send_bytes(b'{"jsonrpc":"2.0","id":"p","method":"session/prompt","params":%b}'
+                     % body.encode())  # fmt: skip
+    assert chain.finish() == 0
+    assert "result" in chain.answer("p")
+    assert chain.texts(session) == ["last"]
+
+
+def test_row_110_junk_of_a_proxy(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X", "--junk"), rig.demo())
+    session = chain.begin()
+    assert chain.prompt(session, "/echo one") == "one"
+    assert chain.prompt(session, "/echo two") == "two"
+    assert chain.answers(None) == []
+    assert "warning: X:" in chain.stderr
+    assert chain.finish() == 0
+
+
+def test_row_110_junk_of_the_agent(rig: Rig) -> None:
+    chain = rig.agent("passthrough", rig.x("X"), rig.demo("--junk-start", "3"))
+    session = chain.begin()
+    text = "before the junk\nafter the junk"
+    assert chain.prompt(session, "/junk npm WARN") == text
+    assert chain.prompt(session, "/junkbytes") == text
+    assert "junk line 1 of 3" in chain.stderr
+    assert "npm WARN" in chain.stderr
+    assert "warning: A:" in chain.stderr
+    answered = [e.raw for e in rig.log("A", "in") if b'"id":null' in e.raw]
+    assert answered == []  # some agents choke on an answer to their junk
+    assert chain.finish() == 0
+
+
+HARMLESS: Final = (
+    "/plain", "/crlf", "/blank", "/spaces", "/twice", "/unasked", "/wrongid", "/array", "/old",
+    "/nothing", "/badid", "/latin", "/cut", "/number", "/misplaced",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("before", ["nothing", "sandboxed", "sacp"])
+@pytest.mark.parametrize("move", HARMLESS)
+def test_row_110_odd_lines_of_the_agent(rig: Rig, move: str, before: str) -> None:
+    """Whatever stands beside it, the update arrives once, and before the one answer."""
+    proxies = {"nothing": [], "sandboxed": ["passthrough"], "sacp": [rig.x("X", dialect="sacp")]}
+    chain = rig.agent(*proxies[before], rig.actor("odd_agent", name="odd"))
+    session = chain.begin()
+    turn = chain.start_prompt(session, move)
+    assert chain.answer(turn)["result"] == {"stopReason": "end_turn"}
+    chain.settled()
+    assert chain.texts(session) == [move[1:]]
+    assert chain.seen("_evil") == []
+    assert len(chain.answers(turn)) == 1
+    order = [f.get("id", f.get("method")) for f in chain.frames[2:]]
+    assert order.index("session/update") < order.index(turn)
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize(("move", "what"), [("/both", "both result and error"),
+                                            ("/neither", "neither result nor error")])  # fmt: skip
+def test_row_110_a_malformed_answer_leaves_nothing_open(rig: Rig, move: str, what: str) -> None:
+    chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
+    session = chain.begin()
+    error = chain.answer(chain.start_prompt(session, move))["error"]
+    assert what in error["message"]
+    assert "`odd`" in error["message"]
+    assert chain.answer(chain.start_prompt(session, "/plain"))["result"]
+
+
+def test_row_110_the_agents_last_line_needs_no_newline(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X"), rig.actor("odd_agent", name="odd"))
+    session = chain.begin()
+    assert chain.answer(chain.start_prompt(session, "/partial"))["result"]
+    assert chain.texts(session) == ["partial"]
+
+
+LIMIT: Final = ("--line-limit", "1M")
+
+
+def test_row_110_a_line_of_the_client_beyond_the_limit(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X"), rig.demo(), options=LIMIT)
+    session = chain.begin()
+    refused = chain.answer(chain.start_prompt(session, "x" * 1_100_000))["error"]
+    assert "longer than 1048576 bytes" in refused["message"]
+    assert chain.prompt(session, "/echo next") == "next"
+    assert len(chain.prompt(session, "/size 1000000")) == 1_000_000
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("before", [(), ("passthrough",)])
+def test_row_110_an_answer_beyond_the_limit(rig: Rig, before: tuple[str, ...]) -> None:
+    chain = rig.agent(*before, rig.actor("odd_agent", name="odd"), options=LIMIT)
+    session = chain.begin()
+    error = chain.answer(chain.start_prompt(session, "/big"))["error"]
+    assert "`odd`" in error["message"]
+    assert "longer than 1048576 bytes" in error["message"]
+    assert chain.answer(chain.start_prompt(session, "/bigupdate"))["result"]
+    assert chain.answer(chain.start_prompt(session, "/plain"))["result"]
+    assert chain.texts(session) == ["big", "bigupdate", "plain"]
+    assert chain.seen("_odd/big") == []
+    assert "longer than 1048576 bytes" in chain.stderr
+    assert chain.finish() == 0

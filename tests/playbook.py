@@ -1,0 +1,159 @@
+"""A playbook: what is said to a router, and every effect that must follow, in order.
+
+    with Playbook(Router([Component("agent")])) as pb:
+        pb >> ("client", {"jsonrpc": "2.0", "id": 7, "method": "initialize", ...})
+        pb << ("agent", {"jsonrpc": "2.0", "id": Hole("id"), ...})
+        pb >> ("agent", {"jsonrpc": "2.0", "id": Hole("id"), "result": {}})
+        pb << ("client", {"jsonrpc": "2.0", "id": 7, "result": {}})
+
+`>>` plays a frame (a JSON value, or bytes as they are), or a function of the router that gives
+effects. `<<` asserts the next effect: a frame by the JSON it holds or by its bytes, a `Noted` line
+of the log, or any other effect by equality. A guest's frames carry their side: `("guest", "s",
+{...})`. A `Hole` stands for a value not known beforehand: it matches anything the first time it is
+met and the same value afterwards.
+
+An effect nobody asserted fails the test at the next `>>` or at the end; so does a playbook that is
+not used as a context manager.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from conductor.core import Effect, Note, Router, Send
+
+Step = tuple[str, Any] | tuple[str, str, Any]
+Call = Callable[[Router], Sequence[Effect]]
+
+
+class Hole(NamedTuple):
+    """A value to be filled in by the first frame it is matched against."""
+
+    name: str
+
+
+class Noted(NamedTuple):
+    """A `Note` effect; `text` is a part of its text."""
+
+    level: str
+    peer: str
+    text: str
+
+
+class Playbook:
+    """Plays one router. Every failure shows the whole play so far."""
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.values: dict[str, Any] = {}
+        """What the holes were filled with."""
+        self._effects: list[Effect] = []
+        self._log: list[str] = []
+        self._over = True
+
+    def __enter__(self) -> Playbook:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over = True
+        if kind is None:
+            self._check_done()
+
+    def __del__(self) -> None:
+        assert self._over, "use the playbook as a context manager, or its end goes unchecked"
+
+    def __rshift__(self, step: Step | Call) -> Playbook:
+        """Plays a frame or a call, once everything that came before has been asserted."""
+        self._check_done()
+        self._over = False
+        if callable(step):
+            self._log.append(">> call")
+            self._effects = list(step(self.router))
+            return self
+        peer, tag, value = _parts(step)
+        frame = value if isinstance(value, bytes) else json.dumps(self._filled(value)).encode()
+        self._log.append(f">> {peer} {(tag + frame)!r}")
+        self._effects = list(self.router.receive(peer, tag + frame))
+        return self
+
+    def __lshift__(self, expected: Step | Effect | Noted) -> Playbook:
+        """Asserts the next effect."""
+        if not self._effects:
+            self._fail(f"nothing follows, but expected {expected!r}")
+        effect = self._effects.pop(0)
+        self._log.append(f"<< {effect!r}")
+        if isinstance(expected, Noted):
+            if not (
+                isinstance(effect, Note)
+                and (effect.level, effect.peer) == (expected.level, expected.peer)
+                and expected.text in effect.text
+            ):
+                self._fail(f"expected {expected!r}")
+        elif isinstance(expected, tuple):
+            self._match_frame(effect, expected)
+        elif effect != expected:
+            self._fail(f"expected {expected!r}")
+        return self
+
+    def _match_frame(self, effect: Effect, expected: Step) -> None:
+        peer, tag, value = _parts(expected)
+        if not isinstance(effect, Send) or effect.peer != peer or effect.frame[-1:] != b"\n":
+            self._fail(f"expected a frame for {peer}")
+            return
+        if isinstance(value, bytes):
+            matches = effect.frame == tag + value + b"\n"
+        else:
+            frame = effect.frame[len(tag) :]
+            matches = effect.frame.startswith(tag) and self._matches(json.loads(frame), value)
+        if not matches:
+            self._fail(f"expected {tag!r} {value!r} (holes: {self.values!r})")
+
+    def _matches(self, found: Any, expected: Any) -> bool:
+        if isinstance(expected, Hole):
+            if expected.name not in self.values:
+                self.values[expected.name] = found
+            return self._matches(found, self.values[expected.name])
+        if isinstance(expected, dict):
+            return (
+                isinstance(found, dict)
+                and found.keys() == expected.keys()
+                and all(self._matches(found[key], value) for key, value in expected.items())
+            )
+        if isinstance(expected, list):
+            return (
+                isinstance(found, list)
+                and len(found) == len(expected)
+                and all(map(self._matches, found, expected))
+            )
+        return type(found) is type(expected) and bool(found == expected)
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, Hole):
+            return self.values[value.name]
+        if isinstance(value, dict):
+            return {key: self._filled(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self._filled(member) for member in value]
+        return value
+
+    def _check_done(self) -> None:
+        if self._effects:
+            self._fail(f"not asserted: {self._effects!r}")
+
+    def _fail(self, why: str) -> None:
+        raise AssertionError("\n".join([*self._log, why]))
+
+
+def _parts(step: Step) -> tuple[str, bytes, Any]:
+    """Peer, side byte (or nothing) and value of a step."""
+    if len(step) == 3:
+        return step[0], step[1].encode(), step[2]
+    return step[0], b"", step[1]
