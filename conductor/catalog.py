@@ -8,7 +8,7 @@ Kinds of a component spec, in the order they are tried:
     name                              a component bundled with conductor, else a program on PATH
     program argument …                a subprocess, split like a shell would, but run without one
 
-Options follow a comma: `proxy.wasm,grant=clock,name=a`. Loaded before the event loop's modules:
+Options follow a comma: `proxy.wasm,grant=clock,memory=32MiB` (`conductor.component_options`). Loaded before the event loop's modules:
 imports nothing heavy.
 """
 
@@ -18,21 +18,21 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from conductor.core.dialects import DIALECTS
-from conductor.core.router import SERVICES
+from conductor import component_options
+from conductor.core.services import SERVICES
 from conductor.errors import UsageError
 
 WASM_MAGIC: Final = b"\0asm"
-OPTIONS: Final = ("name", "dialect", "grant", "config", "limit")
-"""What may follow a comma; `config.KEY` and `limit.KEY` set one entry each."""
-
-_OPTION: Final = re.compile(r",((?:name|dialect|grant|(?:config|limit)\.\w+)=[^,]*)$")
+_JSON_HINT: Final = (
+    'an object has "command" (with "args" and "env"), "wasm" or "name", '
+    'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'
+)
 _ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
 _INSTALL: Final = {
     "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
@@ -45,19 +45,6 @@ _INSTALL: Final = {
 """How agents people ask for are installed; for the hint only, nothing is run."""
 
 _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
-_LIMITS: Final = frozenset(
-    {
-        "memory_bytes",
-        "cpu_ms",
-        "fuel",
-        "stack_bytes",
-        "table_elements",
-        "message_bytes",
-        "messages_per_delivery",
-        "outbox_bytes",
-        "json_depth",
-    }
-)
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +59,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] | None = None
     wasm: str | None = None
     attribute: str | None = None
+    sha256: str = ""
     dialect: str | None = None
     grants: frozenset[str] | None = None
     config: dict[str, Any] = {}
@@ -124,7 +112,7 @@ def manifest(name: str) -> Manifest | None:
     path = components_folder() / name / "component.toml"
     if not re.fullmatch(r"[\w-]+", name) or not path.is_file():
         return None
-    import tomllib  # noqa: PLC0415
+    import tomllib
 
     return msgspec.convert(tomllib.loads(path.read_text()), Manifest)
 
@@ -147,7 +135,7 @@ def resolve(text: str) -> Spec:
     text = text.strip()
     if text.startswith("{"):
         return _from_json(text)
-    base, options = split_options(text)
+    base, options = component_options.split(text)
     if not base:
         raise UsageError("an empty component", "give a path, a name or a command")
     if base.startswith("py:"):
@@ -155,9 +143,7 @@ def resolve(text: str) -> Spec:
     try:
         words = shlex.split(base)
     except ValueError as error:
-        raise UsageError(
-            f"cannot read component `{base}`: {error}", "check its quotes"
-        ) from None
+        raise UsageError(f"cannot read component `{base}`: {error}", "check its quotes") from None
     found = manifest(words[0]) if len(words) > 1 else None
     if found is not None and found.command:
         bundled_command = _bundled(found)
@@ -166,16 +152,6 @@ def resolve(text: str) -> Spec:
     if len(words) == 1:
         return _apply(_single(words[0]), options)
     return _apply(Spec(name=_name_of(words), command=_runnable(words)), options)
-
-
-def split_options(text: str) -> tuple[str, dict[str, str]]:
-    """`("proxy.wasm", {"grant": "clock+random"})` for `proxy.wasm,grant=clock,grant=random`."""
-    options: dict[str, str] = {}
-    while (match := _OPTION.search(text)) is not None:
-        key, _, value = match.group(1).partition("=")
-        options[key] = f"{value}+{options[key]}" if key == "grant" and key in options else value
-        text = text[: match.start()]
-    return text, options
 
 
 def _single(word: str) -> Spec:
@@ -217,7 +193,7 @@ def _bundled(found: Manifest) -> Spec:
     folder = components_folder() / found.name
     if found.file is not None:
         services = frozenset(found.wants.get("services", {})) & SERVICES
-        return Spec(name=found.name, wasm=str(folder / found.file), grants=services)
+        return Spec(name=found.name, wasm=str(folder / found.file), grants=services, sha256=found.sha256)
     command = [
         word.replace("{python}", sys.executable).replace("{dir}", str(folder))
         for word in found.command
@@ -269,85 +245,47 @@ def _name_of(words: Sequence[str]) -> str:
     return Path(words[0]).stem or words[0]
 
 
-def _apply(spec: Spec, options: Mapping[str, str]) -> Spec:
-    changes: dict[str, Any] = {}
-    config, limits = dict(spec.config), dict(spec.limits)
-    for key, value in options.items():
-        if key == "grant":
-            granted = frozenset(filter(None, value.split("+")))
-            unknown = granted - SERVICES
-            if unknown:
-                raise UsageError(
-                    f"unknown grant `{', '.join(sorted(unknown))}` for `{spec.name}`",
-                    f"services are: {', '.join(sorted(SERVICES))}",
-                )
-            changes["grants"] = (spec.grants or frozenset()) | granted
-        elif key == "dialect":
-            changes["dialect"] = _dialect(value, spec.name)
-        elif key.startswith("config."):
-            config[key.removeprefix("config.")] = _value(value)
-        elif key.startswith("limit."):
-            limits |= _limit(key.removeprefix("limit."), value)
-        else:
-            changes[key] = value
-    return msgspec.structs.replace(spec, config=config, limits=limits, **changes)
+def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
+    """The spec with its options."""
+    options = component_options.read(spec.name, given)
+    grants = spec.grants
+    if options.grants is not None:
+        grants = options.grants | (grants or frozenset())
+    return msgspec.structs.replace(
+        spec,
+        name=options.name or spec.name,
+        dialect=options.dialect or spec.dialect,
+        grants=grants,
+        config={**spec.config, **options.config},
+        limits={**spec.limits, **options.limits},
+    )
 
 
-def _dialect(value: str, name: str) -> str:
-    if value not in DIALECTS:
-        raise UsageError(
-            f"unknown dialect `{value}` for `{name}`", f"dialects are: {', '.join(DIALECTS)}"
-        )
-    return value
+class _Json(msgspec.Struct):
+    """The keys of a JSON object that say what a component is; all others are options."""
 
-
-def _limit(key: str, value: object) -> dict[str, int]:
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = 0
-    if key not in _LIMITS or number <= 0:
-        raise UsageError(
-            f"`limit.{key}={value}` is not a limit",
-            f"a limit is a positive integer; limits are: {', '.join(sorted(_LIMITS))}",
-        )
-    return {key: number}
-
-
-def _value(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
-
-
-class _Json(msgspec.Struct, forbid_unknown_fields=True):
-    name: str | None = None
     command: str | None = None
     args: list[str] = []
     env: dict[str, str] | None = None
     wasm: str | None = None
     component: str | None = None
-    dialect: str | None = None
-    grants: list[str] | None = None
-    config: dict[str, Any] = {}
-    limits: dict[str, int] = {}
 
 
 def _from_json(text: str) -> Spec:
     try:
-        given = msgspec.json.decode(text, type=_Json)
+        held = msgspec.json.decode(text, type=dict[str, Any])
+        given = msgspec.convert(held, _Json)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(
-            f"cannot read component {text[:80]}: {error}",
-            'an object has "command" (with "args" and "env"), "wasm" or "component"',
-        ) from None
+        raise UsageError(f"cannot read component {text[:80]}: {error}", _JSON_HINT) from None
+    for key in _Json.__struct_fields__:
+        held.pop(key, None)
     kinds = [k for k in (given.command, given.wasm, given.component) if k is not None]
-    if len(kinds) != 1:
-        raise UsageError(
-            "a component object needs exactly one of `command`, `wasm` and `component`",
-            'e.g. {"command": "python", "args": ["my_proxy.py"]}',
-        )
+    if not kinds and isinstance(held.get("name"), str):
+        component = held.pop("name")
+    elif len(kinds) == 1:
+        component = given.component
+    else:
+        raise UsageError("a component object says exactly once what it is", _JSON_HINT)
     if given.command is not None:
         words = [given.command, *given.args]
         env = None if given.env is None else {**os.environ, **given.env}
@@ -355,13 +293,5 @@ def _from_json(text: str) -> Spec:
     elif given.wasm is not None:
         spec = _module(Path(given.wasm))
     else:
-        spec = _single(str(given.component))
-    options = {f"limit.{k}": str(v) for k, v in given.limits.items()}
-    if given.grants is not None:
-        options["grant"] = "+".join(given.grants)
-    if given.dialect is not None:
-        options["dialect"] = given.dialect
-    if given.name is not None:
-        options["name"] = given.name
-    spec = _apply(spec, options)
-    return msgspec.structs.replace(spec, config={**spec.config, **given.config})
+        spec = _single(str(component))
+    return _apply(spec, component_options.from_json(held))

@@ -66,7 +66,7 @@ def child_command() -> list[str]:
 
 def start(arguments: list[str]) -> None:
     """Starts the host if the command line looks as if it needed one."""
-    global _started  # noqa: PLW0603 - one per process: whoever plans the chain takes it
+    global _started
     if "inline" in arguments or "--isolation=inline" in arguments:
         return
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -85,7 +85,7 @@ def start(arguments: list[str]) -> None:
 
 def take() -> EarlyProcess | None:
     """The host that was started, for the first who asks."""
-    global _started  # noqa: PLW0603
+    global _started
     process, _started = _started, None
     return process
 

@@ -1,8 +1,8 @@
 """The exceptions a caller or a user meets; rendered as `error: …`, blank line, `hint: …`.
 
-    ConductorError
-    ├── UsageError       what was asked for cannot be: unknown name, bad option (exit code 2)
-    └── ComponentError   a component could not be started or has failed (exit code 1)
+ConductorError
+├── UsageError       what was asked for cannot be: unknown name, bad option (exit code 2)
+└── ComponentError   a component could not be started or has failed (exit code 1)
 """
 
 from __future__ import annotations

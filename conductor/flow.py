@@ -31,7 +31,8 @@ class Flow:
         self._on_stalled = on_stalled
         self._full: dict[str, float] = {}
         """Peers above the high water mark, and when they last took something."""
-        self._paused: set[str] = set()
+        self._waiting: dict[str, set[str]] = {}
+        """Who is paused, and for whom."""
         self._timer: asyncio.TimerHandle | None = None
 
     def wrote(self, name: str, source: str) -> None:
@@ -44,9 +45,9 @@ class Flow:
             self._watch()
         for terminal in self._terminals:
             if terminal != name:
-                self._pause(terminal)
+                self._pause(terminal, name)
         if held > self._options.hard_water and source != name:
-            self._pause(source)
+            self._pause(source, name)
 
     def drained(self, name: str) -> None:
         """`name` took something."""
@@ -59,16 +60,19 @@ class Flow:
     def forget(self, name: str) -> None:
         """`name` no longer holds anybody up."""
         self._full.pop(name, None)
-        if self._full:
-            return
-        paused, self._paused = self._paused, set()
-        for source in paused:
-            self._transports[source].resume()
+        for source, reasons in list(self._waiting.items()):
+            reasons.discard(name)
+            if not reasons:
+                del self._waiting[source]
+                self._transports[source].resume()
 
-    def _pause(self, name: str) -> None:
-        if name not in self._paused:
-            self._paused.add(name)
-            self._transports[name].pause()
+    def _pause(self, source: str, reason: str) -> None:
+        reasons = self._waiting.get(source)
+        if reasons is None:
+            self._waiting[source] = {reason}
+            self._transports[source].pause()
+        else:
+            reasons.add(reason)
 
     def _watch(self) -> None:
         if self._timer is None:

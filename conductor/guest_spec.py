@@ -12,6 +12,8 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     path: str
+    sha256: str = ""
+    """What the file must be, where that is known."""
     label: str = ""
     dialect: str | None = None
     services: frozenset[str] = frozenset()

@@ -116,7 +116,9 @@ def _single(
     spec: Spec, role: str, options: Options, guardian: Guardian, on_stderr: Stderr
 ) -> Planned:
     dialect = DIALECTS[spec.dialect] if spec.dialect else None
-    configure = msgspec.json.encode(configuration(spec)) if spec.config and role == "proxy" else None
+    configure = (
+        msgspec.json.encode(configuration(spec)) if spec.config and role == "proxy" else None
+    )
     component = Component(spec.name, spec.label(role), dialect, spec.grants, configure)
     if spec.command is not None:
         command = spec.command
@@ -132,7 +134,7 @@ def _single(
 
         return Planned(component, process(), process)
     if spec.attribute is not None:
-        from conductor.transports.memory import MemoryTransport  # noqa: PLC0415
+        from conductor.transports.memory import MemoryTransport
 
         return Planned(component, MemoryTransport(_attribute(spec)))
     return _inline(spec, options)
@@ -140,7 +142,7 @@ def _single(
 
 def _attribute(spec: Spec) -> Callable[..., Any]:
     """The in-process component `py:module:attribute` names."""
-    import importlib  # noqa: PLC0415
+    import importlib
 
     assert spec.attribute is not None
     module, _, name = spec.attribute.partition(":")
@@ -159,9 +161,9 @@ def _attribute(spec: Spec) -> Callable[..., Any]:
 
 
 def _inline(spec: Spec, options: Options) -> Planned:
-    import wasm_host  # noqa: PLC0415
-    from conductor import segment  # noqa: PLC0415
-    from conductor.transports.guest import GuestTransport  # noqa: PLC0415
+    import wasm_host
+    from conductor import segment
+    from conductor.transports.guest import GuestTransport
 
     guest_spec = _guest_spec(spec)
     try:
@@ -209,12 +211,13 @@ def _segment(
 
 def _guest_spec(spec: Spec) -> Any:
     """The child's view of a guest (`conductor.segment.GuestSpec`), as plain data."""
-    from conductor.guest_spec import GuestSpec  # noqa: PLC0415
+    from conductor.guest_spec import GuestSpec
 
     assert spec.wasm is not None
     return GuestSpec(
         name=spec.name,
         path=spec.wasm,
+        sha256=spec.sha256,
         label=spec.label("proxy"),
         dialect=spec.dialect,
         services=spec.grants or frozenset(),

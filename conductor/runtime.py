@@ -284,8 +284,8 @@ class Runtime:
 
     async def _listen(self, name: str) -> None:
         """Makes the address by which a proxy's own successor connection comes in."""
-        from conductor.core.initialize import successor_name  # noqa: PLC0415
-        from conductor.transports.socket import ListeningTransport  # noqa: PLC0415
+        from conductor.core.initialize import successor_name
+        from conductor.transports.socket import ListeningTransport
 
         transport = ListeningTransport(line_limit=self._options.line_limit)
         successor = successor_name(name)
@@ -329,6 +329,7 @@ class Runtime:
             await asyncio.sleep(0.005)
             if self._traffic != seen:
                 seen, since = self._traffic, loop.time()
+
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
         self._stopping = True
@@ -342,9 +343,7 @@ class Runtime:
             if gone is not None and name != names[-1]:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(gone.wait(), _HANDOVER)
-        await asyncio.gather(
-            *(self._transports[name].close(self._options.grace) for name in names)
-        )
+        await asyncio.gather(*(self._transports[name].close(self._options.grace) for name in names))
         await self._transports[UPSTREAM].close(self._options.grace)
 
 
@@ -352,4 +351,3 @@ class _LastWords(msgspec.Struct):
     text: str = "ended"
     hint: str = ""
     data: dict[str, Any] = {}
-

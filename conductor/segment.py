@@ -63,7 +63,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
 
 def load(spec: GuestSpec, cache: str | None) -> wasm_host.Guest:
     """Loads, checks and instantiates one guest. Raises `wasm_host.GuestError`."""
-    import pathlib  # noqa: PLC0415
+    import pathlib
 
     module = wasm_host.load(
         pathlib.Path(spec.path),
@@ -71,6 +71,11 @@ def load(spec: GuestSpec, cache: str | None) -> wasm_host.Guest:
         cache_dir=pathlib.Path(cache) if cache else None,
         grants=spec.services & WASI_GRANTS,
     )
+    if spec.sha256 and spec.sha256 != module.digest:
+        raise wasm_host.LoadError(
+            f"{spec.path} is not the file its manifest records (sha256 {module.digest})",
+            hint="install conductor again; a bundled module has been changed",
+        )
     return module.instantiate(spec.name)
 
 
@@ -164,7 +169,7 @@ class Segment:
         self._hub.apply(self._hub.router.undeliverable(name, line, why))
 
     def _guest_failed(self, name: str, error: wasm_host.GuestError) -> None:
-        text, hint = explain(error)
+        text, hint = explain(name, error)
         label = self._hub.router.peers[name].label
         data = {"component": name, "phase": error.phase, "limit": error.limit}
         closure = Closure(f"{label} {text}", hint, data)
@@ -219,9 +224,9 @@ def flooded(name: str, waiting: int) -> wasm_host.GuestError:
     )
 
 
-def explain(error: wasm_host.GuestError) -> tuple[str, str]:
+def explain(name: str, error: wasm_host.GuestError) -> tuple[str, str]:
     """What a guest's error says after its name, and the hint."""
-    return str(error), error.hint or ""
+    return str(error).removeprefix(f"{name} "), error.hint or ""
 
 
 def failed_line(reason: Closure) -> bytes:
@@ -260,8 +265,8 @@ def _read_spec() -> SegmentSpec:
 def main() -> NoReturn:
     """Entry point of the child process."""
     # Loaded while the parent still finds out what is to be run.
-    import wasm_host.core_guest  # noqa: PLC0415
-    import wasm_host.fastcall  # noqa: F401, PLC0415
+    import wasm_host.core_guest
+    import wasm_host.fastcall
 
     code = _run(_read_spec())
     sys.stderr.flush()
@@ -274,7 +279,7 @@ def _run(spec: SegmentSpec) -> int:
         try:
             guests[one.name] = load(one, spec.cache)
         except wasm_host.GuestError as error:
-            text, hint = explain(error)
+            text, hint = explain(one.name, error)
             data = {"component": one.name, "phase": error.phase, "limit": error.limit}
             reason = Closure(f"{one.label or one.name} {text}", hint, data)
             os.write(1, failed_line(reason))

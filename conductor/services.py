@@ -69,7 +69,7 @@ class Services:
 
 
 def _random(params: dict[str, Any]) -> dict[str, str]:
-    import os  # noqa: PLC0415
+    import os
 
     count = params.get("bytes", 16)
     if not isinstance(count, int) or not 1 <= count <= _MOST_RANDOM:

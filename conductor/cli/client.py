@@ -38,7 +38,7 @@ class RpcError(Exception):
         self.data = data
 
 
-class ChainEnded(Exception):  # noqa: N818 - names what happened
+class ChainEnded(Exception):
     """The chain closed the connection while something was asked of it."""
 
 

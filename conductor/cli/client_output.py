@@ -21,7 +21,7 @@ _POLL: Final = 0.01
 """Seconds between looks at an output that takes nothing."""
 
 
-class OutputClosed(Exception):  # noqa: N818 - names what happened
+class OutputClosed(Exception):
     """Nobody reads standard output any more."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 import wasm_host
-from conductor import catalog
+from conductor import catalog, component_options
 from conductor.catalog import Manifest, Spec
 from conductor.cli import inspect_text, report
 from conductor.core import SERVICES
@@ -86,7 +86,7 @@ def show(component: str, *, as_json: bool) -> int:
 def gather(component: str) -> Facts:
     """Everything known of what a user typed. Raises `UsageError`."""
     text = component.strip()
-    path = "" if text.startswith("{") else catalog.split_options(text)[0]
+    path = "" if text.startswith("{") else component_options.split(text)[0]
     if os.path.isfile(path):
         if path.endswith(".wasm"):
             try:

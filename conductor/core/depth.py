@@ -25,7 +25,9 @@ def too_deep(frame: bytes, limit: int) -> bool:
     steps = _STRING.sub(b"", frame).translate(_STEPS, _OTHERS)
     level = 0
     for start in range(0, len(steps), _CHUNK):
-        levels = itertools.accumulate(array.array("b", steps[start : start + _CHUNK]), initial=level)
+        levels = itertools.accumulate(
+            array.array("b", steps[start : start + _CHUNK]), initial=level
+        )
         reached = list(levels)
         if max(reached) > limit:
             return True

@@ -52,7 +52,12 @@ class Exchange:
         proxies = [component.name for component in self.components]
         if mode == "agent":
             agent = self.peers[proxies.pop()]
-            agent.role, agent.ready, agent.guessing, agent.unsettled = Role.AGENT, True, False, False
+            agent.role, agent.ready, agent.guessing, agent.unsettled = (
+                Role.AGENT,
+                True,
+                False,
+                False,
+            )
             agent.speak(PLAIN)
             tail = Port(agent.name, Side.P)
         else:
@@ -155,9 +160,7 @@ class Exchange:
         else:
             self.reply(pending, member, body, out)
 
-    def reply(
-        self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
-    ) -> None:
+    def reply(self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]) -> None:
         """Answers `pending`'s origin; nothing happens if it is gone or has its answer."""
         origin = pending.origin
         if origin is None:

@@ -33,8 +33,7 @@ __all__ = ["Initializer", "successor_name"]
 _ONLY_CONDUCTOR: Final = "`{}` requests are only sent by the conductor"
 _NOT_UNDERSTOOD: Final = (METHOD_NOT_FOUND, INVALID_REQUEST, INVALID_PARAMS)
 _REPEATED: Final = (
-    "ACP initialization cannot be repeated after any other request; "
-    "reconnect to initialize again"
+    "ACP initialization cannot be repeated after any other request; reconnect to initialize again"
 )
 
 
@@ -230,7 +229,9 @@ class Initializer:
             if peer.guessing:
                 confirm(peer, dialect, out)
             if not peer.forwarded:
-                text = "it answered `initialize` without forwarding it; its successors are not ready"
+                text = (
+                    "it answered `initialize` without forwarding it; its successors are not ready"
+                )
                 self._exchange.note(out, "warning", peer, text)
         self.finish(handshake, member, body, out)
 

@@ -47,7 +47,9 @@ def skipped(exchange: Exchange, peer: Peer, head: bytes, why: str, out: list[Eff
         exchange.complete(pending, b"error", body, out)
 
 
-def undeliverable(exchange: Exchange, peer: Peer, frame: bytes, why: str, out: list[Effect]) -> None:
+def undeliverable(
+    exchange: Exchange, peer: Peer, frame: bytes, why: str, out: list[Effect]
+) -> None:
     """A frame sent to `peer` was refused by its transport.
 
     A request in it is answered in the peer's stead; a result in it is replaced by an error, which
@@ -57,7 +59,9 @@ def undeliverable(exchange: Exchange, peer: Peer, frame: bytes, why: str, out: l
     lane, frame = _lane(peer, frame)
     try:
         found = jsonrpc.parse(frame)
-        entries = [found] if isinstance(found, Message) else [jsonrpc.parse(bytes(e)) for e in found]
+        entries = (
+            [found] if isinstance(found, Message) else [jsonrpc.parse(bytes(e)) for e in found]
+        )
     except Malformed as error:
         exchange.note(out, "error", peer, f"what was not delivered: {error.text}")
         return

@@ -11,31 +11,22 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import dialects, endings, jsonrpc, members, oversize
-from conductor.core.dialects import CANCEL, ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
+from conductor.core import answers, dialects, endings, jsonrpc, oversize
+from conductor.core.dialects import CANCEL, ENVELOPES, PACP
 from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import UPSTREAM, Exchange
 from conductor.core.initialize import Initializer
-from conductor.core.jsonrpc import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    Malformed,
-    Message,
-)
-from conductor.core.link import Batch, Pending
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
+from conductor.core.link import Batch
 from conductor.core.peer import Component, Lane, Peer
+from conductor.core.refusals import refuse, refuse_frame, refuse_version
+from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests, may_wrap
 from conductor.core.services import LAST_WORDS, PREFIX, SERVICES, Services
-from conductor.core.topology import Role, Topology
+from conductor.core.topology import Topology
 
 __all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
 
-_STRUCTURED: Final = b"{["
-_ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
-_SPECIAL: Final = frozenset({CANCEL, *_ROLES, *ENVELOPES})
-
-_MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
-_PARAMS: Final = "JSON-RPC params must be an object or array"
+_SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
@@ -45,8 +36,8 @@ class Router:
     `components` are the proxies and, in agent mode, the agent last. `mode` is `agent`, `proxy`, or
     `auto`: then the first request from upstream decides (`initialize`, or a role request).
     `upstream` is the dialect spoken with an outer conductor where it is known beforehand;
-    `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a chain that cannot be: two
-    components of one name, or no agent.
+    `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a
+    chain that cannot be: two components of one name, or no agent.
     """
 
     def __init__(
@@ -64,6 +55,7 @@ class Router:
         self._exchange = Exchange(list(components), upstream, tracing=tracing)
         self._initializer = Initializer(self._exchange)
         self._services = Services(self._exchange)
+        self._requests = Requests(self._exchange, self._initializer, self._services)
         self.peers = self._exchange.peers
         self.upstream = self._exchange.upstream
         if mode != "auto":
@@ -166,7 +158,7 @@ class Router:
         try:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
-            self._refuse_frame(lane, frame, error, out)
+            refuse_frame(self._exchange, lane, frame, error, out)
             return out
         if type(message) is Message:
             self._dispatch(lane, message, None, out)
@@ -188,7 +180,7 @@ class Router:
                 if not isinstance(message, Message):
                     raise Malformed(INVALID_REQUEST, "a batch inside a batch")
             except Malformed as error:
-                self._refuse(lane, error.id, error, batch, out)
+                refuse(self._exchange, lane, error, batch, out)
             else:
                 self._dispatch(lane, message, batch, out)
 
@@ -201,7 +193,7 @@ class Router:
         try:
             message = jsonrpc.parse(frame[1:], self._max_depth)
         except Malformed as error:
-            self._refuse_frame(peer.c, frame[1:], error, out)
+            refuse_frame(self._exchange, peer.c, frame[1:], error, out)
             return
         if not isinstance(message, Message) or isinstance(message.method, UnsetType):
             text = "only single requests and notifications on side c"
@@ -209,7 +201,7 @@ class Router:
         elif message.id is UNSET:
             self._services.ask(peer.c, message.method, message.params, None, out)
         else:
-            pending = self._accept(peer.c, message.method, message, None, out)
+            pending = self._requests.accept(peer.c, message.method, message, None, out)
             if pending is not None:
                 self._services.ask(peer.c, message.method, message.params, pending, out)
 
@@ -220,16 +212,16 @@ class Router:
     ) -> None:
         method = message.method
         if isinstance(method, UnsetType):
-            self._response(lane, message, out)
+            answers.take(self._exchange, lane, message, out)
         elif message.jsonrpc != "2.0":
-            self._refuse_version(lane, message, batch, out)
+            refuse_version(self._exchange, lane, message, batch, out)
             return
         elif message.id is UNSET:
             self._notification(lane, method, message.params, out)
         else:
-            pending = self._accept(lane, method, message, batch, out)
+            pending = self._requests.accept(lane, method, message, batch, out)
             if pending is not None:
-                self._request(lane, method, message.params, pending, out)
+                self._requests.route(lane, method, message.params, pending, out)
             return
         if batch is not None:
             self._exchange.add_to_batch(lane, batch, None, out)
@@ -237,9 +229,9 @@ class Router:
     def _notification(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
     ) -> None:
-        if params is not UNSET and memoryview(params)[0] not in _STRUCTURED:  # type: ignore[arg-type]
-            if bytes(params) != b"null":  # type: ignore[arg-type]
-                self._exchange.note(out, "warning", lane.peer, f"`{method}` dropped: {_PARAMS}")
+        if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+            if bytes(params) != b"null":
+                self._exchange.note(out, "warning", lane.peer, f"`{method}` dropped: {NOT_STRUCTURED}")
                 return
             params = UNSET
         if method in _SPECIAL:
@@ -268,9 +260,9 @@ class Router:
     ) -> None:
         peer = lane.peer
         if method == CANCEL:
-            self._cancel(lane, params, out)
+            self._requests.cancel(lane, params, out)
             return
-        if method in ENVELOPES and _may_wrap(lane):
+        if method in ENVELOPES and may_wrap(lane):
             try:
                 inner, held, nested = dialects.unwrap(params)
             except Malformed as error:
@@ -283,162 +275,3 @@ class Router:
                 self._notification(peer.s, inner, held, out)
                 return
         self._exchange.note(out, "warning", peer, f"misplaced `{method}` notification dropped")
-
-    def _accept(
-        self,
-        lane: Lane,
-        method: str,
-        message: Message,
-        batch: Batch | None,
-        out: list[Effect],
-    ) -> Pending | None:
-        """Takes a request into the books, or refuses its id."""
-        assert isinstance(message.id, Raw)
-        key = jsonrpc.canonical_id(message.id)
-        text = None
-        if key is None:
-            text = "a request id must be null, a 64-bit integer or a string"
-        elif key == b"null" and self._exchange.version == 2:
-            text = "ACP protocol v2 request ids must be a string or an integer, not null"
-        elif key in lane.link.received:
-            text = f"request id {key.decode(errors='replace')} is still in use"
-        if text is not None:
-            self._refuse(lane, None, Malformed(INVALID_REQUEST, text), batch, out)
-            return None
-        assert key is not None
-        pending = Pending(lane, bytes(message.id), key, method, batch)
-        lane.link.received[key] = pending
-        return pending
-
-    def _request(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: Pending,
-        out: list[Effect],
-    ) -> None:
-        try:
-            if method in ENVELOPES:
-                lane, method, params = self._open(lane, method, params, out)
-                pending.method = method
-            if params is not UNSET and memoryview(params)[0] not in _STRUCTURED:  # type: ignore[arg-type]
-                if bytes(params) != b"null":  # type: ignore[arg-type]
-                    raise Malformed(INVALID_PARAMS, _PARAMS)
-                params = UNSET
-            if method in _ROLES:
-                self._initializer.request(lane, method, params, pending, out)
-                return
-            if method.startswith(PREFIX):
-                self._services.ask(lane, method[len(PREFIX) :], params, pending, out)
-                return
-            if lane.peer is self.upstream:
-                self._initializer.check_begun()
-            target = lane.across
-            if target is None:
-                raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
-            self._exchange.forward(target, method, params, pending, out)
-        except Malformed as error:
-            self._exchange.refuse(pending, error, out)
-
-    def _open(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> tuple[Lane, str, Raw | UnsetType]:
-        """Opens an envelope. Raises `Malformed` where it does not belong."""
-        if not _may_wrap(lane):
-            raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
-        inner, held, nested = dialects.unwrap(params)
-        if lane.peer.unsettled:
-            form = PACP if nested else ENVELOPES[method]
-            self._initializer.envelope_seen(lane.peer, form, inner, out)
-        if inner in ENVELOPES:
-            raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
-        return lane.peer.s, inner, held
-
-    def _response(self, lane: Lane, message: Message, out: list[Effect]) -> None:
-        peer = lane.peer
-        key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
-        pending = lane.link.sent.pop(key, None) if key is not None else None
-        if pending is None:
-            what = "no request is open under its id" if key is not None else "it has no valid id"
-            self._exchange.note(out, "warning", peer, f"answer dropped: {what}")
-            return
-        result, error = message.result, message.error
-        wrong = None
-        if message.jsonrpc != "2.0":
-            wrong = 'without `"jsonrpc":"2.0"`'
-        elif isinstance(error, Raw) and bytes(error) != b"null":
-            if not isinstance(result, UnsetType):
-                wrong = "with both result and error"
-            elif memoryview(error)[0] != ord("{"):
-                wrong = "with an error that is no object"
-            else:
-                self._exchange.complete(pending, b"error", error, out)
-                return
-        elif isinstance(result, Raw):
-            self._exchange.complete(pending, b"result", result, out)
-            return
-        else:
-            wrong = "with neither result nor error"
-        text = f"{peer.label} answered `{pending.method}` {wrong}"
-        body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
-        self._exchange.complete(pending, b"error", body, out)
-
-    def _cancel(self, lane: Lane, params: Raw | UnsetType, out: list[Effect]) -> None:
-        """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
-        raw = (members.read(params) or {}).get("requestId")
-        key = jsonrpc.canonical_id(raw) if raw is not None else None
-        pending = lane.link.received.get(key) if key is not None else None
-        if pending is not None:
-            self._exchange.cancel(pending, out)
-
-    # -- refusals ------------------------------------------------------------------------------
-
-    def _refuse_frame(self, lane: Lane, frame: bytes, error: Malformed, out: list[Effect]) -> None:
-        """Junk is answered to whoever could make use of it: upstream, or where an id was read."""
-        if not frame or frame.isspace():
-            return
-        self._exchange.note(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
-        if error.id is None and lane.peer is not self.upstream:
-            return  # some agents choke on an unexpected error
-        body = jsonrpc.error_object(error.code, error.text)
-        answer = lane.writer.answer(error.id or b"null", b"error", body)
-        out.append(Send(lane.peer.name, answer))
-
-    def _refuse_version(
-        self, lane: Lane, message: Message, batch: Batch | None, out: list[Effect]
-    ) -> None:
-        raw = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
-        error = Malformed(INVALID_REQUEST, '`jsonrpc` must be "2.0"', raw)
-        if message.id is UNSET and lane.peer is not self.upstream and batch is None:
-            self._exchange.note(out, "warning", lane.peer, error.text)
-        else:
-            self._refuse(lane, raw, error, batch, out)
-
-    def _refuse(
-        self,
-        lane: Lane,
-        raw: bytes | None,
-        error: Malformed,
-        batch: Batch | None,
-        out: list[Effect],
-    ) -> None:
-        """Answers what never became a pending request, under id null where it has none."""
-        self._exchange.note(out, "warning", lane.peer, error.text)
-        body = jsonrpc.error_object(error.code, error.text)
-        frame = lane.writer.answer(raw or b"null", b"error", body)
-        if batch is None:
-            out.append(Send(lane.peer.name, frame))
-        else:
-            self._exchange.add_to_batch(lane, batch, frame, out)
-
-
-def _may_wrap(lane: Lane) -> bool:
-    """Whether an envelope may come in on this lane."""
-    peer = lane.peer
-    return (
-        peer.role in (Role.PROXY, Role.OUTER)
-        and lane is peer.p
-        and not peer.sideband
-        and peer.launched_by is None
-    )

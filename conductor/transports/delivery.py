@@ -7,9 +7,7 @@ from collections.abc import Callable
 import wasm_host
 
 
-def deliver(
-    guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, str], None]
-) -> bytes:
+def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, str], None]) -> bytes:
     """Delivers whole lines and returns what the guest says.
 
     A line beyond the guest's limits (too long, too deep) is left out and reported to `on_refused`

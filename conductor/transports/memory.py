@@ -115,7 +115,7 @@ class MemoryTransport:
         except asyncio.CancelledError:
             self._report(Ended("was cancelled"))
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a component raises ends only it
+        except Exception as error:
             self._report(Ended(f"raised {type(error).__name__}: {error}", data={"exitCode": 1}))
         else:
             self._report(Ended("returned", clean=True))

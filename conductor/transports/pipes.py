@@ -12,7 +12,7 @@ _BYTES: Final = 1024 * 1024
 def enlarge_pipe(fd: int) -> None:
     """Makes the pipe behind `fd` hold 1 MiB, where that can be done."""
     if sys.platform == "linux":
-        import fcntl  # noqa: PLC0415
+        import fcntl
 
         with contextlib.suppress(OSError):  # over the user's quota: the default size does
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _BYTES)

@@ -116,9 +116,9 @@ class ProcessTransport:
 
     async def open(self, events: Events) -> None:
         """Starts the process if that has not happened yet, and carries lines from now on."""
-        import asyncio  # noqa: PLC0415 - `spawn` runs before the loop's modules are loaded
+        import asyncio
 
-        from conductor.transports.fds import FdReader, FdWriter  # noqa: PLC0415
+        from conductor.transports.fds import FdReader, FdWriter
 
         self.spawn()
         process = self._process
@@ -141,7 +141,7 @@ class ProcessTransport:
         self._early.clear()
 
     def _watch(self) -> None:
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         assert self._process is not None
         loop = asyncio.get_running_loop()
@@ -149,6 +149,7 @@ class ProcessTransport:
         try:
             self._pidfd = os.pidfd_open(pid)
         except (AttributeError, OSError):  # not Linux
+
             def wait() -> None:
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
@@ -209,14 +210,14 @@ class ProcessTransport:
 
     def _half_closed(self, error: OSError | None) -> None:
         """One of its pipes is closed: normally because the process is about to end."""
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         del error
         asyncio.get_running_loop().call_later(_LINGER, self._report, "closed its standard output")
 
     def _exited(self) -> None:
         if self._pidfd >= 0:
-            import asyncio  # noqa: PLC0415
+            import asyncio
 
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -259,7 +260,7 @@ class ProcessTransport:
 
     async def close(self, grace: float) -> None:
         """Ends the process and its whole group: end of file, then SIGTERM, then SIGKILL."""
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         self._reported = True
         process = self._process
@@ -288,7 +289,7 @@ class ProcessTransport:
 
     async def _end_group(self, grace: float) -> None:
         """Ends what the process left behind in its group."""
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         assert self._process is not None
         group = self._process.pid
@@ -334,7 +335,7 @@ def _members(group: int) -> list[int]:
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
-        with contextlib.suppress(OSError), open(f"{entry.path}/stat", "rb") as stat:  # noqa: PTH123
+        with contextlib.suppress(OSError), open(f"{entry.path}/stat", "rb") as stat:
             fields = stat.read().rpartition(b")")[2].split()
             if int(fields[2]) == group and fields[0] != b"Z":
                 found.append(int(entry.name))

@@ -23,7 +23,7 @@ from conductor.transports.base import Ended, Events
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
 
-TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
+TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"
 
 
 class ListeningTransport:
@@ -117,9 +117,7 @@ class ListeningTransport:
             connection.close()
         self._listener.close()
         fd = connection.detach()
-        self._writer = FdWriter(
-            os.dup(fd), events.drained, lambda _: self._end(None), _shut_down
-        )
+        self._writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), _shut_down)
         self._reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
         if self._paused:
             self._reader.pause()

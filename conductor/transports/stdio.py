@@ -63,7 +63,7 @@ class StdioTransport:
 
     async def close(self, grace: float) -> None:
         """Gives both descriptors back, after what is queued had `grace` seconds to leave."""
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         self._ended = True
         deadline = asyncio.get_running_loop().time() + grace
@@ -106,7 +106,7 @@ def _pollable(fd: int) -> int:
     """`fd`, or for a regular file, which no poller takes, a pipe that is fed from it."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
-    import threading  # noqa: PLC0415
+    import threading
 
     source, sink = os.pipe()
 

@@ -363,6 +363,13 @@ class Chain(RuleBasedStateMachine):
         self.cancelled |= {(one.origin, one.raw) for one in asked}
         self.requests = [one for one in self.requests if one not in waiting]
 
+    @rule(number=st.integers(0), line=st.sampled_from([b"{}", b"junk"]))
+    def say_when_gone(self, number: int, line: bytes) -> None:
+        """What comes after a peer's end is nothing, and it ends once."""
+        for name in sorted(self.closed)[: number % 3]:
+            assert self.router.receive(name, line) == []
+            assert self.router.closed(name, Closure("again")) == []
+
     def teardown(self) -> None:
         """The same inputs have the same effects, and the books are balanced."""
         if not hasattr(self, "router"):

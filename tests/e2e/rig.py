@@ -3,7 +3,7 @@
     chain = rig.agent(rig.x("X1", dialect="pacp"), rig.demo())
     chain.initialize(); session = chain.new_session(); chain.prompt(session, "hi")
 
-A is the bundled `demo`, X is `actors/recording_proxy.py`, C is `client.Client`. Every component
+A is the bundled `demo`, X is `actors.recording_proxy`, C is `client.Client`. Every component
 logs what it saw to a file of its own name; `rig.log(name)` reads it.
 """
 
@@ -24,7 +24,7 @@ import wasmtime
 from .client import Client, Json
 from .processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
 
-ACTORS: Final = Path(__file__).parent / "actors"
+HERE: Final = Path(__file__).parent
 HOSTILE: Final = Path(__file__).parents[1] / "hostile"
 PROXIES: Final = ("acp", "sdk", "sacp", "pacp", "scp")
 """Every dialect X speaks."""
@@ -127,7 +127,7 @@ class Rig:
           log: bool = True) -> str:  # fmt: skip
         """The recording proxy. `told`: the conductor is told its dialect, else it finds out."""
         logging = ["--log", str(self.folder / name)] if log else []
-        program = [str(ACTORS / "recording_proxy.py"), "--name", name, "--dialect", dialect]
+        program = ["-m", "actors.recording_proxy", "--name", name, "--dialect", dialect]
         more = {"dialect": dialect} if told else {}
         return self.program(sys.executable, *program, *logging, *flags, name=name, **more)
 
@@ -138,7 +138,7 @@ class Rig:
 
     def actor(self, actor: str, *flags: str, name: str) -> str:
         """One of the other programs in `actors`."""
-        return self.program(sys.executable, str(ACTORS / f"{actor}.py"), *flags, name=name)
+        return self.program(sys.executable, "-m", f"actors.{actor}", *flags, name=name)
 
     def nested(self, *components: str, name: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
@@ -252,4 +252,4 @@ def _logged(line: bytes) -> Logged:
 
 def _python_path() -> str:
     old = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(PACKAGE.parent), str(ACTORS), *([old] if old else [])])
+    return os.pathsep.join([str(PACKAGE.parent), str(HERE), *([old] if old else [])])

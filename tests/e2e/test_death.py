@@ -92,7 +92,7 @@ def test_a_proxy_that_dies_mid_prompt(rig: Rig, dialect: str) -> None:
     session = chain.begin()
     assert chain.prompt(session, "/echo before") == "before"
     error = chain.answer(chain.start_prompt(session, "poison"))["error"]
-    _told(error, "proxy `P`", "recording_proxy.py", "exited with code 7", "P: dying of poison")
+    _told(error, "proxy `P`", "recording_proxy", "exited with code 7", "P: dying of poison")
     assert error["data"]["component"] == "P"
     assert error["data"]["exitCode"] == 7
     assert chain.exit_code() == 1

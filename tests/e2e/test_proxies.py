@@ -57,7 +57,7 @@ def test_row_11_without_the_echo_it_is_no_proxy(rig: Rig, dialect: str, told: bo
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
     assert "`X`" in error["message"]
     assert "is not a proxy" in error["message"]
-    assert "recording_proxy.py" in error["message"]
+    assert "recording_proxy" in error["message"]
     assert "hint: " in error["message"]
     assert chain.exit_code() == 1
     assert "is not a proxy" in chain.stderr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from .processes import command_line, needs_proc, wait_gone
-from .rig import DEMO, PROXIES
+from .rig import DEMO
 
 if TYPE_CHECKING:
     from .rig import Chain, Rig
@@ -45,13 +45,13 @@ def test_row_3_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
     assert chain.prompt(session, "/echo up") == "up"
     kin = rig.kin(chain)
     commands = [command_line(pid) for pid in kin.pids]
-    for part in ("recording_proxy.py", "agent.py", "conductor.segment", "join"):
+    for part in ("recording_proxy", "agent.py", "conductor.segment", "join"):
         assert any(part in command for command in commands), (part, commands)
     _end(chain, how)
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
 def test_row_113_stubborn_components_and_their_helpers(rig: Rig, how: str) -> None:
     """An agent that ignores its end of file and SIGTERM, and has a child of its own."""
     chain = rig.agent("passthrough", rig.x("X"), rig.demo(*STUBBORN), options=QUICK)
@@ -65,7 +65,7 @@ def test_row_113_stubborn_components_and_their_helpers(rig: Rig, how: str) -> No
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
 def test_row_113_a_shell_with_something_in_the_background(rig: Rig, how: str) -> None:
     """`sh -c 'x & exec y'`, as `npx` and `uvx` leave it."""
     agent = shlex.join([sys.executable, str(DEMO)])
@@ -77,7 +77,7 @@ def test_row_113_a_shell_with_something_in_the_background(rig: Rig, how: str) ->
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
 def test_row_113_conductors_in_conductors(rig: Rig, how: str) -> None:
     inner = rig.nested("passthrough", rig.x("P"), name="inner", options=QUICK)
     outer = rig.nested(inner, rig.x("Q", dialect="scp"), name="outer", options=QUICK)
@@ -100,7 +100,7 @@ def test_a_helper_that_outlives_an_agent_that_exits(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("before", [None, "wasm", *PROXIES])
+@pytest.mark.parametrize("before", [None, "wasm", "acp", "scp"])
 def test_row_113_work_accepted_before_the_end_is_done(rig: Rig, before: str | None) -> None:
     """End of file right behind the prompts: turns run to their end, answers arrive, exit 0."""
     proxies = [] if before is None else ["passthrough"] if before == "wasm" else None

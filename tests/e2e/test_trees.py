@@ -100,7 +100,7 @@ def test_row_24_a_leaf_that_dies_is_named(rig: Rig) -> None:
     chain = rig.agent(one, rig.demo())
     session = chain.begin()
     error = chain.answer(chain.start_prompt(session, "poison"))["error"]
-    for part in ("`leaf`", "recording_proxy.py", "exited with code 7", "leaf: dying of poison"):
+    for part in ("`leaf`", "recording_proxy", "exited with code 7", "leaf: dying of poison"):
         assert part in error["message"]
     assert chain.exit_code() == 1
     assert "`leaf`" in chain.stderr

@@ -1,6 +1,6 @@
 """An agent that is right in what it means and odd in how it says it. Standard library only.
 
-A prompt names what to write; `MOVES` is the table. In process it is `py:odd_agent:in_process`.
+A prompt names what to write; `MOVES` is the table. In process it is `py:actors.odd_agent:in_process`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UPDATE = (
     b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"odd","update":'

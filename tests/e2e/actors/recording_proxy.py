@@ -1,83 +1,34 @@
 """X of the rig: one recording proxy that speaks every dialect. Standard library only.
 
-    python recording_proxy.py --dialect pacp --log FILE --mark hello
+    python -m actors.recording_proxy --dialect pacp --log FILE --mark hello
 
 Payloads it has no business with pass through it byte for byte: it cuts them out of the line
 instead of decoding and encoding them. Everything it receives and sends is one line of the log,
 `{"name":…,"link":"main"|"successor","dir":"in"|"out","frame":…}`. It runs as a program, or in
-process as `py:recording_proxy:in_process` with its arguments as a JSON list in the environment
+process as `py:actors.recording_proxy:in_process` with its arguments as a JSON list in the environment
 variable RECORDING_PROXY.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from .dialects import DIALECTS, Dialect
+from .options import parse
+from .rawjson import compose, members
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
 
 REQUEST, NOTIFICATION = 0, 1
 ROLES = ("proxy/initialize", "_proxy/initialize")
 FLAG = {"symposium": {"version": "1.0", "proxy": True}}
-
-_scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
-_space = re.compile(r"[ \t\n\r]*").match
-
-
-class Dialect(NamedTuple):
-    """The methods by which a generation says what: each pair is (request, notification)."""
-
-    role: str
-    down: tuple[str, str]
-    up: tuple[str, str]
-    nested: bool = False
-
-
-_FLAT = ("_proxy/successor/request", "_proxy/successor/notification")
-DIALECTS = {
-    "acp": Dialect("proxy/initialize", ("proxy/successor",) * 2, ("proxy/successor",) * 2),
-    "sdk": Dialect("_proxy/initialize", ("_proxy/successor",) * 2, ("_proxy/successor",) * 2),
-    "sacp": Dialect("initialize", _FLAT, _FLAT),
-    "pacp": Dialect(
-        "initialize",
-        ("_proxy/successor/send/request", "_proxy/successor/send/notification"),
-        ("_proxy/successor/receive/request", "_proxy/successor/receive/notification"),
-        nested=True,
-    ),
-    "scp": Dialect("initialize", ("", ""), ("", "")),
-}
-
-
-def members(text: str) -> dict[str, str]:
-    """The members of a JSON object, each value as the exact text it was written in."""
-    found: dict[str, str] = {}
-    at = _skip(text, 0)
-    if text[at : at + 1] != "{":
-        raise ValueError("not an object")
-    at = _skip(text, at + 1)
-    while text[at] != "}":
-        key, at = _scan(text, at)
-        start = _skip(text, _skip(text, at) + 1)  # past the colon
-        _, at = _scan(text, start)
-        found[str(key)] = text[start:at]
-        at = _skip(text, at)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return found
-
-
-def compose(parts: dict[str, str]) -> str:
-    """A JSON object of values that are JSON text already."""
-    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in parts.items()) + "}"
-
-
-def _skip(text: str, at: int) -> int:
-    match = _space(text, at)
-    return match.end() if match else at
 
 
 class Sent(NamedTuple):
@@ -294,31 +245,6 @@ class Proxy:
         """The conductor will say nothing more: neither does this proxy to its successor."""
         if self._successor is not None:
             self._successor.close()
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The options."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--dialect", choices=DIALECTS, default="acp")
-    parser.add_argument("--name", default="X")
-    parser.add_argument("--log", help="file every frame is appended to")
-    parser.add_argument("--nested", action="store_true", help="sacp with nested messages")
-    parser.add_argument(
-        "--echo", choices=("symposium", "bare", "capabilities", "none"), default="capabilities"
-    )
-    parser.add_argument("--refuse-role", action="store_true", help="-32601 to other roles")
-    parser.add_argument("--mark", help="text block put in front of every prompt")
-    parser.add_argument("--add-capability", help="agent capability added to initialize's result")
-    parser.add_argument("--hide-capability", help="agent capability taken from it")
-    parser.add_argument("--answer", help="method answered without forwarding")
-    parser.add_argument("--notify", help="notification of its own sent up on each prompt")
-    parser.add_argument("--die-on", help="exits with 7 when params hold this text")
-    parser.add_argument("--hang-on", help="method swallowed")
-    parser.add_argument("--dup-on", help="requests holding this text are sent twice, same id")
-    parser.add_argument("--junk", action="store_true", help="junk lines on each prompt")
-    parser.add_argument("--meta", action="store_true", help="metadata on each envelope")
-    parser.add_argument("--wrap-cancel", action="store_true", help="as Rust SDKs up to 3.6")
-    return parser.parse_args(arguments)
 
 
 class Channel(Protocol):

@@ -1,0 +1,200 @@
+"""What may be said of a component besides what it is: `proxy.wasm,grant=clock,memory=32MiB`.
+
+One table for every way to say it: after commas on the command line, or as keys of a JSON object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core.dialects import DIALECTS
+from conductor.core.services import SERVICES
+from conductor.errors import UsageError
+
+_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s)?")
+
+LIMITS: Final[dict[str, str]] = {
+    "memory_bytes": "size",
+    "cpu_ms": "time",
+    "fuel": "count",
+    "stack_bytes": "size",
+    "table_elements": "count",
+    "message_bytes": "size",
+    "messages_per_delivery": "count",
+    "outbox_bytes": "size",
+    "json_depth": "count",
+}
+"""The limits of a guest and what each is measured in."""
+
+SHORT: Final = {
+    "memory": "memory_bytes",
+    "cpu": "cpu_ms",
+    "stack": "stack_bytes",
+    "message": "message_bytes",
+    "outbox": "outbox_bytes",
+    "depth": "json_depth",
+}
+"""Short names of the limits people set most."""
+
+_MOST_STACK: Final = 1024 * 1024
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """Options read: what was not given is None, or empty."""
+
+    name: str | None = None
+    dialect: str | None = None
+    grants: frozenset[str] | None = None
+    config: dict[str, Any] = {}
+    limits: dict[str, int] = {}
+
+
+def split(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options."""
+    options: list[tuple[str, str]] = []
+    while (match := _OPTION.search(text)) is not None:
+        options.insert(0, (match.group(1), match.group(2)))
+        text = text[: match.start()]
+    return text, options
+
+
+def read(name: str, options: list[tuple[str, Any]]) -> Given:
+    """Reads options of the component `name`, in order. Raises `UsageError` with a hint."""
+    found: dict[str, Any] = {"config": {}, "limits": {}}
+    for key, value in options:
+        try:
+            _read_one(key, value, found)
+        except ValueError as error:
+            raise UsageError(f"`{key}={_shown(value)}` of `{name}`: {error}", _HINT) from None
+    return Given(**found)
+
+
+def from_json(held: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The options among the keys of a JSON object; `config` and `limits` are objects there."""
+    options: list[tuple[str, Any]] = []
+    for key, value in held.items():
+        if key in ("config", "limits") and isinstance(value, dict):
+            single = "limit" if key == "limits" else key
+            options += [(f"{single}.{inner}", each) for inner, each in value.items()]
+        else:
+            options.append((key, value))
+    return options
+
+
+def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
+    base, _, inner = key.partition(".")
+    if base == "config" and inner:
+        found["config"][inner] = _loose(value)
+    elif base == "limit" and inner:
+        found["limits"][inner] = _limit(inner, value)
+    elif key in SHORT:
+        found["limits"][SHORT[key]] = _limit(SHORT[key], value)
+    elif key in _READERS:
+        field, reader = _READERS[key]
+        found[field] = reader(value, found.get(field))
+    else:
+        raise ValueError("there is no such option")
+
+
+def _limit(key: str, value: Any) -> int:
+    if key not in LIMITS:
+        raise ValueError(f"limits are: {', '.join(LIMITS)}")
+    number = _MEASURES[LIMITS[key]](str(value))
+    if number <= 0:
+        raise ValueError("a limit is above 0")
+    if key == "stack_bytes" and number > _MOST_STACK:
+        raise ValueError("a guest's stack is at most 1 MiB")
+    return number
+
+
+def size(text: str) -> int:
+    """Bytes: `65536`, `512k`, `32MiB`. Raises `ValueError`."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("a size is a number of bytes, such as 65536, 512k or 32MiB")
+    return int(match.group(1)) * _UNITS[match.group(2).lower()]
+
+
+def _milliseconds(text: str) -> int:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("a time is a number of milliseconds, such as 500, 500ms or 2s")
+    return round(float(match.group(1)) * (1000 if match.group(2) == "s" else 1))
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+_MEASURES: Final[dict[str, Callable[[str], int]]] = {
+    "size": size,
+    "time": _milliseconds,
+    "count": _count,
+}
+
+
+def _name(value: Any, _: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.@+-]{1,64}", value):
+        raise ValueError("a name is up to 64 letters, digits and any of `._@+-`")
+    return value
+
+
+def _dialect(value: Any, _: Any) -> str:
+    if value not in DIALECTS:
+        raise ValueError(f"dialects are: {', '.join(DIALECTS)}")
+    return str(value)
+
+
+def words(value: Any) -> frozenset[str]:
+    """Several words: `a+b`, or a JSON list."""
+    listed = value if isinstance(value, list) else str(value).split("+")
+    return frozenset(str(word) for word in listed if word)
+
+
+def _grants(value: Any, before: Any) -> frozenset[str]:
+    granted = words(value)
+    unknown = sorted(granted - SERVICES)
+    if unknown:
+        raise ValueError(
+            f"no service `{', '.join(unknown)}`; services are: {', '.join(sorted(SERVICES))}"
+        )
+    return granted | (before or frozenset())
+
+
+_READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
+    "name": ("name", _name),
+    "dialect": ("dialect", _dialect),
+    "grant": ("grants", _grants),
+    "grants": ("grants", _grants),
+}
+"""Each option: the field it sets, and how its value is read (given what was read before)."""
+
+NAMES: Final = (*_READERS, *SHORT, "config.KEY", "limit.KEY")
+"""Every option there is."""
+
+_OPTION: Final = re.compile(
+    rf",((?:{'|'.join([*_READERS, *SHORT])})|(?:config|limit)\.\w+)=([^,]*)$"
+)
+_HINT: Final = f"options are: {', '.join(NAMES)}"
+
+
+def _loose(value: Any) -> Any:
+    """A configuration value: JSON where it is JSON, else text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return value
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

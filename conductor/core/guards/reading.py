@@ -1,0 +1,152 @@
+"""JSON read so that nothing is lost on which two parsers could disagree.
+
+Numbers stay as they were written, and an object that repeats a member name, or has one that is no
+text (half a surrogate pair), is no `dict` but an `Ambiguous`: equal to itself and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+Params: TypeAlias = Raw | bytes | UnsetType
+Json: TypeAlias = "None | bool | str | Number | list[Json] | dict[str, Json] | Ambiguous"
+Object: TypeAlias = dict[str, Json]
+
+
+class Number(msgspec.Struct, frozen=True):
+    """A number; equal if written alike, so `1.10` is not `1.1`."""
+
+    text: str
+
+
+class Ambiguous(msgspec.Struct, frozen=True):
+    """An object that parsers may read differently: all its members, in order."""
+
+    pairs: tuple[tuple[str, Json], ...]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A value read, and every ambiguous object anywhere in it."""
+
+    value: Json
+    ambiguous: tuple[Ambiguous, ...] = ()
+
+
+class Unreadable(Exception):  # noqa: N818 - names the text's state
+    """What was given is no JSON text, or nests too deeply to be looked at."""
+
+
+class _Repeated(Exception):  # noqa: N818 - never leaves this module
+    """The quick decoder met an ambiguous object."""
+
+
+class _Absent:
+    """The type of `ABSENT`."""
+
+
+ABSENT: Final = _Absent()
+"""Stands for a member that is not there; equal to nothing but itself."""
+
+
+def _is_plain(members: Object, pairs: list[tuple[str, Json]]) -> bool:
+    if len(members) != len(pairs):
+        return False
+    names = "".join(members)
+    return names.isascii() or not any("\ud800" <= char <= "\udfff" for char in names)
+
+
+def _plain(pairs: list[tuple[str, Json]]) -> Object:
+    members = dict(pairs)
+    if _is_plain(members, pairs):
+        return members
+    raise _Repeated
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+_quick: Final = json.JSONDecoder(
+    object_pairs_hook=_plain,
+    parse_int=Number,  # type: ignore[arg-type] - any callable taking the text does
+    parse_float=Number,  # type: ignore[arg-type]
+    parse_constant=_no_constant,
+)
+
+
+def read(raw: Params) -> Document:
+    """Reads a JSON text; `UNSET` reads as null. Raises `Unreadable`, and nothing else."""
+    if isinstance(raw, UnsetType):
+        return Document(None)
+    try:
+        text = bytes(raw).decode()
+        try:
+            return Document(_quick.decode(text))
+        except _Repeated:
+            return _slowly(text)
+    except RecursionError:
+        raise Unreadable("it nests too deeply") from None
+    except ValueError:  # not UTF-8, or not JSON
+        raise Unreadable("it is not JSON") from None
+
+
+def _slowly(text: str) -> Document:
+    found: list[Ambiguous] = []
+
+    def members(pairs: list[tuple[str, Json]]) -> Json:
+        plain = dict(pairs)
+        if _is_plain(plain, pairs):
+            return plain
+        node = Ambiguous(tuple(pairs))
+        found.append(node)
+        return node
+
+    decoder = json.JSONDecoder(
+        object_pairs_hook=members,
+        parse_int=Number,  # type: ignore[arg-type]
+        parse_float=Number,  # type: ignore[arg-type]
+        parse_constant=_no_constant,
+    )
+    return Document(decoder.decode(text), tuple(found))
+
+
+def as_object(value: Json | _Absent) -> Object:
+    """`value` if it is a plain object, else one without members."""
+    return value if isinstance(value, dict) else {}
+
+
+def token(name: str | int) -> str:
+    """One step of a JSON pointer, slash included."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
+def member(holder: Object, name: str) -> Json | _Absent:
+    """A member's value, `ABSENT` where there is none."""
+    return holder.get(name, ABSENT)  # type: ignore[arg-type] - a default of another type
+
+
+def difference(before: Json | _Absent, after: Json | _Absent, at: str = "") -> str | None:
+    """The pointer to the first place where two values differ; None where they do not."""
+    if before == after:
+        return None
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in (*before, *(name for name in after if name not in before)):
+            found = difference(member(before, name), member(after, name), at + token(name))
+            if found is not None:
+                return found
+    if isinstance(before, list) and isinstance(after, list):
+        for index, (one, other) in enumerate(zip(before, after, strict=False)):
+            found = difference(one, other, at + token(index))
+            if found is not None:
+                return found
+    return at
+
+
+def is_subsequence(kept: list[Json], whole: list[Json]) -> bool:
+    """Whether `kept` is `whole` with some elements left out, order kept."""
+    rest = iter(whole)
+    return all(any(one == other for other in rest) for one in kept)

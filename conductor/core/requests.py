@@ -1,0 +1,117 @@
+"""Requests: taken into the books, taken out of their envelope, and sent on across the chain."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Raw, UnsetType
+
+from conductor.core import dialects, jsonrpc, members
+from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
+from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
+from conductor.core.initialize import Initializer
+from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Message
+from conductor.core.link import Batch, Pending
+from conductor.core.peer import Lane
+from conductor.core.refusals import refuse
+from conductor.core.services import PREFIX, Services
+from conductor.core.topology import Role
+
+ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
+STRUCTURED: Final = b"{["
+"""How JSON-RPC params may begin."""
+NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
+
+_MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
+
+
+class Requests:
+    """The part of a router that handles requests."""
+
+    def __init__(self, exchange: Exchange, initializer: Initializer, services: Services) -> None:
+        self._exchange = exchange
+        self._initializer = initializer
+        self._services = services
+
+    def accept(
+        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: list[Effect]
+    ) -> Pending | None:
+        """Takes a request into the books, or refuses its id."""
+        assert isinstance(message.id, Raw)
+        key = jsonrpc.canonical_id(message.id)
+        if key is None:
+            text = "a request id must be null, a 64-bit integer or a string"
+        elif key == b"null" and self._exchange.version == 2:
+            text = "ACP protocol v2 request ids must be a string or an integer, not null"
+        elif key in lane.link.received:
+            text = f"request id {key.decode(errors='replace')} is still in use"
+        else:
+            pending = Pending(lane, bytes(message.id), key, method, batch)
+            lane.link.received[key] = pending
+            return pending
+        refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), batch, out)
+        return None
+
+    def route(
+        self,
+        lane: Lane,
+        method: str,
+        params: Raw | UnsetType,
+        pending: Pending,
+        out: list[Effect],
+    ) -> None:
+        """Sends an accepted request where it belongs, or refuses it."""
+        try:
+            if method in ENVELOPES:
+                lane, method, params = self._open(lane, method, params, out)
+                pending.method = method
+            if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+                if bytes(params) != b"null":
+                    raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
+                params = UNSET
+            if method in ROLES:
+                self._initializer.request(lane, method, params, pending, out)
+            elif method.startswith(PREFIX):
+                self._services.ask(lane, method[len(PREFIX) :], params, pending, out)
+            else:
+                if lane.peer is self._exchange.upstream:
+                    self._initializer.check_begun()
+                if lane.across is None:
+                    raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
+                self._exchange.forward(lane.across, method, params, pending, out)
+        except Malformed as error:
+            self._exchange.refuse(pending, error, out)
+
+    def _open(
+        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
+    ) -> tuple[Lane, str, Raw | UnsetType]:
+        """Opens an envelope. Raises `Malformed` where it does not belong."""
+        if not may_wrap(lane):
+            raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
+        inner, held, nested = dialects.unwrap(params)
+        if lane.peer.unsettled:
+            form = PACP if nested else ENVELOPES[method]
+            self._initializer.envelope_seen(lane.peer, form, inner, out)
+        if inner in ENVELOPES:
+            raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
+        return lane.peer.s, inner, held
+
+    def cancel(self, lane: Lane, params: Raw | UnsetType, out: list[Effect]) -> None:
+        """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
+        raw = (members.read(params) or {}).get("requestId")
+        key = jsonrpc.canonical_id(raw) if raw is not None else None
+        pending = lane.link.received.get(key) if key is not None else None
+        if pending is not None:
+            self._exchange.cancel(pending, out)
+
+
+def may_wrap(lane: Lane) -> bool:
+    """Whether an envelope may come in on this lane."""
+    peer = lane.peer
+    return (
+        peer.role in (Role.PROXY, Role.OUTER)
+        and lane is peer.p
+        and not peer.sideband
+        and peer.launched_by is None
+    )

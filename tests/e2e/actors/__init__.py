@@ -1,0 +1,1 @@
+"""Programs the rig plays its roles with; run as `python -m actors.NAME` from the folder above."""

@@ -1,0 +1,329 @@
+"""The cage: what it is made of, that guests work inside as outside, and that it tells the truth."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from wasm_host import harden, landlock, probe
+from wasm_host.kernel import Unsupported
+
+from . import cages, caged_guests
+from .support import CARRIERS, GUESTS, wasm
+from .test_hostile import HARM, HOSTILE
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
+
+CARRIER_FILES = {carrier.name: carrier.file for carrier in CARRIERS if carrier.calls != "public"}
+
+
+def written(folder: Path, files: dict[str, Path]) -> dict[str, str]:
+    """The modules assembled into a folder; their paths by name."""
+    paths = {}
+    for name, source in files.items():
+        path = folder / f"{name}.wasm"
+        path.write_bytes(wasm(source))
+        paths[name] = str(path)
+    return paths
+
+
+def carriers(folder: Path) -> dict[str, str]:
+    """The pass-through guest of each carrier."""
+    return written(folder, {name: GUESTS / file for name, file in CARRIER_FILES.items()})
+
+
+def in_cage(scenario: str, **plan: object) -> tuple[Any, dict[str, harden.Layer]]:
+    """What a scenario of `caged_guests` came to, and the layers it reports."""
+    done = cages.run("caged_guests.py", scenario, msgspec.json.encode(plan).decode())
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b"written after sealing\n"
+    body = msgspec.json.decode(done.stdout)
+    layers = [msgspec.convert(layer, harden.Layer) for layer in body["layers"]]
+    return body["result"], {layer.name: layer for layer in layers}
+
+
+@linux
+def test_every_layer_is_in_force_where_the_kernel_has_it(tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    in_cage("nothing", modules=carriers(tmp_path), cache=cache)  # fills the cache
+    _, layers = in_cage("deliver", modules=carriers(tmp_path), cache=cache)
+    try:
+        abi = landlock.abi()
+    except Unsupported as lack:
+        abi = 0
+        assert layers["landlock-files"].detail == str(lack)
+    since = {"landlock-files": 1, "landlock-network": 4, "landlock-scope": 6}
+    for name, layer in layers.items():
+        assert layer.in_force == (abi >= since.get(name, 0)), layer
+        assert layer.detail
+    assert set(harden.ESSENTIAL) | set(since) == set(layers)
+
+
+@linux
+@pytest.mark.parametrize("settle", [False, True])
+def test_guests_work_inside(settle: bool, tmp_path: Path) -> None:
+    found, layers = in_cage("deliver", modules=carriers(tmp_path), settle=settle)
+    assert found == {
+        "core": [1000, 1000, "s999\n"],
+        "component": [1000, 1000, "s999\n"],
+        "wasi": [1000, 1000, "999\n"],
+    }
+    assert ("threads" in layers) == settle
+
+
+@linux
+def test_guests_come_and_go_inside(tmp_path: Path) -> None:
+    threads, _ = in_cage("many", modules=carriers(tmp_path))
+    assert threads == 2, "the main thread and the ticker"
+
+
+@linux
+def test_large_messages_pass_inside(tmp_path: Path) -> None:
+    limits = {"memory_bytes": 512 << 20, "message_bytes": 65 << 20, "cpu_ms": 60_000}
+    found, _ = in_cage(
+        "large", modules=carriers(tmp_path), limits=dict.fromkeys(CARRIER_FILES, limits)
+    )
+    assert {name: said[:2] for name, said in found.items()} == dict.fromkeys(
+        CARRIER_FILES, [True, True]
+    )
+    assert found["core"][2] > 64 << 20, "its memory grew"
+
+
+@linux
+def test_hostile_guests_end_inside_as_outside(tmp_path: Path) -> None:
+    """Traps, endless loops, greed for memory and output: same phase, same limit, same words."""
+    names = [name for name, expected in HARM.items() if expected.phase != "load"]
+    limits = {
+        name: msgspec.to_builtins(HARM[name].limits) for name in names
+    }
+    modules = written(
+        tmp_path, {name: HOSTILE / f"{name}.wat" for name in names} | {"good": GUESTS / "flip.wat"}
+    )
+    found, _ = in_cage("hostile", modules=modules, limits=limits)
+    outside = caged_guests.load({"modules": modules, "limits": limits})
+    del outside["good"]
+    assert found == {name: caged_guests.harm(module) for name, module in outside.items()}
+    assert {end[1] for end in found.values()} >= {"cpu_ms", "memory_bytes", "outbox_bytes", None}
+
+
+@linux
+def test_a_fault_of_the_host_is_reported_with_its_traceback(tmp_path: Path) -> None:
+    plan = msgspec.json.encode({"modules": carriers(tmp_path)}).decode()
+    done = cages.run("caged_guests.py", "fault", plan)
+    assert done.returncode == 1
+    said = done.stderr.decode()
+    assert "Traceback (most recent call last)" in said
+    assert "in fault" in said
+    assert said.endswith("RuntimeError: a fault of the host with 3 modules\n")
+
+
+@linux
+def test_abort_still_aborts() -> None:
+    done = cages.run("caged_guests.py", "crash", '{"modules":{}}')
+    assert done.returncode == -signal.SIGABRT
+
+
+@linux
+def test_threads_from_before_are_told_of(tmp_path: Path) -> None:
+    """Compiling leaves threads behind, which Landlock of that kernel may not reach."""
+    _, layers = in_cage("nothing", modules=carriers(tmp_path))
+    layer = layers["landlock-files"]
+    try:
+        reaches_threads = landlock.abi() >= landlock.TSYNC_SINCE
+    except Unsupported:
+        reaches_threads = False
+    assert layer.in_force == reaches_threads
+    assert layer.in_force or "not covered" in layer.detail or "Landlock" in layer.detail
+    assert layers["system-calls"].in_force
+
+
+@linux
+@pytest.mark.parametrize("env", [{}, {"SECRET": "swordfish", "LANG": "C.UTF-8"}])
+def test_nothing_is_left_of_the_environment(env: dict[str, str]) -> None:
+    code = (
+        "from wasm_host import harden; harden.early()\n"
+        "import os, ctypes\n"
+        "libc = ctypes.CDLL(None); libc.getenv.restype = ctypes.c_char_p\n"
+        "print(dict(os.environ), libc.getenv(b'SECRET'))\n"
+        "print(open('/proc/self/environ', 'rb').read().strip(bytes(1)))"
+    )
+    done = subprocess.run(cages.code(code), env=env, capture_output=True, check=True)
+    assert done.stdout == b"{} None\nb''\n"
+
+
+@linux
+def test_early_leaves_three_descriptors_and_no_rights() -> None:
+    reading, writing = os.pipe()
+    code = (
+        "from wasm_host import harden; harden.early()\n"
+        "import os\n"
+        "print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1], oct(os.umask(0)))\n"
+        "print(open('/proc/self/status').read())"
+    )
+    done = subprocess.run(
+        cages.code(code), pass_fds=(reading, writing), capture_output=True, check=True
+    )
+    os.close(reading)
+    os.close(writing)
+    first, _, status = done.stdout.decode().partition("\n")
+    assert first == "[0, 1, 2] 0o77"
+    facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert facts["NoNewPrivs"] == "1"
+    assert int(facts["CapEff"], 16) & ~harden.FILE_CAPABILITIES == 0
+    assert int(facts["CapPrm"], 16) & ~harden.FILE_CAPABILITIES == 0
+
+
+def _ends(pipe: int) -> None:
+    """Wait until nobody holds the other end any more."""
+    assert select.select([pipe], [], [], cages.SECONDS)[0], "a process outlived its parent"
+    assert os.read(pipe, 1) == b""
+
+
+@linux
+def test_it_dies_with_its_parent() -> None:
+    """Killed, the parent can tell nobody; its child's input stays open, held by this test."""
+    inside = "from wasm_host import harden; harden.early(); import os; os.write(1, b'.'); os.read(0, 1)"
+    between = (
+        "import os, subprocess, sys\n"
+        f"subprocess.Popen({cages.code(inside)!r})\n"
+        "os.read(2, 1)"
+    )
+    held = os.pipe()
+    with subprocess.Popen(
+        cages.code(between), stdin=held[0], stdout=subprocess.PIPE, stderr=held[0]
+    ) as parent:
+        assert parent.stdout is not None
+        assert os.read(parent.stdout.fileno(), 1) == b"."
+        parent.kill()
+        _ends(parent.stdout.fileno())
+    for end in held:
+        os.close(end)
+
+
+@linux
+def test_it_ends_if_its_parent_is_dead_already() -> None:
+    code = "from wasm_host import harden; harden.early(parent=1); print('alive')"
+    done = subprocess.run(cages.code(code), capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stdout == b""
+    code = f"from wasm_host import harden; harden.early(parent={os.getpid()}); print('alive')"
+    assert subprocess.run(cages.code(code), capture_output=True, check=True).stdout == b"alive\n"
+
+
+def _loaded_by(text: str) -> set[str]:
+    done = subprocess.run(
+        cages.code(f"{text}\nprint(*sys.modules)"), capture_output=True, check=True
+    )
+    return set(done.stdout.decode().split())
+
+
+def test_it_costs_no_import_that_a_host_of_guests_does_not_need_anyway() -> None:
+    added = _loaded_by("from wasm_host import harden; harden.early(); import wasmtime")
+    needed = _loaded_by("import wasm_host, wasmtime")
+    own = {f"wasm_host.{name}" for name in ("harden", "kernel", "landlock", "seccomp", "syscalls")}
+    assert added - needed <= own | {"resource"}
+
+
+@linux
+def test_without_landlock_the_report_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    for code, reason in {38: "no Landlock", 95: "switched off"}.items():
+        def refuse(*_: object, code: int = code) -> int:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(landlock, "syscall", refuse)
+        with pytest.raises(Unsupported, match=reason):
+            landlock.restrict()
+
+
+def test_an_older_kernel_is_asked_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rights it refuses as unknown are left out, level by level; its flag for threads is used."""
+    asked: list[int] = []
+    flags: list[int] = []
+
+    def syscall(name: str, *arguments: int) -> int:
+        if name == "landlock_restrict_self":
+            flags.append(arguments[1])
+            return 0
+        if arguments[2] == landlock.VERSION_FLAG:
+            return 12
+        asked.append(arguments[1])
+        if len(asked) < 4:
+            raise OSError(22, "invalid")
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(landlock, "syscall", syscall)
+    assert landlock.restrict() == landlock.Restriction(12, "TCP", scoped=False, threads=True)
+    assert asked == [24, 24, 24, 16]
+    assert flags == [landlock.TSYNC_FLAG]
+
+
+def _layers(*names: str) -> tuple[harden.Layer, ...]:
+    return tuple(harden.Layer(name, name not in names, "…") for name in harden.ESSENTIAL)
+
+
+@pytest.mark.parametrize(
+    ("layers", "missing"),
+    [
+        (_layers(), []),
+        (_layers("no-dump"), ["no-dump"]),
+        (_layers()[:-1], ["system-calls"]),
+        ((*_layers(), harden.Layer("landlock-scope", False, "old kernel")), []),
+        ((), list(harden.ESSENTIAL)),
+    ],
+)
+def test_what_is_missing(layers: tuple[harden.Layer, ...], missing: Iterable[str]) -> None:
+    assert [layer.name for layer in harden.missing(layers)] == missing
+
+
+def test_this_process_is_not_sealed() -> None:
+    assert harden.report() == ()
+    assert len(harden.missing()) == len(harden.ESSENTIAL)
+
+
+def test_the_probe_leaves_this_process_alone() -> None:
+    found = probe.probe()
+    assert set(harden.ESSENTIAL) <= {layer.name for layer in found}
+    assert harden.report() == ()
+    assert Path(__file__).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("raise SystemExit('no luck')", "code 1: no luck"), ("", "code 0: no reason given")],
+)
+def test_a_probe_that_fails_is_no_cage(
+    code: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_CODE", code)
+    found = probe.probe()
+    assert [layer.name for layer in found] == list(harden.ESSENTIAL)
+    assert not any(layer.in_force for layer in found)
+    assert all(says in layer.detail for layer in found)
+
+
+@linux
+def test_work_apart_leaves_no_threads(tmp_path: Path) -> None:
+    """A first run, too, can be sealed completely: the module is compiled by another process."""
+    (module,) = written(tmp_path, {"flip": GUESTS / "flip.wat"}).values()
+    cache = tmp_path / "cache"
+    code = (
+        "from pathlib import Path\n"
+        "import wasm_host\n"
+        "from wasm_host import kernel\n"
+        "from wasm_host.apart import apart\n"
+        f"load = lambda: wasm_host.load({module!r}, cache_dir=Path({str(cache)!r}))\n"
+        "print(apart(load), load().cache_report, kernel.thread_count(), apart(lambda: 1 / 0))\n"
+        "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "print(apart(load))"
+    )
+    done = subprocess.run(cages.code(code), capture_output=True, check=True)
+    assert done.stdout == b"True hit 1 False\nFalse\n"
