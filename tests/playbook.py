@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from conductor.core import Effect, Note, Router, Send
 
@@ -54,7 +54,7 @@ class Playbook:
         self._log: list[str] = []
         self._over = True
 
-    def __enter__(self) -> Playbook:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -70,7 +70,7 @@ class Playbook:
     def __del__(self) -> None:
         assert self._over, "use the playbook as a context manager, or its end goes unchecked"
 
-    def __rshift__(self, step: Step | Call) -> Playbook:
+    def __rshift__(self, step: Step | Call) -> Self:
         """Plays a frame or a call, once everything that came before has been asserted."""
         self._check_done()
         self._over = False
@@ -84,7 +84,7 @@ class Playbook:
         self._effects = list(self.router.receive(peer, tag + frame))
         return self
 
-    def __lshift__(self, expected: Step | Effect | Noted) -> Playbook:
+    def __lshift__(self, expected: Step | Effect | Noted) -> Self:
         """Asserts the next effect."""
         if not self._effects:
             self._fail(f"nothing follows, but expected {expected!r}")
@@ -116,7 +116,7 @@ class Playbook:
         if not matches:
             self._fail(f"expected {tag!r} {value!r} (holes: {self.values!r})")
 
-    def _matches(self, found: Any, expected: Any) -> bool:
+    def _matches(self, found: object, expected: object) -> bool:
         if isinstance(expected, Hole):
             if expected.name not in self.values:
                 self.values[expected.name] = found
@@ -135,7 +135,7 @@ class Playbook:
             )
         return type(found) is type(expected) and bool(found == expected)
 
-    def _filled(self, value: Any) -> Any:
+    def _filled(self, value: object) -> object:
         if isinstance(value, Hole):
             return self.values[value.name]
         if isinstance(value, dict):
@@ -152,7 +152,7 @@ class Playbook:
         raise AssertionError("\n".join([*self._log, why]))
 
 
-def _parts(step: Step) -> tuple[str, bytes, Any]:
+def _parts(step: Step) -> tuple[str, bytes, object]:
     """Peer, side byte (or nothing) and value of a step."""
     if len(step) == 3:
         return step[0], step[1].encode(), step[2]

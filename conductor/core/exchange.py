@@ -52,12 +52,8 @@ class Exchange:
         proxies = [component.name for component in self.components]
         if mode == "agent":
             agent = self.peers[proxies.pop()]
-            agent.role, agent.ready, agent.guessing, agent.unsettled = (
-                Role.AGENT,
-                True,
-                False,
-                False,
-            )
+            agent.role, agent.ready = Role.AGENT, True
+            agent.guessing = agent.unsettled = False
             agent.speak(PLAIN)
             tail = Port(agent.name, Side.P)
         else:

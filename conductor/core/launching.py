@@ -50,6 +50,7 @@ class Launcher:
             Component(name, f"the successor connection of {peer.label}"), Role.PROXY, PLAIN
         )
         successor.launched_by = peer
+        successor.p.wraps = False
         self._exchange.peers[name] = successor
         handshake = peer.handshake
         if peer.closure is not None or handshake is None or handshake.held is None:

@@ -1,4 +1,4 @@
-"""A JSON object opened one level deep: the values stay raw, so what nobody touches stays as it is."""
+"""A JSON object opened one level deep: values stay raw, so what nobody touches stays as it is."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ RESULT: Final = Shape(f"/{name}" for name in _CAPABILITIES)
 
 
 def add(body: Raw | UnsetType, who: str) -> Raw | UnsetType:
-    """`initialize` params (`who` is `client`) or result (`agent`) with the flag wherever peers look.
+    """`initialize` params (`who` is `client`) or result (`agent`) with the flag where peers look.
 
     That is `_meta.proxy`, `_meta.symposium.proxy` and `_meta.symposium.proxy` of the capability
     member, `clientCapabilities` or `agentCapabilities` in ACP v1, `capabilities` in v2. What is no

@@ -36,7 +36,7 @@ class Component(msgspec.Struct, frozen=True):
 class Lane:
     """One side of one peer: where what it says there goes, and how it is written to there."""
 
-    __slots__ = ("across", "link", "peer", "side", "writer")
+    __slots__ = ("across", "link", "peer", "side", "wraps", "writer")
 
     def __init__(self, peer: Peer, side: Side, link: Link, writer: Writer) -> None:
         self.peer = peer
@@ -45,6 +45,8 @@ class Lane:
         self.writer = writer
         self.across: Lane | None = None
         """The lane it is joined to: `lane.across.across is lane`."""
+        self.wraps = False
+        """Whether envelopes may come in on it."""
 
 
 class Peer:
@@ -112,6 +114,7 @@ class Peer:
         """Writes to this peer in `dialect` from now on."""
         self.dialect = dialect
         self.sideband = dialect.sideband
+        self.p.wraps = self.role in (Role.PROXY, Role.OUTER) and not dialect.sideband
         self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
         if dialect.sideband and not self.sides:
             self.s.link, self.c.link = Link(), Link()

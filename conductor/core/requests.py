@@ -16,7 +16,6 @@ from conductor.core.link import Batch, Pending
 from conductor.core.peer import Lane
 from conductor.core.refusals import refuse
 from conductor.core.services import PREFIX, Services
-from conductor.core.topology import Role
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
@@ -87,7 +86,7 @@ class Requests:
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
     ) -> tuple[Lane, str, Raw | UnsetType]:
         """Opens an envelope. Raises `Malformed` where it does not belong."""
-        if not may_wrap(lane):
+        if not lane.wraps:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
         inner, held, nested = dialects.unwrap(params)
         if lane.peer.unsettled:
@@ -104,14 +103,3 @@ class Requests:
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None:
             self._exchange.cancel(pending, out)
-
-
-def may_wrap(lane: Lane) -> bool:
-    """Whether an envelope may come in on this lane."""
-    peer = lane.peer
-    return (
-        peer.role in (Role.PROXY, Role.OUTER)
-        and lane is peer.p
-        and not peer.sideband
-        and peer.launched_by is None
-    )

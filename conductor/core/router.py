@@ -20,7 +20,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.refusals import refuse, refuse_frame, refuse_version
-from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests, may_wrap
+from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
 from conductor.core.services import LAST_WORDS, PREFIX, SERVICES, Services
 from conductor.core.topology import Topology
 
@@ -231,7 +231,9 @@ class Router:
     ) -> None:
         if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
             if bytes(params) != b"null":
-                self._exchange.note(out, "warning", lane.peer, f"`{method}` dropped: {NOT_STRUCTURED}")
+                self._exchange.note(
+                    out, "warning", lane.peer, f"`{method}` dropped: {NOT_STRUCTURED}"
+                )
                 return
             params = UNSET
         if method in _SPECIAL:
@@ -259,10 +261,7 @@ class Router:
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
     ) -> None:
         peer = lane.peer
-        if method == CANCEL:
-            self._requests.cancel(lane, params, out)
-            return
-        if method in ENVELOPES and may_wrap(lane):
+        if method in ENVELOPES and lane.wraps:
             try:
                 inner, held, nested = dialects.unwrap(params)
             except Malformed as error:
@@ -274,4 +273,7 @@ class Router:
             if inner not in ENVELOPES:
                 self._notification(peer.s, inner, held, out)
                 return
+        elif method == CANCEL:
+            self._requests.cancel(lane, params, out)
+            return
         self._exchange.note(out, "warning", peer, f"misplaced `{method}` notification dropped")

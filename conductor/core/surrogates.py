@@ -1,4 +1,4 @@
-"""Lone surrogate escapes: JSON allows them, editors send them (half an emoji), msgspec refuses them.
+"""Lone surrogate escapes: JSON allows them, editors send them (half an emoji), msgspec refuses.
 
 A frame was checked to be UTF-8 before it comes here, so the byte 0xFF stands nowhere in it and can
 mark the escapes that the decoder must not look at; what is decoded as raw gets them back.

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from conductor.core import Component, Dialect, Effect, Listen, Reopen, Router, Send, Serve
+from conductor.core import Component, Effect, Listen, Reopen, Router, Send, Serve
 from conductor.core.dialects import DIALECTS
 
 Json = dict[str, Any]
@@ -74,7 +74,7 @@ class Actor:
         """Answers one line."""
         raise NotImplementedError
 
-    def fresh(self) -> str:
+    def fresh(self) -> object:
         """An id of its own."""
         self._last += 1
         return f"{self.name}-{self._last}"
@@ -257,7 +257,7 @@ class Stage:
     `log` holds `name> line` for what a peer said and `name< line` for what it was told.
     """
 
-    def __init__(self, router: Router, actors: Sequence[Actor], upstream: Dialect | None = None):
+    def __init__(self, router: Router, actors: Sequence[Actor]) -> None:
         self.router = router
         self.actors = {actor.name: actor for actor in actors}
         self.log: list[str] = []
@@ -338,15 +338,20 @@ def chain(kinds: Sequence[str], *, told: bool = True) -> Stage:
     return Stage(router, [*actors, Agent("agent")])
 
 
-INITIALIZE: Final = {
+INITIALIZE: Final[Json] = {
     "jsonrpc": "2.0",
     "id": 0,
     "method": "initialize",
     "params": {"protocolVersion": 1, "clientCapabilities": {"fs": {}}},
 }
-NEW: Final = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/"}}
-PROMPT: Final = {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {"text": "hi"}}
-CANCEL: Final = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 2}}
+NEW: Final[Json] = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/"}}
+PROMPT: Final[Json] = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "session/prompt",
+    "params": {"text": "hi"},
+}
+CANCEL: Final[Json] = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 2}}
 
 
 def conversation(stage: Stage) -> list[Json]:

@@ -36,25 +36,31 @@ def error(id_: object, code: int, text: object, data: object = None) -> Json:
     return {"jsonrpc": "2.0", "id": id_, "error": body}
 
 
-def component(name: str, kind: str | None, **more: Any) -> Component:
+def component(
+    name: str,
+    kind: str | None,
+    services: frozenset[str] | None = None,
+    configure: bytes | None = None,
+) -> Component:
     """A component of a dialect (None: to be found out)."""
-    return Component(name, f"proxy `{name}`", DIALECTS[kind] if kind else None, **more)
+    dialect = DIALECTS[kind] if kind else None
+    return Component(name, f"proxy `{name}`", dialect, services, configure)
 
 
-def agent_only(**options: Any) -> Playbook:
+def agent_only(mode: str = "agent", *, tracing: bool = False) -> Playbook:
     """A client and an agent."""
-    return Playbook(Router([Component("agent", "agent `agent`")], **options))
+    return Playbook(Router([Component("agent", "agent `agent`")], mode, tracing=tracing))
 
 
-def agent_mode(kind: str | None, **options: Any) -> Playbook:
+def agent_mode(kind: str | None) -> Playbook:
     """A client, one proxy `p`, an agent."""
-    return Playbook(Router([component("p", kind), Component("agent", "agent `agent`")], **options))
+    return Playbook(Router([component("p", kind), Component("agent", "agent `agent`")]))
 
 
-def proxy_mode(kind: str | None, upstream: str | None = None, **options: Any) -> Playbook:
+def proxy_mode(kind: str | None, upstream: str | None = None) -> Playbook:
     """An outer conductor and one proxy `p`."""
     outer = DIALECTS[upstream] if upstream else None
-    return Playbook(Router([component("p", kind)], "proxy", upstream=outer, **options))
+    return Playbook(Router([component("p", kind)], "proxy", upstream=outer))
 
 
 def begin(pb: Playbook, version: int = 1) -> Playbook:

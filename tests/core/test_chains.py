@@ -12,7 +12,9 @@ KINDS = (*FORMS, "scp", "channel")
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "found-out"])
-@pytest.mark.parametrize("kinds", [(kind,) for kind in KINDS] + list(itertools.product(KINDS, KINDS)))
+@pytest.mark.parametrize(
+    "kinds", [(kind,) for kind in KINDS] + list(itertools.product(KINDS, KINDS))
+)
 def test_the_client_sees_the_same_whatever_the_dialects(kinds: tuple[str, ...], told: bool) -> None:
     stage = chain(kinds, told=told)
     assert conversation(stage) == conversation(chain(()))

@@ -82,7 +82,7 @@ class Outside:
 
     def play(self) -> None:
         """One of everything, as `conversation` does it."""
-        params = dict(INITIALIZE["params"])
+        params: Json = {**INITIALIZE["params"]}
         if self.dialect.offer:
             params["_meta"] = {"symposium": {"version": "1.0", "proxy": True}}
         self.down({**INITIALIZE, "method": self.dialect.role, "params": params})
@@ -130,8 +130,8 @@ class Outside:
     def _opened(self, told: Json) -> Json:
         if self.dialect.sideband or told.get("method") in (None, "$/cancel_request"):
             return told
-        inner = told["params"]["message"] if self.dialect.nested else told["params"]
-        return {**{k: told[k] for k in ("jsonrpc", "id") if k in told}, **inner}
+        inner: Json = told["params"]["message"] if self.dialect.nested else told["params"]
+        return {**_head(told), **inner}
 
     def _wrapped(self, line: bytes) -> Json:
         said: Json = json.loads(line)
@@ -139,5 +139,9 @@ class Outside:
             return said
         method = self.dialect.up_request if "id" in said else self.dialect.up_notification
         inner = {k: said[k] for k in ("method", "params") if k in said}
-        head = {k: said[k] for k in ("jsonrpc", "id") if k in said}
-        return {**head, "method": method, "params": {"message": inner} if self.dialect.nested else inner}
+        params = {"message": inner} if self.dialect.nested else inner
+        return {**_head(said), "method": method, "params": params}
+
+
+def _head(message: Json) -> Json:
+    return {key: message[key] for key in ("jsonrpc", "id") if key in message}

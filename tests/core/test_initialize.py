@@ -10,6 +10,7 @@ from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen, R
 from tests.core.plays import (
     OK,
     V1,
+    Json,
     agent_mode,
     agent_only,
     begin,
@@ -34,7 +35,7 @@ NO_VERSION = "initialize.protocolVersion must be a valid ACP protocol version"
 ONLY = "`{}` requests are only sent by the conductor"
 
 
-def wrapped(id_: object, method: str, params: object, form: str = "proxy/successor") -> Any:
+def wrapped(id_: object, method: str, params: object, form: str = "proxy/successor") -> Json:
     return request(id_, form, {"method": method, "params": params})
 
 
@@ -132,6 +133,14 @@ def test_v2_may_be_initialized_again_before_anything_else() -> None:
         pb << ("client", error(3, -32600, text))
 
 
+def test_two_at_once_where_the_dialect_is_known() -> None:
+    with agent_mode("acp") as pb:
+        pb >> ("client", request(1, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        pb >> ("client", request(2, "initialize", V1)) << ("p", request(2, "proxy/initialize", V1))
+        pb >> ("p", error(1, -32603, "busy")) << ("client", error(1, -32603, "busy"))
+        pb >> ("p", error(2, -32601, "no")) << ("client", error(2, -32601, "no"))
+
+
 def test_two_at_once_while_the_dialect_is_unknown() -> None:
     with agent_mode(None) as pb:
         pb >> ("client", request(1, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
@@ -209,7 +218,11 @@ def test_an_sdk_proxy_forwards_the_role_request_it_does_not_know() -> None:
         pb >> ("p", error(1, -32601, "no")) << ("p", request(2, "_proxy/initialize", V1))
         pb >> ("p", wrapped("f", "initialize", V1, "_proxy/successor"))
         pb << ("agent", request(1, "initialize", V1))
-        pb >> ("agent", notification("_n")) << ("p", notification("_proxy/successor", {"method": "_n"}))
+        (
+            pb
+            >> ("agent", notification("_n"))
+            << ("p", notification("_proxy/successor", {"method": "_n"}))
+        )
 
 
 def test_a_proxy_that_always_forwards_is_asked_each_way_once() -> None:
@@ -243,7 +256,11 @@ def test_other_errors_of_an_unknown_dialect_go_back() -> None:
 
 def test_what_an_unasked_proxy_says_settles_nothing() -> None:
     with agent_mode(None) as pb:
-        pb >> ("p", notification("_proxy/successor", {"method": "_n"})) << ("agent", notification("_n"))
+        (
+            pb
+            >> ("p", notification("_proxy/successor", {"method": "_n"}))
+            << ("agent", notification("_n"))
+        )
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
 
 
@@ -306,17 +323,18 @@ def test_the_echo_counts_in_each_place_and_stays_there(kind: str, echo: dict[str
 
 
 @pytest.mark.parametrize(
-    "answer", [{}, {"_meta": {"proxy": False}}, {"_meta": {"symposium": {"proxy": 1}}}, {"proxy": True}]
+    "answer",
+    [{}, {"_meta": {"proxy": False}}, {"_meta": {"symposium": {"proxy": 1}}}, {"proxy": True}],
 )
 def test_no_echo_is_no_proxy(answer: object) -> None:
     with agent_mode("sacp") as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
         pb >> ("p", result(1, answer))
         pb << ("client", error(7, -32603, Hole("text"), {"component": "p"}))
-        pb << Fail("p", Closure(Hole_text, NOT_A_PROXY.hint, {"component": "p"}))
+        pb << Fail("p", Closure(NO_ECHO, NOT_A_PROXY.hint, {"component": "p"}))
 
 
-Hole_text = "component proxy `p` is not a proxy (its answer lacks the proxy echo)"
+NO_ECHO = "component proxy `p` is not a proxy (its answer lacks the proxy echo)"
 
 
 SECTIONS: list[dict[str, Any]] = [
@@ -448,7 +466,11 @@ def test_an_scp_proxy_launches_its_successor(kind: str | None) -> None:
     with held(kind) as pb:
         pb >> (lambda r: r.listening("p", b'{"command":"shim"}'))
         pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{"command": "shim"}]}))
-        pb >> ("p/successor", request(1, "initialize", OFFER)) << ("agent", request(1, "initialize", V1))
+        (
+            pb
+            >> ("p/successor", request(1, "initialize", OFFER))
+            << ("agent", request(1, "initialize", V1))
+        )
         pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
         pb << ("client", result(7, ANSWER))
         pb >> ("p/successor", request(2, "_x")) << ("agent", request(2, "_x"))
@@ -466,9 +488,18 @@ def test_a_proxy_that_does_not_know_scp_is_sacp_or_pacp() -> None:
     with held(None) as pb:
         pb >> (lambda r: r.listening("p", b"{}"))
         pb << ("p", request(4, "_scp/proxy", {"servers": [{}]}))
-        pb >> ("p", error(4, -32601, "")) << ("p", request(5, "_x")) << ("client", result(7, ANSWER))
+        (
+            pb
+            >> ("p", error(4, -32601, ""))
+            << ("p", request(5, "_x"))
+            << ("client", result(7, ANSWER))
+        )
         nested = {"message": {"method": "_x"}}
-        pb >> ("p", request("q", "_proxy/successor/send/request", nested)) << ("agent", request(1, "_x"))
+        (
+            pb
+            >> ("p", request("q", "_proxy/successor/send/request", nested))
+            << ("agent", request(1, "_x"))
+        )
         pb >> ("agent", notification("_n"))
         inside = {"message": {"method": "_n"}}
         pb << ("p", notification("_proxy/successor/receive/notification", inside))
@@ -479,7 +510,12 @@ def test_it_stays_sacp_if_its_first_envelope_is_flat() -> None:
     with held(None) as pb:
         pb >> (lambda r: r.listening("p", b"{}"))
         pb << ("p", request(4, "_scp/proxy", {"servers": [{}]}))
-        pb >> ("p", error(4, -32601, "")) << ("p", request(5, "_x")) << ("client", result(7, ANSWER))
+        (
+            pb
+            >> ("p", error(4, -32601, ""))
+            << ("p", request(5, "_x"))
+            << ("client", result(7, ANSWER))
+        )
         pb >> ("p", notification("_proxy/successor/notification", {"method": "_x"}))
         pb << ("agent", notification("_x")) >> ("agent", notification("_n"))
         pb << ("p", notification("_proxy/successor/notification", {"method": "_n"}))
@@ -590,7 +626,11 @@ def test_an_outer_conductor_shows_itself_by_its_first_envelope() -> None:
 
 def test_proxy_mode_over_sides() -> None:
     with proxy_mode("acp", "channel") as pb:
-        pb >> ("client", "p", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        (
+            pb
+            >> ("client", "p", request(7, "initialize", V1))
+            << ("p", request(1, "proxy/initialize", V1))
+        )
         pb >> ("p", wrapped("f", "initialize", V1)) << ("client", "s", request(1, "initialize", V1))
         pb >> ("client", "s", result(1, OK)) << ("p", result("f", OK))
         pb >> ("p", result(1, OK)) << ("client", "p", result(7, OK))

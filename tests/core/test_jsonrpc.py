@@ -56,7 +56,7 @@ def test_absent_members_are_unset() -> None:
         (b'["\\ud800"', -32700, "not JSON"),
         (b'{"jsonrpc":"2.0","x":"\\ud800",}', -32700, "not JSON"),
         (b'{"jsonrpc":5,"\\ud800":1}', -32700, "not JSON"),
-        (b'{} {}', -32700, "not JSON"),
+        (b"{} {}", -32700, "not JSON"),
         (b'{"params":[01]}', -32700, "not JSON"),
         (b"\xef\xbb\xbf{}", -32700, "not JSON"),
         (b'{"method":"\xed\xa0\x80"}', -32700, "not UTF-8 (byte 11)"),
@@ -128,7 +128,9 @@ def test_ids(raw: bytes, key: bytes | None) -> None:
 def test_writing() -> None:
     assert jsonrpc.request(b"1", "a", UNSET) == b'{"jsonrpc":"2.0","id":1,"method":"a"}\n'
     assert jsonrpc.notification("a\n", b"[]") == b'{"jsonrpc":"2.0","method":"a\\n","params":[]}\n'
-    assert jsonrpc.answer(b"1", b"result", Raw(b"1.10")) == b'{"jsonrpc":"2.0","id":1,"result":1.10}\n'
+    assert (
+        jsonrpc.answer(b"1", b"result", Raw(b"1.10")) == b'{"jsonrpc":"2.0","id":1,"result":1.10}\n'
+    )
     assert jsonrpc.error_object(-1, "x") == b'{"code":-1,"message":"x"}'
     assert jsonrpc.error_object(-1, "x", [1]) == b'{"code":-1,"message":"x","data":[1]}'
 
@@ -214,7 +216,9 @@ def test_hidden_surrogates_come_back(text: str, upper: bool) -> None:
         assert surrogates.show(hidden) == frame
 
 
-@pytest.mark.parametrize("raw", [None, UNSET, b"[]", b"null", b"{", b'{"\\ud800":1}', b'{"a":"\\x"}'])
+@pytest.mark.parametrize(
+    "raw", [None, UNSET, b"[]", b"null", b"{", b'{"\\ud800":1}', b'{"a":"\\x"}']
+)
 def test_what_has_no_members(raw: bytes | None) -> None:
     assert members.read(raw) is None
 

@@ -8,6 +8,7 @@ from conductor.core import Component, Router
 from tests.playbook import Hole, Noted, Playbook
 
 PING = {"jsonrpc": "2.0", "method": "_ping"}
+TWICE = {**PING, "params": [Hole("x"), Hole("x")]}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -63,14 +64,11 @@ def test_a_hole_keeps_its_value() -> None:
 
 def test_a_hole_does_not_take_a_second_value() -> None:
     with pytest.raises(AssertionError, match="expected"), play() as pb:
-        pb >> ("agent", {**PING, "params": {"a": 1, "b": 2}})
-        pb << ("client", {**PING, "params": {"a": Hole("x"), "b": Hole("x")}})
+        pb >> ("agent", {**PING, "params": [1, 2]}) << ("client", TWICE)
 
 
 def test_it_must_be_a_context_manager() -> None:
-    pb = play()
-    pb >> ("client", b"")
+    pb = play() >> ("client", b"")
     with pytest.raises(AssertionError, match="context manager"):
         pb.__del__()
-    with pb:
-        pb >> ("client", b"")
+    pb.__exit__(None, None, None)

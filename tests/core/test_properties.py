@@ -22,8 +22,20 @@ KINDS: Final = ("acp", "sdk", "sacp", "pacp", "channel")
 # -- odd JSON, as bytes ----------------------------------------------------------------------------
 
 LEAVES: Final = (
-    b"1.10", b"1e400", b"-0", b"-0.0", b"123456789012345678901234567890", b"1E+2", b"null", b"true",
-    b'""', b'"\\u0061\\/"', b'"\\ud800"', b'"\\uDFFF\\ud83d\\uDE00"', '"é😀"'.encode(), b'"}]\\""',
+    b"1.10",
+    b"1e400",
+    b"-0",
+    b"-0.0",
+    b"123456789012345678901234567890",
+    b"1E+2",
+    b"null",
+    b"true",
+    b'""',
+    b'"\\u0061\\/"',
+    b'"\\ud800"',
+    b'"\\uDFFF\\ud83d\\uDE00"',
+    '"é😀"'.encode(),
+    b'"}]\\""',
 )
 SPACE: Final = st.sampled_from([b"", b" ", b"\t \r"])
 
@@ -42,7 +54,9 @@ def objects(inner: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     names = st.sampled_from([b'"a"', b'"a"', b'"\\ud800"', b'"method"', b'"proxy"', b'"_meta"'])
     pairs = st.lists(st.tuples(names, inner), max_size=3)
     return st.builds(
-        lambda items, space: b"{" + b",".join(n + space + b":" + v for n, v in items) + space + b"}",
+        lambda items, space: (
+            b"{" + b",".join(n + space + b":" + v for n, v in items) + space + b"}"
+        ),
         pairs,
         SPACE,
     )
@@ -278,7 +292,10 @@ class Chain(RuleBasedStateMachine):
             assert effects == [Send(one.origin.peer, told)]
 
     @precondition(is_open)
-    @rule(number=st.integers(0), body=st.sampled_from([b'"x":1', b'"error":1', b'"result":1,"error":{}']))
+    @rule(
+        number=st.integers(0),
+        body=st.sampled_from([b'"x":1', b'"error":1', b'"result":1,"error":{}']),
+    )
     def answer_badly(self, number: int, body: bytes) -> None:
         """A malformed answer is an error for the asker."""
         one = self.an_open(number)
@@ -326,7 +343,9 @@ class Chain(RuleBasedStateMachine):
         """A cancel of what was not asked is dropped."""
         port = self.a_port(number)
         params = b'"params":{"requestId":%b}' % raw
-        assert self.play(port.peer, self.plain(port, b'"method":"$/cancel_request",' + params)) == []
+        assert (
+            self.play(port.peer, self.plain(port, b'"method":"$/cancel_request",' + params)) == []
+        )
 
     @precondition(is_alive)
     @rule(number=st.integers(0), line=st.binary(max_size=40))
@@ -350,7 +369,9 @@ class Chain(RuleBasedStateMachine):
         asked = [one for one in self.requests if one.origin.peer == name and one not in waiting]
         self.closed.add(name)
         told = [effect for effect in effects if isinstance(effect, Send)]
-        owed = [one for one in waiting if one.origin.peer not in self.closed or one.origin.peer == name]
+        owed = [
+            one for one in waiting if one.origin.peer not in self.closed or one.origin.peer == name
+        ]
         for one in owed:
             key = self.plain(one.origin, b'"id":%b,"error":' % one.raw)[: -len(b"}\n")]
             (match,) = [s for s in told if s.peer == one.origin.peer and s.frame.startswith(key)]
@@ -358,7 +379,9 @@ class Chain(RuleBasedStateMachine):
         cancels = [effect for one in asked for effect in self.expected_cancel(one)]
         assert sorted(told, key=repr) == sorted(cancels, key=repr)
         fails = name != "client" and not self.failed
-        assert [e for e in effects if not isinstance(e, Send)] == ([Fail(name, reason)] if fails else [])
+        assert [e for e in effects if not isinstance(e, Send)] == (
+            [Fail(name, reason)] if fails else []
+        )
         self.failed |= fails
         self.cancelled |= {(one.origin, one.raw) for one in asked}
         self.requests = [one for one in self.requests if one not in waiting]
@@ -417,21 +440,46 @@ V1: Final = b'{"protocolVersion":1}'
 
 FRAGMENTS: Final = st.sampled_from(
     [
-        b'"jsonrpc":"2.0"', b'"id":1', b'"id":null', b'"id":"\\ud800"', b'"id":1e2', b'"method":"_x"',
-        b'"method":"initialize"', b'"method":"proxy/initialize"', b'"method":"proxy/successor"',
-        b'"method":"_proxy/successor/send/request"', b'"method":"_scp/proxy"', b'"method":"\\ud800"',
-        b'"method":"$/cancel_request"', b'"method":"_conductor/clock"', b'"method":5', b'"params":null',
-        b'"params":{"protocolVersion":1}', b'"params":{"requestId":1}', b'"params":{"method":"_x"}',
+        b'"jsonrpc":"2.0"',
+        b'"id":1',
+        b'"id":null',
+        b'"id":"\\ud800"',
+        b'"id":1e2',
+        b'"method":"_x"',
+        b'"method":"initialize"',
+        b'"method":"proxy/initialize"',
+        b'"method":"proxy/successor"',
+        b'"method":"_proxy/successor/send/request"',
+        b'"method":"_scp/proxy"',
+        b'"method":"\\ud800"',
+        b'"method":"$/cancel_request"',
+        b'"method":"_conductor/clock"',
+        b'"method":5',
+        b'"params":null',
+        b'"params":{"protocolVersion":1}',
+        b'"params":{"requestId":1}',
+        b'"params":{"method":"_x"}',
         b'"params":{"method":"initialize","params":{"protocolVersion":1,"_meta":{"proxy":true}}}',
-        b'"params":{"message":{"method":"proxy/successor"}}', b'"params":5', b'"params":[[[[[[]]]]]]',
-        b'"params":{"protocolVersion":1,"_meta":{"symposium":{"proxy":true}}}', b'"result":{}',
-        b'"result":{"_meta":{"proxy":true}}', b'"error":null', b'"error":{"code":-32601,"message":1}',
-        b'"error":{"code":1e400}', b'"\\ud800":"\\udc00"', b'"x":1,', b"{", b'"',
+        b'"params":{"message":{"method":"proxy/successor"}}',
+        b'"params":5',
+        b'"params":[[[[[[]]]]]]',
+        b'"params":{"protocolVersion":1,"_meta":{"symposium":{"proxy":true}}}',
+        b'"result":{}',
+        b'"result":{"_meta":{"proxy":true}}',
+        b'"error":null',
+        b'"error":{"code":-32601,"message":1}',
+        b'"error":{"code":1e400}',
+        b'"\\ud800":"\\udc00"',
+        b'"x":1,',
+        b"{",
+        b'"',
     ]
 )
 OBJECTS: Final = st.lists(FRAGMENTS, max_size=5).map(lambda parts: b"{" + b",".join(parts) + b"}")
 LINES: Final = st.one_of(
-    OBJECTS, st.lists(OBJECTS, max_size=3).map(lambda all_: b"[" + b",".join(all_) + b"]"), st.binary()
+    OBJECTS,
+    st.lists(OBJECTS, max_size=3).map(lambda all_: b"[" + b",".join(all_) + b"]"),
+    st.binary(),
 )
 
 

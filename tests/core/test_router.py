@@ -168,7 +168,10 @@ def test_answers_nobody_waits_for_are_dropped() -> None:
 def test_errors_pass_byte_for_byte() -> None:
     with begin(agent_only()) as pb:
         pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
-        pb >> ("agent", b'{"jsonrpc":"2.0","id":2,"error":{"code":1e30,"message" :"\\u0061","x":1}}')
+        pb >> (
+            "agent",
+            b'{"jsonrpc":"2.0","id":2,"error":{"code":1e30,"message" :"\\u0061","x":1}}',
+        )
         pb << (
             "client",
             b'{"jsonrpc":"2.0","id":1,"error":{"code":1e30,"message" :"\\u0061","x":1}}',
@@ -290,8 +293,8 @@ def test_what_an_envelope_holds_must_be_valid_too() -> None:
         pb << ("p", error(1, -32602, "JSON-RPC params must be an object or array"))
         pb >> ("p", notification("proxy/successor", {"method": "initialize"}))
         pb << Noted("warning", "p", "misplaced `initialize`")
-        pb >> ("p", b'{"jsonrpc":"2.0","method":"proxy/successor",'
-                    b'"params":{"params":["\\uDEAD"],"method":"_x"}}')
+        envelope = b'{"jsonrpc":"2.0","method":"proxy/successor","params":%b}'
+        pb >> ("p", envelope % b'{"params":["\\uDEAD"],"method":"_x"}')
         pb << ("agent", b'{"jsonrpc":"2.0","method":"_x","params":["\\uDEAD"]}')
         pb >> ("p", request(1, "proxy/successor", {"method": "_x", "peer": "other"}))
         pb << ("agent", request(2, "_x"))
@@ -314,7 +317,11 @@ def cancel(id_: object) -> dict[str, Any]:
 def test_cancel_is_issued_anew_on_each_hop() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-        pb >> ("p", request("q", "proxy/successor", {"method": "_x"})) << ("agent", request(2, "_x"))
+        (
+            pb
+            >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+            << ("agent", request(2, "_x"))
+        )
         pb >> ("client", cancel("c")) << ("p", cancel(2))
         pb >> ("client", cancel("c"))  # twice: once is enough
         pb >> ("p", cancel("q")) << ("agent", cancel(2))
@@ -326,7 +333,11 @@ def test_cancel_is_issued_anew_on_each_hop() -> None:
 @pytest.mark.parametrize("form", ["proxy/successor", "_proxy/successor"])
 def test_a_wrapped_cancel_is_understood(form: str) -> None:
     with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("p", request("q", "proxy/successor", {"method": "_x"})) << ("agent", request(2, "_x"))
+        (
+            pb
+            >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+            << ("agent", request(2, "_x"))
+        )
         pb >> ("p", notification(form, cancel("q"))) << ("agent", cancel(2))
 
 
@@ -342,7 +353,11 @@ def test_unknown_cancels_are_dropped(params: object) -> None:
 
 def test_a_cancel_keeps_to_its_side() -> None:
     with proxy_mode("channel", "channel") as pb:
-        pb >> ("client", "p", request(1, "initialize", V1)) << ("p", "p", request(1, "initialize", V1))
+        (
+            pb
+            >> ("client", "p", request(1, "initialize", V1))
+            << ("p", "p", request(1, "initialize", V1))
+        )
         pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(2, "_x"))
         pb >> ("p", "s", request(2, "_y")) << ("client", "s", request(1, "_y"))
         pb >> ("client", "s", request(5, "_z")) << ("p", "s", request(1, "_z"))
@@ -395,7 +410,11 @@ def test_batches_that_need_no_answer_get_none() -> None:
 def test_invalid_entries_are_answered_within_the_array(peer: str) -> None:
     with begin(agent_only()) as pb:
         pb >> (peer, [1, [request(1, "_x")], {"jsonrpc": "1.0", "method": "_x"}, {"id": 5}])
-        pb << Noted("warning", peer, "not a JSON object") << Noted("warning", peer, "inside a batch")
+        (
+            pb
+            << Noted("warning", peer, "not a JSON object")
+            << Noted("warning", peer, "inside a batch")
+        )
         pb << Noted("warning", peer, '"2.0"') << Noted("warning", peer, "answer dropped")
         pb << (
             peer,
@@ -425,9 +444,18 @@ def test_batches_with_envelopes_and_on_sides() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> ("p", [request(1, "proxy/successor", {"method": "_x"}), request(2, "_up")])
         pb << ("agent", request(2, "_x")) << ("client", request(1, "_up"))
-        pb >> ("client", result(1, 1)) >> ("agent", result(2, 2)) << ("p", [result(2, 1), result(1, 2)])
+        (
+            pb
+            >> ("client", result(1, 1))
+            >> ("agent", result(2, 2))
+            << ("p", [result(2, 1), result(1, 2)])
+        )
     with proxy_mode("channel", "channel") as pb:
-        pb >> ("client", "p", request(1, "initialize", V1)) << ("p", "p", request(1, "initialize", V1))
+        (
+            pb
+            >> ("client", "p", request(1, "initialize", V1))
+            << ("p", "p", request(1, "initialize", V1))
+        )
         pb >> ("p", "s", [request(1, "_x"), request(2, "_y")])
         pb << ("client", "s", request(1, "_x")) << ("client", "s", request(2, "_y"))
         pb >> ("client", "s", [result(1, 1), result(2, 2)])
@@ -474,7 +502,11 @@ def test_each_message_is_traced_once() -> None:
         pb >> ("client", request(2, "_x")) << ("agent", request(2, "_x"))
         pb << Trace("request", "client", "agent", "2", "_x", None, False)
         pb >> ("agent", result(2, 1))
-        pb << Trace("response", "agent", "client", "2", "_x", b"1", False) << ("client", result(2, 1))
+        (
+            pb
+            << Trace("response", "agent", "client", "2", "_x", b"1", False)
+            << ("client", result(2, 1))
+        )
 
 
 def test_the_start_configures() -> None:

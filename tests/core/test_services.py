@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from conductor.core import Closure, Component, Fail, Router, Serve
@@ -24,7 +22,7 @@ from tests.playbook import Hole, Noted, Playbook
 
 
 def test_a_guest_asks_on_side_c() -> None:
-    with proxy_mode("channel", "channel", tracing=False) as pb:
+    with proxy_mode("channel", "channel") as pb:
         pb >> ("p", "c", request(1, "clock", {"a": 1.5})) << Serve("p", "clock", 1, b'{"a": 1.5}')
         pb >> ("p", "c", request(1, "clock")) << Noted("warning", "p", "still in use")
         pb << ("p", "c", error(None, -32600, "request id 1 is still in use"))
@@ -117,10 +115,16 @@ def test_the_ends_may_not_ask(peer: str) -> None:
 
 
 def test_configuration_comes_first() -> None:
-    parts: dict[str, Any] = {"configure": b'{"a":1.10}'}
-    router = Router([component("g", "channel", **parts), component("p", None, **parts)], "proxy")
+    told = b'{"a":1.10}'
+    router = Router(
+        [component("g", "channel", configure=told), component("p", None, configure=told)], "proxy"
+    )
     with Playbook(router) as pb:
         pb >> (lambda r: r.start())
         pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1.10}}')
         pb << ("p", b'{"jsonrpc":"2.0","method":"_conductor/configure","params":{"a":1.10}}')
-        pb >> ("client", request(1, "proxy/initialize", V1)) << ("g", "p", request(1, "initialize", V1))
+        (
+            pb
+            >> ("client", request(1, "proxy/initialize", V1))
+            << ("g", "p", request(1, "initialize", V1))
+        )

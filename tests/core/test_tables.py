@@ -92,12 +92,19 @@ def test_the_writers_of_the_enveloping_dialects(kind: str, outer: bool) -> None:
     down, up = (form.down_request, form.down_notification), (form.up_request, form.up_notification)
     request, notification = down if outer else up
     assert json.loads(wrapping.request(b"7", "a", b"[1]")) == {
-        "jsonrpc": "2.0", "id": 7, "method": request, "params": body
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": request,
+        "params": body,
     }
     assert json.loads(wrapping.notification("a", Raw(b"[1]"))) == {
-        "jsonrpc": "2.0", "method": notification, "params": body
+        "jsonrpc": "2.0",
+        "method": notification,
+        "params": body,
     }
-    assert plain.request(b"7", "a", b"[1]") == b'{"jsonrpc":"2.0","id":7,"method":"a","params":[1]}\n'
+    assert (
+        plain.request(b"7", "a", b"[1]") == b'{"jsonrpc":"2.0","id":7,"method":"a","params":[1]}\n'
+    )
     assert plain.notification("a", UNSET) == b'{"jsonrpc":"2.0","method":"a"}\n'
     for writer in (plain, wrapping):
         assert writer.answer(b"7", b"result", b"1") == b'{"jsonrpc":"2.0","id":7,"result":1}\n'

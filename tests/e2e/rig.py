@@ -41,8 +41,8 @@ def package_folder() -> Path:
 PACKAGE: Final = package_folder()
 _INSTALLED: Final = PACKAGE / "_components"
 DEMO: Final = (
-    _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "components"
-) / "demo" / "agent.py"
+    (_INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "components") / "demo" / "agent.py"
+)
 """The bundled agent."""
 
 
@@ -191,7 +191,8 @@ class Rig:
         """Command lines of processes that outlive the chain, after so many seconds."""
         kin = next(kin for one, kin in self.chains if one is chain)
         left = kin.leftovers(seconds) if kin is not None else []
-        stray = [] if not SUPPORTED else [pid for pid in marked(self.token) if not wait_gone(pid, seconds)]
+        known = marked(self.token) if SUPPORTED else []
+        stray = [pid for pid in known if not wait_gone(pid, seconds)]
         return left + [f"{pid}: {command_line(pid)}" for pid in stray]
 
     # -- what was seen -----------------------------------------------------------------------
@@ -199,7 +200,8 @@ class Rig:
     def log(self, name: str, way: str | None = None, link: str | None = None) -> list[Logged]:
         """A component's log, or one direction (`in`, `out`) or link of it."""
         path = self.folder / name
-        entries = [_logged(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        entries = [_logged(line) for line in lines if line]
         return [e for e in entries if way in (None, e.dir) and link in (None, e.link)]
 
     def methods(self, name: str, way: str = "in") -> list[str]:

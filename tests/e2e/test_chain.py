@@ -121,9 +121,7 @@ def test_row_6_large_and_small_mixed_both_ways(rig: Rig) -> None:
             chain.start_prompt(session, f"/size {size + 1}")
     chain.settled()
     arrived = [e.frame for e in rig.log("A", "in") if e.frame["method"] == "_x/down"]
-    assert [(f["params"]["at"], len(f["params"]["filler"])) for f in arrived] == [
-        *enumerate(sizes)
-    ]
+    assert [(f["params"]["at"], len(f["params"]["filler"])) for f in arrived] == [*enumerate(sizes)]
     chain.until(lambda: len(chain.texts(session)) == 6, "six updates")
     assert [len(text) for text in chain.texts(session)] == [s + 1 for s in sizes[::10]]
 

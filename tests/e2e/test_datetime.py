@@ -32,7 +32,7 @@ def test_row_72_every_prompt_begins_with_the_date(rig: Rig, isolation: str) -> N
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize(("dialect", "isolation"), zip(PROXIES, ISOLATIONS * 2, strict=False))
+@pytest.mark.parametrize(("dialect", "isolation"), list(zip(PROXIES, ISOLATIONS * 2, strict=False)))
 def test_row_72_among_other_proxies(rig: Rig, dialect: str, isolation: str) -> None:
     chain = rig.agent(
         "passthrough", rig.x("X", "--mark", "before", dialect=dialect), "datetime", "passthrough",

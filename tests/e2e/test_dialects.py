@@ -41,9 +41,7 @@ ROWS: Final = [
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize(("dialect", "flags"), ROWS)
-def test_envelopes_both_ways(
-    rig: Rig, dialect: str, flags: tuple[str, ...], told: bool
-) -> None:
+def test_envelopes_both_ways(rig: Rig, dialect: str, flags: tuple[str, ...], told: bool) -> None:
     """Requests and notifications, down and up; nothing of the envelope comes out of it."""
     chain = rig.agent(rig.x("X", "--meta", *flags, dialect=dialect, told=told), rig.demo())
     session = chain.begin()

@@ -36,6 +36,13 @@ HARM: Final = {
     "wasi_exit_3": Harm("exited with code 3"),
 }
 
+ELSEWHERE: Final = ("loop_deliver", "trap_deliver", "wild_outbox", "import_host")
+EVERYWHERE: Final = [
+    *((name, "process") for name in HARM),
+    *((name, isolation) for name in ELSEWHERE for isolation in ISOLATIONS[1:]),
+]
+"""All of them where sandboxed proxies normally run, and the four kinds of failure elsewhere."""
+
 
 def _initialize(chain: Chain) -> Json:
     answer = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
@@ -44,11 +51,8 @@ def _initialize(chain: Chain) -> Json:
     return error
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("name", HARM)
-def test_a_hostile_module_is_named_and_ends_the_chain(
-    rig: Rig, name: str, isolation: str
-) -> None:
+@pytest.mark.parametrize(("name", "isolation"), EVERYWHERE)
+def test_a_hostile_module_is_named_and_ends_the_chain(rig: Rig, name: str, isolation: str) -> None:
     component = f"{rig.hostile(name)},limit.cpu_ms=200"
     chain = rig.agent(
         "passthrough", component, "passthrough", rig.demo(), options=("--isolation", isolation)
@@ -157,9 +161,7 @@ def test_what_the_agent_said_before_a_guest_failed_arrives(rig: Rig, isolation: 
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_an_ungranted_service_is_refused_by_name_and_life_goes_on(
-    rig: Rig, isolation: str
-) -> None:
+def test_an_ungranted_service_is_refused_by_name_and_life_goes_on(rig: Rig, isolation: str) -> None:
     """`datetime` copied under another name has no grant: prompts pass as they are."""
     bundled = rig.folder / "unknown.wasm"
     bundled.write_bytes(rig.bundled("datetime").read_bytes())

@@ -13,7 +13,7 @@ CAPABILITIES = ("acp", "sdk", "sacp", "pacp")
 """Dialects in which capabilities flow back through the proxy."""
 
 
-@pytest.mark.parametrize("dialect", (*CAPABILITIES, "scp"))
+@pytest.mark.parametrize("dialect", [*CAPABILITIES, "scp"])
 def test_row_9_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X", "--answer", "_ping", dialect=dialect), rig.demo())
     session = chain.begin()
@@ -26,7 +26,7 @@ def test_row_9_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> Non
     assert "_ping" not in rig.methods("A")
 
 
-@pytest.mark.parametrize("dialect", (*CAPABILITIES, "scp"))
+@pytest.mark.parametrize("dialect", [*CAPABILITIES, "scp"])
 def test_row_9_a_proxy_introduces_messages(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X1"), rig.x("X2", "--notify", "_hello", dialect=dialect), rig.demo())
     session = chain.begin()

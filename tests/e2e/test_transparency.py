@@ -151,7 +151,7 @@ def test_row_8_unknown_methods_and_odd_payloads_upwards(rig: Rig, kind: str) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_row_8_odd_errors_upwards_and_downwards(rig: Rig, kind: str) -> None:
-    """Extra members, codes beyond 32 bits, odd data: an error object is nobody's but its maker's."""
+    """Extra members, codes beyond 32 bits, odd data: an error object is its maker's."""
     chain = _chain(rig, kind)
     session = chain.begin()
     error = f'{{"code":-123456789012345,"message":"\\u0041","more":[1.10],"data":{ODD}}}'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -141,7 +142,7 @@ def is_unknown(method: str) -> bool:
     return method not in KNOWN and family(method) is None and not method.startswith("_")
 
 
-def lookalike(holder: dict[str, object], names: tuple[str, ...]) -> str | None:
+def lookalike(holder: Mapping[str, object], names: tuple[str, ...]) -> str | None:
     """A member that a lenient parser could take for one of `names`, though it is spelled otherwise.
 
     Parsers exist that match names regardless of case, or of underscores.

@@ -78,10 +78,14 @@ CAPABILITY_CLAIMS: Final = "capability-claims"
 _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         DUPLICATE_KEYS,
-        "What a component writes reads the same to every parser: params are an object, no object "
-        "repeats a member name, and member names are text.",
-        "Two `command` members in one object, of which the check reads one and the agent the "
-        "other.",
+        (
+            "What a component writes reads the same to every parser: params are an object, no object "
+            "repeats a member name, and member names are text."
+        ),
+        (
+            "Two `command` members in one object, of which the check reads one and the agent the "
+            "other."
+        ),
     ),
     (
         METHOD_SPELLING,
@@ -90,15 +94,21 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         CONDUCTOR_METHODS,
-        "`initialize`, role requests, successor envelopes and `_conductor/` messages are the "
-        "conductor's own.",
-        "A forged `proxy/initialize`, or an envelope inside an envelope, that speaks with the "
-        "conductor's voice.",
+        (
+            "`initialize`, role requests, successor envelopes and `_conductor/` messages are the "
+            "conductor's own."
+        ),
+        (
+            "A forged `proxy/initialize`, or an envelope inside an envelope, that speaks with the "
+            "conductor's voice."
+        ),
     ),
     (
         UNKNOWN_METHODS,
-        "An ACP method no rule knows is not originated; extension methods start with an "
-        "underscore.",
+        (
+            "An ACP method no rule knows is not originated; extension methods start with an "
+            "underscore."
+        ),
         "A method of a newer protocol with powers that nobody has judged yet.",
     ),
     (
@@ -108,14 +118,18 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         META,
-        "`_meta` keys of others are kept as they are; a component adds only keys under a domain "
-        "name (`example.com/key`), none of them trace context.",
+        (
+            "`_meta` keys of others are kept as they are; a component adds only keys under a domain "
+            "name (`example.com/key`), none of them trace context."
+        ),
         "`_meta.claudeCode.options`, by which an agent takes settings, servers and commands.",
     ),
     (
         PERMISSION_WIDENING,
-        "A permission request reaches the user as the agent made it; options may be taken away, "
-        "never the last refusal, and no narrow approval while a wider one stays.",
+        (
+            "A permission request reaches the user as the agent made it; options may be taken away, "
+            "never the last refusal, and no narrow approval while a wider one stays."
+        ),
         "A changed title, command or diff under approval, an added or renamed option.",
     ),
     (
@@ -130,8 +144,10 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         MCP_SERVERS,
-        "MCP servers declared by others stay; a component may append servers reached over ACP, "
-        "under names and ids nobody else has.",
+        (
+            "MCP servers declared by others stay; a component may append servers reached over ACP, "
+            "under names and ids nobody else has."
+        ),
         '`{"command":"sh"}` as an MCP server, or a URL, which the agent starts or connects to.',
     ),
     (
@@ -141,8 +157,10 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         SESSION_SETUP,
-        "The working directory, roots, additional directories and all else in a session's setup "
-        "stay as the client wrote them.",
+        (
+            "The working directory, roots, additional directories and all else in a session's setup "
+            "stay as the client wrote them."
+        ),
         "`cwd` or `additionalDirectories` pointed at the user's home.",
     ),
     (
@@ -162,8 +180,10 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         FILES,
-        "`fs/*` requests and their results pass unchanged; only the agent makes them, only the "
-        "client grants them.",
+        (
+            "`fs/*` requests and their results pass unchanged; only the agent makes them, only the "
+            "client grants them."
+        ),
         "Reading or writing the user's files through the editor.",
     ),
     (
@@ -198,8 +218,10 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         TOOL_CALLS,
-        "Tool calls, their diffs and terminals are shown as the agent reports them; of a finished "
-        "call the text and the raw output may be filtered.",
+        (
+            "Tool calls, their diffs and terminals are shown as the agent reports them; of a finished "
+            "call the text and the raw output may be filtered."
+        ),
         "A harmless title on a harmful call, or a call that never was.",
     ),
     (
@@ -214,8 +236,10 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         CAPABILITY_CLAIMS,
-        "`initialize` may promise less than what lies behind a component, and more only where it "
-        "may itself answer all that is promised.",
+        (
+            "`initialize` may promise less than what lies behind a component, and more only where it "
+            "may itself answer all that is promised."
+        ),
         "A client said to have a terminal it lacks, an agent said to load sessions it cannot.",
     ),
 )

@@ -5,8 +5,8 @@
 Payloads it has no business with pass through it byte for byte: it cuts them out of the line
 instead of decoding and encoding them. Everything it receives and sends is one line of the log,
 `{"name":…,"link":"main"|"successor","dir":"in"|"out","frame":…}`. It runs as a program, or in
-process as `py:actors.recording_proxy:in_process` with its arguments as a JSON list in the environment
-variable RECORDING_PROXY.
+process as `py:actors.recording_proxy:in_process` with its arguments as a JSON list in the
+environment variable RECORDING_PROXY.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ class Proxy:
         self.dialect: Dialect = DIALECTS[options.dialect]
         self.launches = options.dialect == "scp"
         self.nested = self.dialect.nested or options.nested
+        older = DIALECTS["pacp"].up if self.nested else self.dialect.up
+        self._up = tuple(zip(self.dialect.up, older, strict=True))
         self._write = write
         self._successor: IO[bytes] | None = None
-        self._log = os.open(options.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND) if options.log else -1
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._log = os.open(options.log, append) if options.log else -1
         self._sent: dict[str, Sent] = {}
         self._passed: dict[tuple[str, str], tuple[str, str]] = {}
         self._count = 0
@@ -75,7 +78,7 @@ class Proxy:
             kind = REQUEST if id_ is not None else NOTIFICATION
             if link == "successor":
                 self._from("s", method, params, id_)
-            elif method == self.dialect.up[kind] or self.nested and method in DIALECTS["pacp"].up:
+            elif method in self._up[kind]:
                 inner = members(params or "{}")
                 if self.dialect.nested or "message" in inner:
                     inner = members(inner["message"])
@@ -85,7 +88,8 @@ class Proxy:
 
     def _from(self, side: str, method: str, params: str | None, id_: str | None) -> None:
         options = self.options
-        if side == "p" and (method in (*ROLES, "initialize") or self.launches and not self._ready):
+        unready = self.launches and not self._ready
+        if side == "p" and (unready or method in (*ROLES, "initialize")):
             self._role(method, params, id_)
             return
         if method == "$/cancel_request":
@@ -126,7 +130,8 @@ class Proxy:
         to, own_id = passed
         params = f'{{"requestId":{own_id}}}'
         if to == "s" and not self.launches and not self.options.wrap_cancel:
-            self._out("main", compose({"jsonrpc": '"2.0"', "method": '"$/cancel_request"', "params": params}))
+            plain = {"jsonrpc": '"2.0"', "method": '"$/cancel_request"', "params": params}
+            self._out("main", compose(plain))
         else:
             self._send(to, "$/cancel_request", params, None)
 
@@ -136,7 +141,8 @@ class Proxy:
         if id_ is None:
             return
         mine = method == self.dialect.role
-        offered = self.dialect.role != "initialize" or '"proxy":true' in (params or "").replace(" ", "")
+        flagged = '"proxy":true' in (params or "").replace(" ", "")
+        offered = flagged or self.dialect.role != "initialize"
         if self.launches and method == "_scp/proxy" and self._held[0] and not self._held[1]:
             self._held = (self._held[0], id_)
             self._launch(json.loads(params or "{}")["servers"][0])
@@ -238,8 +244,9 @@ class Proxy:
 
     def _record(self, link: str, way: str, text: str) -> None:
         if self._log >= 0:
-            head = f'{{"name":{json.dumps(self.options.name)},"link":"{link}","dir":"{way}","frame":'
-            os.write(self._log, f"{head}{text}}}\n".encode("utf-8", "surrogateescape"))
+            name = json.dumps(self.options.name)
+            entry = f'{{"name":{name},"link":"{link}","dir":"{way}","frame":{text}}}\n'
+            os.write(self._log, entry.encode("utf-8", "surrogateescape"))
 
     def end(self) -> None:
         """The conductor will say nothing more: neither does this proxy to its successor."""

@@ -1,0 +1,144 @@
+"""`initialize`: who is at the other end, and what it can do, is not for a component to invent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from conductor.core.guards.common import meta
+from conductor.core.guards.reading import (
+    ABSENT,
+    Absent,
+    Json,
+    Object,
+    as_object,
+    difference,
+    is_subsequence,
+    member,
+    token,
+)
+from conductor.core.guards.rules import Answer, Change, Found
+from conductor.core.guards.table import CAPABILITY_CLAIMS, HANDSHAKE, Context, Violation
+
+_CLIENTS: Final = ("clientCapabilities", "capabilities")
+_AGENTS: Final = ("agentCapabilities", "capabilities")
+
+_LIFE: Final[dict[str, tuple[str, ...]]] = {
+    "list": ("session/list",),
+    "delete": ("session/delete",),
+    "fork": ("session/fork",),
+    "resume": ("session/resume",),
+    "close": ("session/close",),
+    "archive": ("session/archive", "session/unarchive"),
+    "status": ("session/status",),
+    "title": ("session/set_title",),
+}
+
+PROMISES: Final[dict[str, tuple[str, ...]]] = {
+    # ACP v1; an empty tuple is a container that promises nothing by itself, or what is always
+    # there: every proxy shows MCP over ACP, the conductor bridges it.
+    "/loadSession": ("session/load",),
+    "/mcpCapabilities": (),
+    "/mcpCapabilities/acp": (),
+    "/sessionCapabilities": (),
+    **{f"/sessionCapabilities/{name}": methods for name, methods in _LIFE.items()},
+    "/auth/logout": ("logout",),
+    # both
+    "/auth": (),
+    "/auth/status": ("auth/status",),
+    "/providers": ("providers/list", "providers/set", "providers/disable"),
+    # ACP v2
+    "/session": ("session/new", "session/prompt", "session/list", "session/resume"),
+    "/session/mcp": (),
+    "/session/mcp/acp": (),
+    **{f"/session/{name}": methods for name, methods in _LIFE.items()},
+}
+"""What must be answerable for an agent's capability to be claimed, by its place in the capability
+object. What is not here (kinds of prompt content, other transports, extra directories) describes
+how somebody else works, and cannot be claimed at all."""
+
+MayAnswer = Callable[[Context, str], bool]
+
+
+def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterator[str]:
+    """Pointers to everything that `after` claims beyond `before`."""
+    if after is ABSENT or after is None or after is False or before == after:
+        return
+    if not isinstance(after, dict) or not (
+        isinstance(before, dict) or before is ABSENT or before is None or before is False
+    ):
+        yield at
+        return
+    if not isinstance(before, dict):
+        yield at  # in ACP v2 the empty object is the claim
+    for name, value in after.items():
+        if name != "_meta":  # looked at as `_meta`
+            yield from _claims(member(as_object(before), name), value, at + token(name))
+
+
+def _all_claims(before: Json | Absent, after: Json | Absent) -> Iterator[str]:
+    """The claims of a whole capability object, which claims nothing by being there."""
+    return _claims(as_object(before) if isinstance(after, dict) else before, after)
+
+
+def _metas(before: Object, after: Object, at: str) -> Found:
+    """`_meta` at every level of a capability object that is there on both sides."""
+    yield from meta(before, after, at)
+    for name, value in after.items():
+        if name != "_meta" and isinstance(value, dict):
+            yield from _metas(as_object(member(before, name)), value, at + token(name))
+
+
+def _fixed(before: Object, after: Object, but: tuple[str, ...]) -> Found:
+    for name in {**before, **after}:
+        if name not in but and name != "_meta":
+            at = difference(member(before, name), member(after, name), token(name))
+            if at is not None:
+                text = f"{name!a:.80} of `initialize` may not be changed or added"
+                yield Violation(HANDSHAKE, text, at)
+
+
+def offered(change: Change) -> Found:
+    """Rule for `initialize` on its way: the client can do as much as it said, or less."""
+    yield from _fixed(change.before, change.after, _CLIENTS)
+    for name in _CLIENTS:
+        before, after = member(change.before, name), member(change.after, name)
+        for at in _all_claims(before, after):
+            text = "a capability that the client does not have may not be claimed"
+            yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
+        yield from _metas(as_object(before), as_object(after), token(name))
+
+
+def promised(may_answer: MayAnswer) -> Callable[[Answer], Found]:
+    """A rule for the result of `initialize`: no more than what lies behind, or is answered here.
+
+    `may_answer` tells whether the component may answer a method at all.
+    """
+
+    def rule(answer: Answer) -> Found:
+        if not isinstance(answer.relayed, dict) or not isinstance(answer.result, dict):
+            text = "`initialize` may only be answered with what the other side answered it"
+            yield Violation(CAPABILITY_CLAIMS, text)
+            return
+        relayed, result = answer.relayed, answer.result
+        yield from _fixed(relayed, result, (*_AGENTS, "authMethods"))
+        yield from _logins(member(relayed, "authMethods"), member(result, "authMethods"))
+        for name in _AGENTS:
+            before, after = member(relayed, name), member(result, name)
+            for at in _all_claims(before, after):
+                methods = PROMISES.get(at)
+                if methods is None or not all(may_answer(answer.context, m) for m in methods):
+                    text = "a capability may not be claimed that nobody behind has"
+                    yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
+            yield from _metas(as_object(before), as_object(after), token(name))
+
+    return rule
+
+
+def _logins(before: Json | Absent, after: Json | Absent) -> Found:
+    if before == after or after is ABSENT:
+        return
+    if isinstance(before, list) and isinstance(after, list) and is_subsequence(after, before):
+        return
+    text = "login methods may be removed, not added, changed or moved"
+    yield Violation(HANDSHAKE, text, "/authMethods")
