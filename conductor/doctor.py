@@ -123,7 +123,7 @@ def _uvloop() -> Check:
 
     hint = "install it with `pip install uvloop`; asyncio's own loop is used meanwhile"
     try:
-        import uvloop
+        importlib.import_module("uvloop")
 
         detail, ok = importlib.metadata.version("uvloop"), True
     except ImportError as error:

@@ -29,3 +29,21 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     clock: str | None = None
     line_limit: int = LINE_LIMIT
     verbose: bool = False
+    tracing: bool = False
+    """Whether what passes between the guests is reported (see `Hop`)."""
+
+
+class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message between two guests, as the child reports it: `conductor.core.Trace` and more."""
+
+    kind: str
+    source: str
+    target: str
+    at: float
+    """When, by the machine's monotonic clock, in seconds."""
+    size: int
+    """Bytes of the payload, which is left out where it would not fit in a line."""
+    id: str | None = None
+    method: str | None = None
+    is_error: bool = False
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

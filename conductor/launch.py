@@ -16,7 +16,7 @@ from conductor import early
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL, DIALECTS
 from conductor.core.peer import Component
-from conductor.core.router import LAST_WORDS
+from conductor.core.services import LAST_WORDS, TRACED
 from conductor.errors import ComponentError, UsageError
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
@@ -24,6 +24,7 @@ from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
 
 ISOLATIONS: Final = ("process", "inline", "separate")
+TRACE_CONTENTS: Final = ("redacted", "all", "none")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """After the client's end of file: how long the chain may go without a message while requests
     are still open."""
     verbose: bool = False
+    trace: str | None = None
+    """File that every message is written to (`conductor.trace`); None: no trace."""
+    trace_content: str = "redacted"
+    """What of the messages: `all`, all but secrets (`redacted`), or `none` but their sizes."""
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -58,6 +63,8 @@ class Planned(msgspec.Struct, frozen=True):
     component: Component
     transport: Transport
     renew: Callable[[], Transport] | None = None
+    guests: tuple[str, ...] = ()
+    """Names of the guests it hosts, where it is a child that does."""
     """Makes the transport anew, for a component that is started again."""
 
 
@@ -180,6 +187,7 @@ def _segment(
 ) -> Planned:
     name = "+".join(spec.name for spec in specs)
     labels = [spec.label("proxy") for spec in specs]
+    tracing = options.trace is not None and len(specs) > 1
     first_line = msgspec.json.encode(
         {
             "guests": [_guest_spec(spec) for spec in specs],
@@ -187,6 +195,7 @@ def _segment(
             "clock": options.clock,
             "line_limit": options.line_limit,
             "verbose": options.verbose,
+            "tracing": tracing,
         }
     )
 
@@ -205,8 +214,9 @@ def _segment(
         )
 
     label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
-    component = Component(name, label, CHANNEL, frozenset({LAST_WORDS}))
-    return Planned(component, process(), process)
+    services = frozenset({LAST_WORDS, TRACED} if tracing else {LAST_WORDS})
+    component = Component(name, label, CHANNEL, services)
+    return Planned(component, process(), process, tuple(spec.name for spec in specs))
 
 
 def _guest_spec(spec: Spec) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -28,7 +28,7 @@ from conductor.core import (
     Serve,
     Trace,
 )
-from conductor.core.router import LAST_WORDS
+from conductor.core.services import LAST_WORDS, TRACED
 from conductor.errors import ComponentError
 from conductor.flow import Flow
 from conductor.hub import Hub
@@ -46,6 +46,22 @@ _HANDOVER: Final = 0.2
 """Seconds a component has to end by itself before its successor's input is closed too."""
 
 Log = Callable[[str, str, str], None]
+
+
+class Tracing(Protocol):
+    """What is told of every message: see `conductor.trace.Tracer`."""
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Names the peers in order, and the guests each hosts."""
+
+    def crossed(self, trace: Trace, mode: str) -> None:
+        """A message crossed between two peers."""
+
+    def hop(self, segment: str, params: bytes) -> None:
+        """A child reports one between two of its guests. Raises `ValueError` for nonsense."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
 
 
 class PeerEvents:
@@ -98,7 +114,7 @@ class Runtime:
         *,
         log: Log,
         outer_dialect: Dialect | None = None,
-        on_trace: Callable[[Trace], None] | None = None,
+        tracer: Tracing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
         self._on_failure = on_failure
@@ -106,12 +122,14 @@ class Runtime:
         self._planned = {one.component.name: one for one in planned}
         self._options = options
         self._log = log
-        self._on_trace = on_trace
+        self._tracer = tracer
+        if tracer is not None:
+            tracer.begin([(one.component.name, one.guests) for one in planned])
         router = Router(
             [one.component for one in planned],
             mode,
             upstream=outer_dialect,
-            tracing=on_trace is not None,
+            tracing=tracer is not None,
         )
         self.router = router
         self._hub = Hub(router, self._perform)
@@ -149,7 +167,11 @@ class Runtime:
             elif self._client_gone:
                 await self._settle(self._options.drain)
         finally:
-            await self._shut_down()
+            try:
+                await self._shut_down()
+            finally:
+                if self._tracer is not None:
+                    self._tracer.close()
         return 1 if self._failure is not None else 0
 
     def stop(self) -> None:
@@ -252,8 +274,8 @@ class Runtime:
             case Note(level, peer, text):
                 self._log(level, peer, text)
             case Trace():
-                if self._on_trace is not None:
-                    self._on_trace(effect)
+                if self._tracer is not None:
+                    self._tracer.crossed(effect, self.router.mode)
             case Fail(_, reason):
                 if not self._stopping:
                     self._fail(reason)
@@ -265,6 +287,9 @@ class Runtime:
                 raise AssertionError(effect)
 
     def _serve(self, effect: Serve) -> None:
+        if effect.service == TRACED:
+            self._hop(effect)
+            return
         if effect.service == LAST_WORDS:
             words = msgspec.json.decode(effect.params or b"{}", type=_LastWords)
             self._last_words[effect.peer] = Closure(words.text, words.hint, words.data)
@@ -272,6 +297,13 @@ class Runtime:
         result, error = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
             self._hub.apply(self.router.served(effect.token, result, error))
+
+    def _hop(self, effect: Serve) -> None:
+        assert self._tracer is not None
+        try:
+            self._tracer.hop(effect.peer, effect.params or b"")
+        except ValueError as error:
+            self._log("warning", effect.peer, f"its report for the trace is dropped: {error}")
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, to be asked in another dialect."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from typing import Final, NoReturn
 
 import msgspec
@@ -30,8 +31,12 @@ from conductor.core import (
     Router,
     Send,
     Serve,
+    Trace,
 )
-from conductor.guest_spec import GuestSpec, SegmentSpec
+from conductor.core.depth import too_deep
+from conductor.core.jsonrpc import MAX_DEPTH
+from conductor.core.services import TRACED
+from conductor.guest_spec import GuestSpec, Hop, SegmentSpec
 from conductor.hub import Hub
 from conductor.services import Services
 from conductor.transports.buffers import keep_large
@@ -84,12 +89,13 @@ class Segment:
 
     def __init__(self, spec: SegmentSpec, guests: dict[str, wasm_host.Guest]) -> None:
         components = [component(one, guests[one.name].carrier) for one in spec.guests]
-        router = Router(components, "proxy", upstream=CHANNEL)
+        router = Router(components, "proxy", upstream=CHANNEL, tracing=spec.tracing)
         self._hub = Hub(router, self._perform)
         self._guests = guests
         self._verbose = spec.verbose
         self._services = Services(self._log, spec.clock)
         self._lines = LineSplitter(spec.line_limit)
+        self._line_limit = spec.line_limit
         self._out: list[bytes] = []
         self._unsent = memoryview(b"")
         self._failed = False
@@ -186,6 +192,9 @@ class Segment:
         elif isinstance(effect, Fail):
             self._failed = True
             self._out.append(failed_line(effect.reason))
+        elif isinstance(effect, Trace):
+            if UPSTREAM not in (effect.source, effect.target):  # the parent sees those itself
+                self._out.append(hop_line(effect, self._line_limit))
         else:
             assert not isinstance(effect, Send)
 
@@ -239,6 +248,33 @@ def failed_line(reason: Closure) -> bytes:
         }
     )
     return b"c" + body + b"\n"
+
+
+def hop_line(trace: Trace, limit: int) -> bytes:
+    """How a segment tells its parent of a message between guests (a notification on side `c`).
+
+    The payload is left out where it would make the line longer than `limit` bytes or too deep.
+    """
+    payload = trace.payload
+    hop = Hop(
+        kind=trace.kind,
+        source=trace.source,
+        target=trace.target,
+        at=time.monotonic(),
+        size=len(payload or b""),
+        id=trace.id,
+        method=trace.method,
+        is_error=trace.is_error,
+    )
+    line = _report(hop)
+    if payload is None or len(line) + len(payload) + 32 > limit or too_deep(payload, MAX_DEPTH - 2):
+        return line
+    return _report(msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
+
+
+def _report(hop: Hop) -> bytes:
+    body = {"jsonrpc": "2.0", "method": TRACED, "params": hop}
+    return b"c" + msgspec.json.encode(body) + b"\n"
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -29,6 +29,9 @@ _ENDS: Final = frozenset({"client", "agent"})
 _CARRIERS: Final = frozenset({"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"})
 """Methods that carry a message of MCP; it is shown in their place."""
 
+_Key = tuple[str, str, str | None]
+"""Who asked whom, by the names in the file, and under which id."""
+
 _LATE: Final = 1.0
 """Seconds by which a child's report may be older than its arrival to be dated by it."""
 
@@ -85,7 +88,7 @@ class Tracer:
         self._names: dict[str, tuple[str, str]] = {UPSTREAM: ("client", "agent")}
         self._guests: dict[str, frozenset[str]] = {}
         self._agent = ""
-        self._open: dict[tuple[str, str, str | None], _Open] = {}
+        self._open: dict[_Key, _Open] = {}
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Names the chain's peers in order, each with the guests it hosts, if it is a host."""
@@ -106,14 +109,15 @@ class Tracer:
 
         Raises `ValueError` for a report of anything else: a child is not trusted.
         """
-        hop = _hop.decode(params)
+        try:
+            hop = _hop.decode(params)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ValueError(str(error)) from None
         if not {hop.source, hop.target} <= self._guests[segment] or hop.kind not in _KINDS:
             raise ValueError(f"not a message between guests of {segment}")
         at = self._now(hop.at - self._start)
-        payload = None if hop.payload is None else bytes(hop.payload)
-        trace = Trace(
-            hop.kind, hop.source, hop.target, hop.id, hop.method, payload, hop.is_error
-        )
+        payload = bytes(hop.payload) if isinstance(hop.payload, Raw) else None
+        trace = Trace(hop.kind, hop.source, hop.target, hop.id, hop.method, payload, hop.is_error)
         self._write(trace, _proxy(hop.source), _proxy(hop.target), at, hop.size)
 
     def close(self) -> None:
@@ -144,10 +148,14 @@ class Tracer:
             size = len(trace.payload or b"")
         head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
         ends = b'"from":%b,"to":%b,' % (_encode(source), _encode(target))
-        compose = self._response if trace.kind == "response" else self._call
-        self._file.write(b"".join((head, *compose(trace, ends, at, size), b"}}\n")))
+        if trace.kind == "response":
+            asked = self._asked(trace, (target, source, trace.id), at)
+            parts = self._response(trace, asked, ends, at, size)
+        else:
+            parts = self._call(trace, (source, target, trace.id), ends, at, size)
+        self._file.write(b"".join((head, *parts, b"}}\n")))
 
-    def _call(self, trace: Trace, ends: bytes, at: float, size: int) -> list[bytes]:
+    def _call(self, trace: Trace, key: _Key, ends: bytes, at: float, size: int) -> list[bytes]:
         """A request or notification, without its head."""
         method, params = trace.method or "", trace.payload or b"null"
         carried = _carried_by(method, params)
@@ -159,7 +167,7 @@ class Tracer:
         parts = [b'"protocol":"mcp",' if carried is not None else b'"protocol":"acp",', ends]
         if trace.kind == "request":
             self._number += 1
-            self._open[trace.source, trace.target, trace.id] = _Open(
+            self._open[key] = _Open(
                 number=self._number,
                 method=method,
                 session=session,
@@ -175,12 +183,18 @@ class Tracer:
         parts += [b'"params":', self._shown(params, method), b",", own]
         return parts
 
-    def _response(self, trace: Trace, ends: bytes, at: float, size: int) -> list[bytes]:
-        """A response, without its head."""
-        asked = self._open.pop((trace.target, trace.source, trace.id), None)
-        if asked is None:  # its request passed before the trace began, or never did
+    def _asked(self, trace: Trace, key: _Key, at: float) -> _Open:
+        """The request a response answers."""
+        asked = self._open.pop(key, None)
+        if asked is None:  # a child's report that makes no sense
             self._number += 1
             asked = _Open(self._number, trace.method or "", None, at, mcp=False, wrapped=False)
+        return asked
+
+    def _response(
+        self, trace: Trace, asked: _Open, ends: bytes, at: float, size: int
+    ) -> list[bytes]:
+        """A response, without its head."""
         payload, domain = trace.payload or b"null", "acp" if trace.is_error else None
         if asked.wrapped and domain is None:
             payload, domain = _unwrapped(payload)

@@ -42,6 +42,7 @@ class TraceFile:
         self._held: list[bytes] = []
         self._size = 0
         self._due = False
+        self._blocked = False
         self.failed = False
         """Whether nothing more can be written."""
 
@@ -68,7 +69,7 @@ class TraceFile:
             return
         self._held.append(line)
         self._size += len(line)
-        if self._size >= FLUSH_BYTES:
+        if self._size >= (_MOST_HELD if self._blocked else FLUSH_BYTES):
             self.flush()
         elif not self._due:
             self._due = True
@@ -79,11 +80,13 @@ class TraceFile:
         if self.failed or not self._held:
             return
         left = memoryview(self._held[0] if len(self._held) == 1 else b"".join(self._held))
+        self._blocked = False
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
         except BlockingIOError:
-            if len(left) > _MOST_HELD:
+            self._blocked = True
+            if len(left) >= _MOST_HELD:
                 self._fail("its reader does not keep up")
                 return
         except OSError as error:

@@ -16,35 +16,23 @@ On systems other than Linux that leaves closed descriptors, an empty environment
 from __future__ import annotations
 
 import _frozen_importlib
-import ctypes
 import os
-import struct
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from . import kernel, landlock, seccomp
+from . import inherited, kernel, landlock, seccomp
 from .kernel import Unsupported
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
 __all__ = ["ESSENTIAL", "Layer", "early", "missing", "report", "seal", "settle"]
 
-PR_SET_PDEATHSIG: Final = 1
-PR_SET_DUMPABLE: Final = 4
-PR_SET_NO_NEW_PRIVS: Final = 38
-SIGKILL: Final = 9
-
 #: Finders of modules that are part of the interpreter.
 _FILELESS: Final = (_frozen_importlib.BuiltinImporter, _frozen_importlib.FrozenImporter)
-
-#: Capabilities kept until files have been read: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH.
-FILE_CAPABILITIES: Final = 1 << 1 | 1 << 2
-CAPABILITY_VERSION: Final = 0x20080522
 
 #: Layers without which a process is not called hardened. Two of the others come with newer
 #: kernels and repeat what ``system-calls`` denies already; ``threads`` is a choice.
@@ -93,12 +81,12 @@ def early(*, parent: int | None = None) -> tuple[Layer, ...]:
     """
     os.umask(0o077)
     # The environment first: its place in memory is not told to a process that cannot be dumped.
-    _apply("environment", _no_environment)
-    _apply("descriptors", _no_descriptors)
-    _apply("no-new-privileges", _no_new_privileges)
-    _apply("no-dump", _no_dump)
-    _apply("parent-death", lambda: _die_with_parent(parent))
-    _apply("capabilities", lambda: _keep_capabilities(FILE_CAPABILITIES))
+    _apply("environment", inherited.no_environment)
+    _apply("descriptors", inherited.no_descriptors)
+    _apply("no-new-privileges", inherited.no_new_privileges)
+    _apply("no-dump", inherited.no_dump)
+    _apply("parent-death", lambda: inherited.die_with_parent(parent))
+    _apply("capabilities", lambda: inherited.keep_capabilities(inherited.FILE_CAPABILITIES))
     return report()
 
 
@@ -123,7 +111,7 @@ def seal(*, memory: int | None = None) -> tuple[Layer, ...]:
     os.chdir("/")
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _FILELESS]
     sys.meta_path.append(_NoMoreImports)
-    _apply("capabilities", lambda: _keep_capabilities(0))
+    _apply("capabilities", lambda: inherited.keep_capabilities(0))
     _restrict_files()
     # After Landlock, which needs one more descriptor.
     _apply("limits", lambda: _limit(memory))
@@ -162,98 +150,12 @@ def _apply(name: str, step: Callable[[], str]) -> None:
         _layers[name] = Layer(name, False, f"refused by the system: {error.strerror or error}")
 
 
-def _no_environment() -> str:
-    """Remove the variables from Python, from the C library, and where the kernel put them."""
-    if os.environ:
-        os.environ.clear()
-        if kernel.LINUX:
-            _wipe_first_environment()
-    return "no variable of the parent's"
-
-
-def _wipe_first_environment() -> None:
-    with open("/proc/self/stat", "rb", buffering=0) as file:
-        fields = file.read(4096).rpartition(b")")[2].split()
-    start, end = int(fields[47]), int(fields[48])
-    if 0 < start < end:
-        # Nobody reads it any more: every variable was taken out of the list that points there.
-        ctypes.memset(start, 0, end - start)
-
-
-def _no_descriptors() -> str:
-    try:
-        kernel.syscall("close_range", 3, 0xFFFFFFFF, 0)
-    except (Unsupported, OSError):
-        os.closerange(3, _highest_descriptor() + 1)
-    return "standard input, output and error only"
-
-
-def _highest_descriptor() -> int:
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        if os.path.isdir(folder):
-            return max(map(int, os.listdir(folder)))
-    return min(int(os.sysconf("SC_OPEN_MAX")), 1 << 16)
-
-
-def _no_new_privileges() -> str:
-    kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
-    return "no program could raise its rights"
-
-
-def _no_dump() -> str:
-    if kernel.LINUX:
-        kernel.prctl(PR_SET_DUMPABLE, 0)
-    resource = _resource()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if not kernel.LINUX:
-        raise Unsupported("no core files, but only Linux keeps debuggers away")
-    return "no core files, no debuggers"
-
-
-def _resource() -> ModuleType:
-    try:
-        import resource
-    except ImportError:
-        raise Unsupported("this system has no resource limits") from None
-    return resource
-
-
-def _die_with_parent(parent: int | None) -> str:
-    before = os.getppid() if parent is None else parent
-    kernel.prctl(PR_SET_PDEATHSIG, SIGKILL)
-    if os.getppid() != before:
-        # It died before it could be tied to us, so nobody will ever tell us to end.
-        os.kill(os.getpid(), SIGKILL)
-    return "ends when its parent does"
-
-
-def _keep_capabilities(kept: int) -> str:
-    """Reduce the calling thread's capabilities to some of ``kept``."""
-    header = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION, 0), 8)
-    data = ctypes.create_string_buffer(24)
-    kernel.syscall("capget", ctypes.addressof(header), ctypes.addressof(data))
-    low = struct.unpack("=6I", data.raw)[:3]
-    fewer = [word & kept for word in low[:2]]
-    changed = struct.pack("=6I", *fewer, 0, 0, 0, 0)
-    if changed != data.raw:
-        data.raw = changed
-        kernel.syscall("capset", ctypes.addressof(header), ctypes.addressof(data))
-        if kept == 0:
-            _require_one_thread("capabilities that open files")
-    return "none" if kept == 0 else "none but those that open files"
-
-
-def _require_one_thread(what: str) -> None:
-    others = kernel.thread_count() - 1
-    if others:
-        raise Unsupported(f"{others} threads that were started before sealing keep {what}")
-
-
 def _restrict_files() -> None:
     """The three Landlock layers, all by one ruleset."""
     done: list[landlock.Restriction] = []
 
     def files() -> str:
+        landlock.abi()
         # Counted before: afterwards /proc is out of reach.
         others = kernel.thread_count() - 1
         done.append(landlock.restrict())
@@ -281,7 +183,7 @@ def _restrict_files() -> None:
 
 
 def _limit(memory: int | None) -> str:
-    resource = _resource()
+    resource = inherited.limits_module()
     # RLIMIT_NPROC is of no use: it counts all of the user's processes, and root's not at all.
     free = os.dup(0)
     os.close(free)
@@ -296,11 +198,12 @@ def _limit(memory: int | None) -> str:
 
 
 def _filter(*, threads: bool) -> str:
-    everyone = seccomp.install(
-        seccomp.program(kernel.MACHINE, os.getpid(), threads=threads)
-    )
+    if not kernel.LINUX:
+        raise Unsupported("only Linux has it")
+    program = seccomp.program(kernel.MACHINE, os.getpid(), threads=threads)
+    everyone = seccomp.install(program)
     if not everyone:
-        _require_one_thread("their system calls")
+        inherited.require_one_thread("their system calls")
     return "no further threads" if not threads else "may compute and talk, nothing else"
 
 

@@ -110,6 +110,8 @@ def agent(
     stall: options.Stall = None,
     grace: options.Grace = None,
     drain: options.Drain = None,
+    trace: options.Trace = None,
+    trace_content: options.TraceContent = None,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -122,6 +124,8 @@ def agent(
         stall=stall,
         grace=grace,
         drain=drain,
+        trace=trace,
+        trace_content=trace_content,
     )
     mode = "proxy" if proxy else "auto"
     return _chain(fast.assemble(mode, components, None, options.level(log, verbose), given))
@@ -141,6 +145,8 @@ def proxy(
     stall: options.Stall = None,
     grace: options.Grace = None,
     drain: options.Drain = None,
+    trace: options.Trace = None,
+    trace_content: options.TraceContent = None,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -153,6 +159,8 @@ def proxy(
         stall=stall,
         grace=grace,
         drain=drain,
+        trace=trace,
+        trace_content=trace_content,
     )
     spoken = dialect and options.read("--dialect", dialect, fast.OTHERS["--dialect"])
     return _chain(fast.assemble("proxy", components, spoken, options.level(log, verbose), given))
@@ -217,6 +225,8 @@ def exec_(
     clock: options.Clock = None,
     line_limit: options.LineLimit = None,
     grace: options.Grace = None,
+    trace: options.Trace = None,
+    trace_content: options.TraceContent = None,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -225,7 +235,13 @@ def exec_(
     from conductor.cli import exec_options
 
     given = options.fields(
-        isolation=isolation, cache=cache, clock=clock, line_limit=line_limit, grace=grace
+        isolation=isolation,
+        cache=cache,
+        clock=clock,
+        line_limit=line_limit,
+        grace=grace,
+        trace=trace,
+        trace_content=trace_content,
     )
     chosen = options.level(log, verbose)
     parsed = fast.assemble("agent", components, None, chosen, given)

@@ -27,7 +27,7 @@ from conductor.cli.client import (
 from conductor.cli.client_files import Files
 from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.client_permissions import CANCELLED, Permissions, ask_terminal
-from conductor.cli.run import run_loop
+from conductor.cli.run import run_loop, start_trace
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.launch import Options, plan
@@ -91,9 +91,9 @@ def execute(turn: Turn) -> int:
     # Once the turn is over nothing of it is left to wait for.
     options = msgspec.structs.replace(turn.options, drain=0.0)
     try:
-        planned, guardian = plan(
-            resolve_all(turn.components), options, agent_last=True, on_stderr=report.relay
-        )
+        specs = resolve_all(turn.components)
+        tracer = start_trace(options, turn.log)
+        planned, guardian = plan(specs, options, agent_last=True, on_stderr=report.relay)
     except ConductorError as error:
         report.error(error.text, error.hint)
         return error.exit_code
@@ -101,7 +101,12 @@ def execute(turn: Turn) -> int:
     view: View = JsonView(output) if turn.format == "json" else TextView(output)
     client = _client(turn, view)
     runtime = Runtime(
-        planned, "agent", MemoryTransport(client.run), options, log=report.logger(turn.log)
+        planned,
+        "agent",
+        MemoryTransport(client.run),
+        options,
+        log=report.logger(turn.log),
+        tracer=tracer,
     )
     control = _Control(client, runtime, view, turn.timeout)
     try:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.launch import ISOLATIONS, Options
+from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -80,6 +80,8 @@ VALUES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "--stall": ("stall", seconds),
     "--grace": ("grace", seconds),
     "--drain": ("drain", seconds),
+    "--trace": ("trace", str),
+    "--trace-content": ("trace_content", one_of(*TRACE_CONTENTS)),
 }
 """Options with a value: the field of `Options` they set, and how the value is read."""
 

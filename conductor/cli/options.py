@@ -13,7 +13,7 @@ import typer
 from conductor.cli import fast
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
-from conductor.launch import ISOLATIONS, Options
+from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
 
 Value = TypeVar("Value")
 
@@ -130,6 +130,26 @@ Drain = Annotated[
         f"message. Default: {_DEFAULTS.drain:g}.",
         panel=_LIMITS,
         metavar="SECONDS",
+    ),
+]
+Trace = Annotated[
+    str | None,
+    _option(
+        "--trace",
+        what="File that every message between components is written to, one JSON object a line. "
+        "What is in it is overwritten.",
+        panel=_OUTPUT,
+        metavar="FILE",
+    ),
+]
+TraceContent = Annotated[
+    str | None,
+    _option(
+        "--trace-content",
+        what="What of each message is traced: all of it; all but what looks like a secret; or "
+        "nothing but who, when, which method and how many bytes. Default: redacted.",
+        panel=_OUTPUT,
+        metavar="|".join(TRACE_CONTENTS),
     ),
 ]
 Log = Annotated[

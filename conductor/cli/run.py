@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor import early
-from conductor.catalog import Spec, resolve_all
+from conductor.catalog import resolve_all
 from conductor.cli import report
 from conductor.cli.fast import Parsed
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
-from conductor.launch import Planned, plan
+from conductor.launch import Options, Planned, plan
 from conductor.transports.guardian import Guardian
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from conductor.runtime import Runtime
+    from conductor.trace import Tracer
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
@@ -36,6 +37,7 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         specs = resolve_all(parsed.components)
+        tracer = start_trace(parsed.options, parsed.log)
         planned, guardian = plan(
             specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
         )
@@ -44,16 +46,27 @@ def chain(parsed: Parsed) -> int:
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
-    return _run(parsed, specs, planned, guardian)
+    del specs
+    return _run(parsed, planned, guardian, tracer)
 
 
-def _run(parsed: Parsed, specs: list[Spec], planned: list[Planned], guardian: Guardian) -> int:
+def start_trace(options: Options, log: str) -> Tracer | None:
+    """The trace that was asked for, its file open. Raises `UsageError` where that cannot be."""
+    if options.trace is None:
+        return None
+    from conductor.trace import Tracer
+    from conductor.trace_file import TraceFile
+
+    file = TraceFile.create(options.trace, report.logger(log))
+    return Tracer(file, options.trace_content)
+
+
+def _run(parsed: Parsed, planned: list[Planned], guardian: Guardian, tracer: Tracer | None) -> int:
     import gc
 
     from conductor.runtime import Runtime
     from conductor.transports.stdio import StdioTransport
 
-    del specs
     runtime = Runtime(
         planned,
         parsed.mode,
@@ -62,6 +75,7 @@ def _run(parsed: Parsed, specs: list[Spec], planned: list[Planned], guardian: Gu
         log=report.logger(parsed.log),
         on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
+        tracer=tracer,
     )
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()

@@ -12,6 +12,8 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
     peer: str
     frame: bytes
+    copy: bool = False
+    """Only a copy for an observer: it may be lost when the observer is slow."""
 
 
 class Serve(msgspec.Struct, frozen=True):
@@ -57,6 +59,22 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
+class Violated(msgspec.Struct, frozen=True):
+    """A component broke a rule of its policy, and what it did has been undone.
+
+    `rule` is the guard's name, or `verbs`; `pointer` shows where in the message. `fatal`: its
+    policy says that it is to be ended for this.
+    """
+
+    peer: str
+    rule: str
+    direction: str
+    method: str
+    pointer: str
+    text: str
+    fatal: bool
+
+
 class Trace(msgspec.Struct, frozen=True):
     """One message crossed from one peer to another (emitted only when tracing is on).
 
@@ -70,6 +88,10 @@ class Trace(msgspec.Struct, frozen=True):
     method: str | None
     payload: bytes | None
     is_error: bool
+    source_side: str = "p"
+    """The side of its sender it came in on (`topology.Side`) …"""
+    target_side: str = "p"
+    """… and that of its receiver it went out on."""
 
 
 class Closure(msgspec.Struct, frozen=True):
@@ -80,4 +102,4 @@ class Closure(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-Effect = Send | Serve | Reopen | Listen | Fail | Note | Trace
+Effect = Send | Serve | Reopen | Listen | Fail | Note | Violated | Trace

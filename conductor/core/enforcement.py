@@ -14,22 +14,31 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET, Raw
-
 from conductor.core import guards, jsonrpc
+from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effect, Send, Violated
 from conductor.core.exchange import Exchange
 from conductor.core.gate import Gate, Params, Resume, Token, same, session_of
+from conductor.core.guards.capabilities import PROMISES
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy import SEES, SETUP, Direction, Verb
-from conductor.core.topology import Side
+from conductor.core.topology import Role, Side
+
+_OBSERVE: Final = Verb.OBSERVE.value
+_MODIFY: Final = Verb.MODIFY.value
+_ANSWER: Final = Verb.ANSWER.value
+_ORIGINATE: Final = Verb.ORIGINATE.value
+_SEES: Final = SEES.value
+
+PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
+"""Methods that some agent capability promises an answer to."""
 
 _RULES: Final = {
-    Verb.ORIGINATE: "may not send `{}` of its own",
-    Verb.MODIFY: "may not change `{}`",
-    Verb.ANSWER: "may not answer `{}`",
+    _ORIGINATE: "may not send `{}` of its own",
+    _MODIFY: "may not change `{}`",
+    _ANSWER: "may not answer `{}`",
 }
 
 
@@ -71,7 +80,7 @@ class Enforcer:
                 return
         else:
             if token.settled:  # only a copy: its answer comes when the original's does
-                self._copy_answer(token, pending, out)
+                self.answer_copy(token, pending, out)
                 return
             wrong = self._forwards(gate, direction, method, token.params, params)
             if wrong is not None:
@@ -83,14 +92,6 @@ class Enforcer:
             self._admit(gate, method, token.params, params)
         self._deliver(lane.across, direction, method, params, pending, out)
         self._let_go(gate, direction, out)
-
-    def delivered(self, peer: Peer, out: list[Effect]) -> None:
-        """A guest has returned: what it was given and did not forward, it has kept for itself."""
-        gate = peer.gate
-        assert gate is not None
-        for queue in gate.tokens.values():
-            while queue and queue[0].pending is None:
-                queue.popleft()
 
     # -- a message arrives at the next peers -------------------------------------------------------
 
@@ -107,7 +108,7 @@ class Enforcer:
         while (gate := lane.peer.gate) is not None:
             verbs = gate.verbs(direction, method)
             peer = lane.peer
-            if verbs & SEES:
+            if verbs & _SEES:
                 if method in SETUP:
                     gate.foreign |= guards.declared(method, params)
                 token = Token(direction, method, params, pending)
@@ -115,7 +116,7 @@ class Enforcer:
                 if pending is not None:
                     pending.hook = partial(self._answered, peer, gate, token)
                 break
-            if verbs & Verb.OBSERVE and peer.closure is None:
+            if verbs & _OBSERVE and peer.closure is None:
                 self._copy(lane, gate, direction, method, params, pending, out)
             ahead = _other(lane).across
             if ahead is None:
@@ -181,7 +182,7 @@ class Enforcer:
             out.append(Send(peer.name, frame, True))
             return
         link = lane.link
-        shadow = Pending(None, b"", b"", method)
+        shadow = Pending(None, b"null", b"null", method)
         shadow.hook = _ignore
         shadow.target, shadow.target_id = lane, link.fresh_id()
         link.sent[shadow.target_id] = shadow
@@ -192,7 +193,7 @@ class Enforcer:
         frame = lane.writer.request(shadow.target_id, method, params)
         out.append(Send(peer.name, frame, True))
 
-    def _copy_answer(self, token: Token, pending: Pending, out: list[Effect]) -> None:
+    def answer_copy(self, token: Token, pending: Pending, out: list[Effect]) -> None:
         """An observer forwards a request it got a copy of: it is answered with the original's."""
         token.forwarded = pending
         if token.upstream is not None:
@@ -228,8 +229,8 @@ class Enforcer:
     def _originates(
         self, gate: Gate, direction: Direction, method: str, params: Params
     ) -> guards.Violation | None:
-        if not gate.verbs(direction, method) & Verb.ORIGINATE:
-            return _lacks(Verb.ORIGINATE, method)
+        if not gate.verbs(direction, method) & _ORIGINATE:
+            return _lacks(_ORIGINATE, method)
         return guards.originated(self._context(gate), direction.value, method, params)
 
     def _forwards(
@@ -237,14 +238,48 @@ class Enforcer:
     ) -> guards.Violation | None:
         if same(original, sent):
             return None
-        if not gate.verbs(direction, method) & Verb.MODIFY:
-            return _lacks(Verb.MODIFY, method)
+        if not gate.verbs(direction, method) & _MODIFY:
+            return _lacks(_MODIFY, method)
         return guards.forwarded(self._context(gate), direction.value, method, original, sent)
 
     def _admit(self, gate: Gate, method: str, original: Params, sent: Params) -> None:
         """Remembers the MCP servers it has just declared as its own."""
         if method in SETUP and not same(original, sent):
             gate.servers |= guards.declared(method, sent) - guards.declared(method, original)
+
+    # -- initialize --------------------------------------------------------------------------------
+
+    def initializing(self, peer: Peer, original: Params, sent: Params, out: list[Effect]) -> Params:
+        """The `initialize` a component forwards, as it may go on."""
+        assert peer.gate is not None
+        wrong = self._forwards(peer.gate, Direction.DOWN, INITIALIZE, original, sent)
+        if wrong is None:
+            return sent
+        self._report(peer, Direction.DOWN, INITIALIZE, wrong, out)
+        return original
+
+    def initialized(
+        self, peer: Peer, params: Params, answer: tuple[bytes, bytes], out: list[Effect]
+    ) -> tuple[bytes, bytes] | None:
+        """A component's answer to `initialize` as it may go back; None: it may not answer."""
+        gate = peer.gate
+        assert gate is not None
+        if peer.recorded is None:
+            verbs, wrong = gate.verbs(Direction.DOWN, INITIALIZE), None
+            if not verbs & _ANSWER:
+                wrong = _lacks(_ANSWER, INITIALIZE)
+        else:
+            verbs, wrong = gate.verbs(Direction.UP, INITIALIZE), None
+            if answer != peer.recorded and not verbs & _MODIFY:
+                wrong = _lacks(_MODIFY, INITIALIZE)
+        if wrong is None:
+            wrong = guards.answered(
+                self._context(gate), "down", INITIALIZE, params, *answer, peer.recorded
+            )
+        if wrong is None:
+            return answer
+        self._report(peer, Direction.DOWN, INITIALIZE, wrong, out)
+        return peer.recorded
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -260,7 +295,7 @@ class Enforcer:
     ) -> None:
         """The answer to what a component forwarded has come back to it."""
         token.upstream = (member, body)
-        changes = gate.verbs(token.direction.opposite, token.method) & Verb.MODIFY
+        changes = gate.verbs(token.direction.opposite, token.method) & _MODIFY
         if token.settled or not changes:
             self._settle(token, member, body, out)
         self._exchange.reply(pending, member, body, out)
@@ -281,8 +316,8 @@ class Enforcer:
         direction, method = token.direction, token.method
         wrong = None
         if token.upstream is None:
-            if not gate.verbs(direction, method) & Verb.ANSWER:
-                wrong = _lacks(Verb.ANSWER, method)
+            if not gate.verbs(direction, method) & _ANSWER:
+                wrong = _lacks(_ANSWER, method)
         elif token.upstream == (member, body):
             self._settle(token, member, body, out)
             return
@@ -330,7 +365,7 @@ class Enforcer:
         lane = pending.target
         if pending.target_id and lane is not None:
             # Its answer, should it still come, belongs to nothing.
-            leftover = Pending(None, b"", b"", token.method)
+            leftover = Pending(None, b"null", b"null", token.method)
             leftover.hook = _ignore
             leftover.target, leftover.target_id = lane, pending.target_id
             if pending.target_id in lane.link.sent:
@@ -390,26 +425,19 @@ class Enforcer:
             gate.servers,
             gate.foreign,
             frozenset(
-                method
-                for method in guards.PROMISES
-                if gate.verbs(Direction.DOWN, method) & Verb.ANSWER
+                method for method in PROMISED if gate.verbs(Direction.DOWN, method) & _ANSWER
             ),
         )
 
 
-def watched(exchange: Exchange, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> None:
-    """A request has its answer: observers that forwarded their copy get one too."""
-    for token in pending.watchers:
-        token.upstream = (member, body)
-        if token.forwarded is not None:
-            exchange.reply(token.forwarded, member, body, out)
-
-
 def _direction(lane: Lane) -> Direction:
     """Which way a message goes that leaves on this lane."""
-    if lane.peer.launched_by is not None or lane.side is Side.S:
-        return Direction.DOWN if lane.peer.inward else Direction.UP
-    return Direction.UP if lane.peer.inward else Direction.DOWN
+    role = lane.peer.role
+    if role is Role.PROXY:
+        return Direction.UP if lane.side is Side.P else Direction.DOWN
+    if role is Role.AGENT:
+        return Direction.UP
+    return Direction.DOWN if lane.side is Side.P else Direction.UP
 
 
 def _other(lane: Lane) -> Lane:
@@ -422,7 +450,7 @@ def _entry(peer: Peer, direction: Direction) -> Lane:
     return peer.p if direction is Direction.DOWN else peer.s
 
 
-def _lacks(verb: Verb, method: str) -> guards.Violation:
+def _lacks(verb: int, method: str) -> guards.Violation:
     return guards.Violation("verbs", _RULES[verb].format(method), "")
 
 
@@ -437,6 +465,3 @@ def closure(violation: Violated) -> Closure:
         f"it broke the rule `{violation.rule}`; `conductor inspect` shows its policy",
         {"component": violation.peer, "rule": violation.rule},
     )
-
-
-__all__ = ["UNSET", "Enforcer", "Raw", "closure", "watched"]

@@ -69,7 +69,9 @@ class Exchange:
         for peer in self.peers.values():
             peer.p.across = peer.s.across = None
         for here, there in topology:
-            self.peers[here.peer].lane(here.side).across = self.peers[there.peer].lane(there.side)
+            lane, across = self.peers[here.peer].lane(here.side), self.peers[there.peer]
+            lane.across = across.lane(there.side)
+            lane.policed = lane.peer.gate is not None or across.gate is not None
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -92,6 +94,19 @@ class Exchange:
             self.refuse(pending, error, out)
         else:
             peer.backlog.append(lambda out: self._resume(lane, method, params, pending, out))
+
+    def notify(self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]) -> None:
+        """Sends a notification out on `lane`: now, or once its peer is ready for it."""
+        peer = lane.peer
+        if peer.ready:
+            out.append(Send(peer.name, lane.writer.notification(method, params)))
+            if self.tracing and lane.across is not None:
+                self.trace(out, ("notification", lane.across, lane), None, method, params)
+        elif peer.closure is None and peer.handshake is not None:
+            peer.backlog.append(lambda out: self.notify(lane, method, params, out))
+        else:
+            text = f"`{method}` dropped: {peer.label} is not there for it"
+            self.note(out, "debug", lane.across.peer if lane.across else peer, text)
 
     def _resume(
         self,
@@ -152,7 +167,15 @@ class Exchange:
     ) -> None:
         """Takes the answer of the peer a request went to."""
         if pending.hook is not None:
+            target, id_, position = pending.target, pending.target_id, len(out)
             pending.hook(pending, member, bytes(body), out)
+            if self.tracing and pending.target_id != id_ and pending.origin is not None:
+                # It was asked again, in another way: the first answer reaches nobody else.
+                assert target is not None
+                report: list[Effect] = []
+                route = ("error", target, pending.origin)
+                self.trace(report, route, pending.raw_id, pending.method, body)
+                out[position:position] = report
         else:
             self.reply(pending, member, body, out)
 
@@ -168,6 +191,10 @@ class Exchange:
             route = (kind, pending.target, origin)
             self.trace(out, route, pending.raw_id, pending.method, body)
         frame = origin.writer.answer(pending.raw_id, member, body)
+        for token in pending.watchers:
+            token.upstream = (member, bytes(body))
+            if token.forwarded is not None:
+                self.reply(token.forwarded, member, body, out)
         if pending.batch is None:
             out.append(Send(origin.peer.name, frame))
         else:
@@ -223,5 +250,7 @@ class Exchange:
                 method,
                 None if isinstance(payload, UnsetType) else bytes(payload),
                 kind == "error",
+                source.side.value,
+                target.side.value,
             )
         )

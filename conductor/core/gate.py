@@ -14,7 +14,7 @@ from msgspec import Raw, UnsetType
 
 from conductor.core.effects import Effect
 from conductor.core.link import Pending
-from conductor.core.policy import Direction, Policy, Verb
+from conductor.core.policy import SEES, Direction, Policy
 
 Params = Raw | UnsetType
 Resume = Callable[[list[Effect]], None]
@@ -85,17 +85,21 @@ class Gate:
         """MCP servers it declared."""
         self.foreign: frozenset[str] = frozenset()
         """MCP servers others declared."""
-        self._verbs: dict[tuple[Direction, str], Verb] = {}
+        self._verbs: dict[tuple[Direction, str], int] = {}
 
-    def verbs(self, direction: Direction, method: str) -> Verb:
-        """The verbs held on a method; remembered."""
+    def verbs(self, direction: Direction, method: str) -> int:
+        """The verbs held on a method, as a number (flag arithmetic is slow); remembered."""
         key = (direction, method)
         held = self._verbs.get(key)
         if held is None:
-            held = self.policy.verbs(direction, method)
+            held = self.policy.verbs(direction, method).value
             if len(self._verbs) < 1024:
                 self._verbs[key] = held
         return held
+
+    def sees(self, direction: Direction, method: str) -> bool:
+        """Whether the message itself goes through the component."""
+        return bool(self.verbs(direction, method) & SEES.value)
 
     def mint(self, token: Token) -> None:
         """Remembers a message that is being given to the component."""
@@ -160,3 +164,9 @@ class Gate:
                 free.append(resume)
         self.held[direction] = still
         return free
+
+    def forget_notifications(self) -> None:
+        """What the component was told and has not forwarded by now, it keeps for itself."""
+        for queue in self.tokens.values():
+            while queue and queue[0].pending is None:
+                queue.popleft()

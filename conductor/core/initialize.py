@@ -21,11 +21,14 @@ from conductor.core.detection import (
 )
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SACP, Dialect
 from conductor.core.effects import Closure, Effect, Listen, Reopen
+from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
+from conductor.core.gate import Token
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed
 from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
+from conductor.core.policy import Direction
 from conductor.core.topology import Role, Side
 
 __all__ = ["Initializer", "successor_name"]
@@ -40,8 +43,9 @@ _REPEATED: Final = (
 class Initializer:
     """The part of a router that handles `initialize` and role requests."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
         self._exchange = exchange
+        self._enforcer = enforcer
         self._launcher = Launcher(exchange, self.finish, self.not_a_proxy)
         self._repeatable = True
         self._echo_upstream = False
@@ -72,6 +76,11 @@ class Initializer:
             params = self._from_upstream(lane, method, params)
         else:
             params = self._forwarded(lane, method, params)
+            if peer.shadow is not None:
+                self._enforcer.answer_copy(peer.shadow, pending, out)
+                return
+            if peer.gate is not None and peer.handshake is not None:
+                params = self._enforcer.initializing(peer, peer.handshake.params, params, out)
         pending.method = INITIALIZE
         target = lane.across
         assert target is not None
@@ -129,7 +138,9 @@ class Initializer:
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
     ) -> None:
         peer = lane.peer
-        if peer.closure is not None:
+        if peer.gate is not None and not peer.gate.sees(Direction.DOWN, INITIALIZE):
+            self._shadow(lane, params, pending, out)
+        elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure, out)
         elif peer.role is not Role.PROXY:
             pending.hook = partial(self._answered_by_end, params)
@@ -139,6 +150,23 @@ class Initializer:
         else:
             peer.handshake = Handshake(pending, params, peer)
             self._attempt(peer, peer.handshake, out)
+
+    def _shadow(
+        self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
+    ) -> None:
+        """Initializes a proxy that may not take part in it: with a copy, while the original goes
+        on; what the proxy forwards is answered as the original is."""
+        peer = lane.peer
+        if peer.closure is None:
+            peer.shadow = Token(Direction.DOWN, INITIALIZE, params, None)
+            peer.shadow.settled = True
+            pending.watchers = (*pending.watchers, peer.shadow)
+            copy = Pending(None, b"null", b"null", INITIALIZE)
+            peer.handshake = Handshake(copy, params, peer)
+            self._attempt(peer, peer.handshake, out)
+        ahead = peer.lane(Side.S).across
+        assert ahead is not None
+        self._deliver(ahead, params, pending, out)
 
     def _attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
         dialect, params = handshake.next(), handshake.params
@@ -233,6 +261,15 @@ class Initializer:
                     "it answered `initialize` without forwarding it; its successors are not ready"
                 )
                 self._exchange.note(out, "warning", peer, text)
+        if peer.gate is not None and peer.shadow is None:
+            verdict = self._enforcer.initialized(peer, handshake.params, (member, body), out)
+            if verdict is None:  # as if the proxy had passed the original on
+                peer.handshake = None
+                ahead = peer.s.across
+                assert ahead is not None
+                self._deliver(ahead, handshake.params, handshake.pending, out)
+                return
+            member, body = verdict
         self.finish(handshake, member, body, out)
 
     def finish(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
@@ -303,5 +340,7 @@ class Initializer:
                     answer = offer.add(answer, "agent")
             else:
                 (origin.peer.launched_by or origin.peer).answer_shape = offer.shape(answer)
+        if origin is not None and isinstance(answer, Raw):
+            origin.peer.recorded = (member, bytes(answer))
         assert isinstance(answer, Raw)
         self._exchange.reply(pending, member, answer, out)

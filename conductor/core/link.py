@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
+    from conductor.core.gate import Token
     from conductor.core.peer import Lane
 
 
@@ -42,6 +43,7 @@ class Pending:
         "raw_id",
         "target",
         "target_id",
+        "watchers",
     )
 
     def __init__(
@@ -65,6 +67,8 @@ class Pending:
         """Where it went out; None while it waits."""
         self.target_id = b""
         self.cancelled = False
+        self.watchers: tuple[Token, ...] = ()
+        """Copies of it that observers were given."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
         """Takes the answer (member and body) instead of the asker, where one is set."""
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from conductor.core.dialects import PLAIN, Dialect
+from conductor.core.gate import Gate, Token
 from conductor.core.link import Link
+from conductor.core.policy import Policy
 from conductor.core.topology import Role, Side
 from conductor.core.writer import Writer, writers
 
@@ -31,12 +33,14 @@ class Component(msgspec.Struct, frozen=True):
     dialect: Dialect | None = None
     services: frozenset[str] | None = None
     configure: bytes | None = None
+    policy: Policy | None = None
+    """What it may do to the conversation; None: anything (trusted)."""
 
 
 class Lane:
     """One side of one peer: where what it says there goes, and how it is written to there."""
 
-    __slots__ = ("across", "link", "peer", "side", "wraps", "writer")
+    __slots__ = ("across", "link", "peer", "policed", "side", "wraps", "writer")
 
     def __init__(self, peer: Peer, side: Side, link: Link, writer: Writer) -> None:
         self.peer = peer
@@ -45,6 +49,8 @@ class Lane:
         self.writer = writer
         self.across: Lane | None = None
         """The lane it is joined to: `lane.across.across is lane`."""
+        self.policed = False
+        """Whether a policy has to be asked about what is said on it."""
         self.wraps = False
         """Whether envelopes may come in on it."""
 
@@ -61,6 +67,7 @@ class Peer:
         "component",
         "dialect",
         "forwarded",
+        "gate",
         "guessing",
         "handshake",
         "label",
@@ -69,8 +76,10 @@ class Peer:
         "offer_shape",
         "p",
         "ready",
+        "recorded",
         "role",
         "s",
+        "shadow",
         "sideband",
         "sides",
         "unsettled",
@@ -81,6 +90,7 @@ class Peer:
         self.label = component.label or f"`{component.name}`"
         self.component = component
         self.role = role
+        self.gate = Gate(component.policy) if component.policy is not None else None
         self.closure: Closure | None = None
         self.admitted = True
         """Whether its messages are let through; upstream's are once it has sent `initialize`."""
@@ -94,6 +104,10 @@ class Peer:
         """What waits until it can be, in order."""
         self.handshake: Handshake | None = None
         """Its initialization, while that is going on."""
+        self.shadow: Token | None = None
+        """The `initialize` it got a copy of, where the original passes it by."""
+        self.recorded: tuple[bytes, bytes] | None = None
+        """How its successor answered the `initialize` it forwarded (member, body)."""
         self.forwarded = False
         """Whether it has forwarded an `initialize` to its successor."""
         self.launched_by: Peer | None = None

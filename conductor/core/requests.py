@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import dialects, jsonrpc, members
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
 from conductor.core.effects import Effect
+from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Message
@@ -28,10 +29,17 @@ _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxie
 class Requests:
     """The part of a router that handles requests."""
 
-    def __init__(self, exchange: Exchange, initializer: Initializer, services: Services) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        initializer: Initializer,
+        services: Services,
+        enforcer: Enforcer,
+    ) -> None:
         self._exchange = exchange
         self._initializer = initializer
         self._services = services
+        self._enforcer = enforcer
 
     def accept(
         self, lane: Lane, method: str, message: Message, batch: Batch | None, out: list[Effect]
@@ -78,7 +86,10 @@ class Requests:
                     self._initializer.check_begun()
                 if lane.across is None:
                     raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
-                self._exchange.forward(lane.across, method, params, pending, out)
+                if lane.policed:
+                    self._enforcer.request(lane, method, params, pending, out)
+                else:
+                    self._exchange.forward(lane.across, method, params, pending, out)
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
 

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import answers, dialects, endings, jsonrpc, oversize
 from conductor.core.dialects import CANCEL, ENVELOPES, PACP
 from conductor.core.effects import Closure, Effect, Send
+from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import UPSTREAM, Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
@@ -53,9 +54,10 @@ class Router:
             raise ValueError("agent mode needs an agent")
         self._max_depth = min(max_depth, jsonrpc.MAX_DEPTH)
         self._exchange = Exchange(list(components), upstream, tracing=tracing)
-        self._initializer = Initializer(self._exchange)
+        self._enforcer = Enforcer(self._exchange)
+        self._initializer = Initializer(self._exchange, self._enforcer)
         self._services = Services(self._exchange)
-        self._requests = Requests(self._exchange, self._initializer, self._services)
+        self._requests = Requests(self._exchange, self._initializer, self._services, self._enforcer)
         self.peers = self._exchange.peers
         self.upstream = self._exchange.upstream
         if mode != "auto":
@@ -120,6 +122,12 @@ class Router:
         out: list[Effect] = []
         oversize.undeliverable(self._exchange, self.peers[name], frame, why, out)
         return out
+
+    def delivered(self, name: str) -> None:
+        """A guest has been given everything sent to it so far, and has said all it had to say."""
+        gate = self.peers[name].gate
+        if gate is not None:
+            gate.forget_notifications()
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
         """The outcome of a `Serve` effect: raw JSON of the result, or of an error object."""
@@ -246,16 +254,14 @@ class Router:
         if target is None or not lane.peer.admitted:
             self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
             return
-        peer = target.peer
-        if peer.ready:
-            out.append(Send(peer.name, target.writer.notification(method, params)))
+        if lane.policed:
+            self._enforcer.notification(lane, method, params, out)
+        elif target.peer.ready:
+            out.append(Send(target.peer.name, target.writer.notification(method, params)))
             if self._exchange.tracing:
                 self._exchange.trace(out, ("notification", lane, target), None, method, params)
-        elif peer.closure is None and peer.handshake is not None:
-            peer.backlog.append(lambda out: self._notification(lane, method, params, out))
         else:
-            text = f"`{method}` dropped: {peer.label} is not there for it"
-            self._exchange.note(out, "debug", lane.peer, text)
+            self._exchange.notify(target, method, params, out)
 
     def _special_notification(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]

@@ -25,6 +25,11 @@ ALWAYS_GRANTED: Final = frozenset({"log"})
 LAST_WORDS: Final = "failed"
 """By this a child process that hosts guests says why it ends; never granted to a proxy."""
 
+TRACED: Final = "trace"
+"""By this such a child reports what passed between two of its guests; never granted either."""
+
+_INTERNAL: Final = frozenset({LAST_WORDS, TRACED})
+
 PREFIX: Final = "_conductor/"
 
 
@@ -87,7 +92,7 @@ class Services:
         if peer.role is not Role.PROXY:
             return f"Method not found: `{PREFIX}{name}` is for proxies only"
         granted = peer.component.services
-        if name == LAST_WORDS and granted is not None and name in granted:
+        if name in _INTERNAL and granted is not None and name in granted:
             return None
         if name not in SERVICES:
             return f"Method not found: the conductor has no service `{name}`"

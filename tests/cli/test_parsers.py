@@ -22,6 +22,8 @@ SAMPLES = {
     "--stall": ["0", "1.5"],
     "--grace": ["3"],
     "--drain": ["0.25"],
+    "--trace": ["trace.jsons"],
+    "--trace-content": ["all", "redacted", "none"],
     "--log": [*fast.LEVELS],
     "--dialect": ["acp", "channel"],
 }
@@ -32,6 +34,7 @@ REFUSED = {
     "--stall": "nan",
     "--grace": "inf",
     "--drain": "x",
+    "--trace-content": "some",
     "--log": "loud",
     "--dialect": "latin",
 }

@@ -264,6 +264,8 @@ class Stage:
         self.effects: list[Effect] = []
         self.client: list[Json] = []
         """What the upstream peer was told."""
+        self.lines: list[bytes] = []
+        """The same as it was written."""
         self._queue: deque[tuple[str, bytes]] = deque()
         self._perform(router.start())
         self._play()
@@ -308,6 +310,7 @@ class Stage:
     def _tell(self, peer: str, line: bytes) -> None:
         self.log.append(f"{peer}< {line.decode()}")
         if peer == "client":
+            self.lines.append(line)
             self.client.append(json.loads(line.lstrip(b"ps")))
             return
         actor = self.actors[peer.removesuffix("/successor")]

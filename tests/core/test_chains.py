@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
-from tests.core.actors import FORMS, INITIALIZE, Agent, chain, conversation
+from conductor.core import CHANNEL, DIALECTS, Component, Router
+from tests.core.actors import (
+    FORMS,
+    INITIALIZE,
+    Actor,
+    Agent,
+    Stage,
+    chain,
+    conversation,
+    proxy,
+)
 
 KINDS = (*FORMS, "scp", "channel")
 
@@ -19,6 +30,43 @@ def test_the_client_sees_the_same_whatever_the_dialects(kinds: tuple[str, ...], 
     stage = chain(kinds, told=told)
     assert conversation(stage) == conversation(chain(()))
     assert stage.effects == []
+
+
+class Nested(Actor):
+    """A conductor in proxy mode as a component of another one."""
+
+    def __init__(self, name: str, kinds: Sequence[str], outer: str) -> None:
+        super().__init__(name)
+        names = [f"{name}.{number}" for number in range(len(kinds))]
+        parts = [
+            Component(one, dialect=CHANNEL if kind == "channel" else None)
+            for one, kind in zip(names, kinds, strict=True)
+        ]
+        upstream = CHANNEL if outer == "channel" else None
+        actors = [proxy(kind, one) for one, kind in zip(names, kinds, strict=True)]
+        self.stage = Stage(Router(parts, "proxy", upstream=upstream), actors)
+
+    def hear(self, peer: str, line: bytes) -> list[tuple[str, bytes]]:
+        before = len(self.stage.lines)
+        self.stage.say(line)
+        return [(peer, said) for said in self.stage.lines[before:]]
+
+
+@pytest.mark.parametrize("kinds", [(), ("acp",), ("sacp", "channel"), ("pacp", "sdk", "scp")])
+@pytest.mark.parametrize("outer", ["acp", "sdk", "sacp", "pacp", "channel"])
+def test_a_conductor_is_a_proxy_in_every_dialect(kinds: tuple[str, ...], outer: str) -> None:
+    dialects = (DIALECTS[outer], DIALECTS["sdk"])
+    parts = [Component(name, dialect=d) for name, d in zip("ab", dialects, strict=True)]
+    actors = [Nested("a", kinds, outer), Nested("b", ("acp",), "sdk"), Agent("agent")]
+    stage = Stage(Router([*parts, Component("agent")]), actors)
+    assert conversation(stage) == conversation(chain(()))
+    assert stage.effects == []
+
+
+def test_a_conductor_in_a_conductor_finds_out_its_dialect() -> None:
+    actors = [Nested("a", ("sdk",), "acp"), Agent("agent")]
+    stage = Stage(Router([Component("a"), Component("agent")]), actors)
+    assert conversation(stage) == conversation(chain(()))
 
 
 def test_all_dialects_in_one_chain() -> None:

@@ -117,12 +117,10 @@ HARMLESS: Final = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("before", ["nothing", "both"])
 @pytest.mark.parametrize("move", HARMLESS)
-def test_row_110_odd_lines_of_the_agent(rig: Rig, move: str, before: str) -> None:
+def test_row_110_odd_lines_of_the_agent(rig: Rig, move: str) -> None:
     """Whatever stands beside it, the update arrives once, and before the one answer."""
-    proxies = ["passthrough", rig.x("X", dialect="sacp")] if before == "both" else []
-    chain = rig.agent(*proxies, rig.actor("odd_agent", name="odd"))
+    chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
     session = chain.begin()
     turn = chain.start_prompt(session, move)
     assert chain.answer(turn)["result"] == {"stopReason": "end_turn"}

@@ -39,7 +39,7 @@ def _chain(rig: Rig, kind: str) -> Chain:
     return rig.agent("passthrough", "passthrough", rig.demo(), options=("--isolation", kind))
 
 
-KINDS = ("none", *PROXIES, "mixed", "process", "inline", "separate")
+KINDS = ("none", *PROXIES, "mixed", "process", "inline")
 
 
 def _conversation(chain: Chain, folder: str) -> list[Json]:

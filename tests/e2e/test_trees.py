@@ -23,22 +23,41 @@ def _marks(chain: Chain, session: str) -> list[str]:
     return chain.prompt(session, "end").split("\n")[:-1][::-1]
 
 
+def _conductor(spelling: str, *components: str, **more: object) -> str:
+    """A conductor as a component, told by a JSON object."""
+    args = [*base()[1:], *spelling.split(), *components]
+    return json.dumps({"command": base()[0], "args": args, "name": "inner", **more})
+
+
 @pytest.mark.parametrize("spelling", ["proxy", "agent --proxy", "agent"])
 def test_row_23_proxy_mode(rig: Rig, spelling: str) -> None:
     """`agent` without a flag finds out from the first request that it is a proxy."""
-    inner = json.dumps(
-        {
-            "command": base()[0],
-            "args": [*base()[1:], *spelling.split(), _marked(rig, "P1"), _marked(rig, "P2", "sdk")],
-            "name": "inner",
-        }
-    )
+    inner = _conductor(spelling, _marked(rig, "P1"), _marked(rig, "P2", "sdk"))
     chain = rig.agent(_marked(rig, "X1"), inner, rig.demo())
     session = chain.begin()
     assert _marks(chain, session) == ["X1", "P1", "P2"]
     assert rig.methods("A") == ["initialize", "session/new", "session/prompt"]
     assert chain.finish() == 0
     assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("inside", ["acp", "pacp"])
+@pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
+def test_row_23_a_conductor_is_a_proxy_in_any_dialect(rig: Rig, dialect: str, inside: str) -> None:
+    inner = _conductor("agent", "passthrough", _marked(rig, "P", inside), dialect=dialect)
+    chain = rig.agent(inner, rig.demo())
+    chain.serves["_x/up"] = lambda params: {"got": params}
+    session = chain.begin()
+    assert _marks(chain, session) == ["P"]
+    assert chain.prompt(session, '/ext _x/up {"a":1}').endswith('{"got":{"a":1}}')
+    assert chain.prompt(session, "/notify _x/up {}").endswith("sent _x/up")
+    hang = chain.start_prompt(session, "/hang")
+    chain.notify("$/cancel_request", {"requestId": hang})
+    assert chain.answer(hang)["result"]["stopReason"] == "cancelled"
+    for entry in rig.log("A", "in"):
+        assert not [w for w in (b"proxy", b"successor", b"symposium") if w in entry.raw]
+    assert b"symposium" not in chain.lines[0]
+    assert chain.finish() == 0
 
 
 def _first_tree(rig: Rig) -> Chain:

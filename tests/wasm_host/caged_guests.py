@@ -1,21 +1,13 @@
-"""Guests inside a sealed process, for `test_harden.py`: run as a script, it reports by one line.
+"""Guests inside a sealed process, for `test_harden.py`: `main` reports by one line of JSON.
 
-Arguments: folders to import from (joined by ``:``), a scenario, and a plan as JSON: ``modules``
-(paths by name), ``limits`` (by name), ``cache`` and whether to ``settle``. The line is JSON.
+It takes a scenario and a plan as JSON: ``modules`` (paths by name), ``limits`` (by name),
+``cache``, ``memory``, and whether to ``settle``.
 """
 
 from __future__ import annotations
 
-import sys
-
-sys.path[:0] = sys.argv[1].split(":")
-
-from wasm_host import harden
-
-if __name__ == "__main__":
-    harden.early()
-
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +16,7 @@ from typing import Any
 import msgspec
 
 import wasm_host
+from wasm_host import harden
 from wasm_host.warm import warm
 
 Plan = dict[str, Any]
@@ -113,7 +106,7 @@ def crash(_: Modules) -> object:
 
 SCENARIOS: dict[str, Callable[[Modules], object]] = {
     "deliver": deliver, "large": large, "hostile": hostile, "many": many, "fault": fault,
-    "crash": crash, "nothing": lambda modules: len(modules),
+    "crash": crash, "nothing": len,
 }  # fmt: skip
 
 
@@ -129,7 +122,9 @@ def load(plan: Plan) -> Modules:
     }
 
 
-def _main(scenario: str, plan: Plan) -> None:
+def main(scenario: str, plan_text: str) -> None:
+    """Load, lock up, run a scenario, report."""
+    plan: Plan = msgspec.json.decode(plan_text)
     modules = load(plan)
     warm(modules.values())
     encode = msgspec.json.encode
@@ -143,6 +138,3 @@ def _main(scenario: str, plan: Plan) -> None:
     while said:
         said = said[os.write(1, said) :]
 
-
-if __name__ == "__main__":
-    _main(sys.argv[2], msgspec.json.decode(sys.argv[3]))

@@ -20,17 +20,25 @@ PATHS: Final = sorted(
 )
 
 
-def command(script: str, *arguments: str) -> list[str]:
-    """How one of the scripts beside is run: isolated, with the folders it imports from."""
-    return [sys.executable, "-I", "-S", str(HERE / script), ":".join(PATHS), *arguments]
+def code(text: str) -> list[str]:
+    """A command that runs Python text, isolated, with the folders it imports from."""
+    return [sys.executable, "-I", "-S", "-c", f"import sys;sys.path[:0]={PATHS!r}\n{text}"]
 
 
 def run(
-    script: str, *arguments: str, inherited: tuple[int, ...] = (), env: dict[str, str] | None = None
+    module: str,
+    *arguments: str,
+    early: bool = True,
+    inherited: tuple[int, ...] = (),
+    env: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one to its end, with nothing but pipes and the descriptors in ``inherited``."""
+    """Run ``main(*arguments)`` of a module beside, to its end.
+
+    It gets pipes and the descriptors in ``inherited``; ``early`` comes before any other import.
+    """
+    first = "from wasm_host.harden import early;early()\n" if early else ""
     return subprocess.run(
-        command(script, *arguments),
+        code(f"{first}from {__package__}.{module} import main\nmain(*{arguments!r})"),
         input=b"",
         capture_output=True,
         env=env or {},
@@ -38,8 +46,3 @@ def run(
         timeout=SECONDS,
         check=False,
     )
-
-
-def code(text: str) -> list[str]:
-    """A command that runs Python text with the same folders to import from."""
-    return [sys.executable, "-I", "-S", "-c", f"import sys;sys.path[:0]={PATHS!r}\n{text}"]

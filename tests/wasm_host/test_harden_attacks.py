@@ -37,7 +37,7 @@ class Prey:
     def attack(self, cage: str, name: str) -> str:
         """What came of an attack: ``did it: …``, ``refused: …`` or the name of a signal."""
         done = cages.run(
-            "caged_attack.py", cage, name, json.dumps(self.facts),
+            "caged_attack", cage, name, json.dumps(self.facts), early=cage != "none",
             inherited=(self.inherited,), env={"SECRET": "of the environment"},
         )  # fmt: skip
         lines = done.stdout.decode().splitlines()

@@ -1,4 +1,4 @@
-"""The system call filter as a program: run by an interpreter of BPF, for machines not at hand too."""
+"""The system call filter as a program: run by an interpreter, for other machines too."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         DUPLICATE_KEYS,
         (
-            "What a component writes reads the same to every parser: params are an object, no object "
-            "repeats a member name, and member names are text."
+            "What a component writes reads the same to every parser: params are an object, no "
+            "object repeats a member name, and member names are text."
         ),
         (
             "Two `command` members in one object, of which the check reads one and the agent the "
@@ -119,16 +119,16 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         META,
         (
-            "`_meta` keys of others are kept as they are; a component adds only keys under a domain "
-            "name (`example.com/key`), none of them trace context."
+            "`_meta` keys of others are kept as they are; a component adds only keys under a "
+            "domain name (`example.com/key`), none of them trace context."
         ),
         "`_meta.claudeCode.options`, by which an agent takes settings, servers and commands.",
     ),
     (
         PERMISSION_WIDENING,
         (
-            "A permission request reaches the user as the agent made it; options may be taken away, "
-            "never the last refusal, and no narrow approval while a wider one stays."
+            "A permission request reaches the user as the agent made it; options may be taken "
+            "away, never the last refusal, and no narrow approval while a wider one stays."
         ),
         "A changed title, command or diff under approval, an added or renamed option.",
     ),
@@ -158,8 +158,8 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         SESSION_SETUP,
         (
-            "The working directory, roots, additional directories and all else in a session's setup "
-            "stay as the client wrote them."
+            "The working directory, roots, additional directories and all else in a session's "
+            "setup stay as the client wrote them."
         ),
         "`cwd` or `additionalDirectories` pointed at the user's home.",
     ),
@@ -219,8 +219,8 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         TOOL_CALLS,
         (
-            "Tool calls, their diffs and terminals are shown as the agent reports them; of a finished "
-            "call the text and the raw output may be filtered."
+            "Tool calls, their diffs and terminals are shown as the agent reports them; of a "
+            "finished call the text and the raw output may be filtered."
         ),
         "A harmless title on a harmful call, or a call that never was.",
     ),
@@ -237,8 +237,8 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         CAPABILITY_CLAIMS,
         (
-            "`initialize` may promise less than what lies behind a component, and more only where it "
-            "may itself answer all that is promised."
+            "`initialize` may promise less than what lies behind a component, and more only where "
+            "it may itself answer all that is promised."
         ),
         "A client said to have a terminal it lacks, an agent said to load sessions it cannot.",
     ),
