@@ -25,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor import component_options
+from conductor.core.policy import TRUSTED, PolicyWords
 from conductor.core.services import SERVICES
 from conductor.errors import UsageError
 
@@ -64,6 +65,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     grants: frozenset[str] | None = None
     config: dict[str, Any] = {}
     limits: dict[str, int] = {}
+    policy: PolicyWords = PolicyWords(TRUSTED)
+    """What it may do to the conversation; a sandboxed component is `full` unless said otherwise."""
 
     @property
     def sandboxed(self) -> bool:
@@ -186,14 +189,20 @@ def _module(path: Path) -> Spec:
             f"`{path}` is not a WebAssembly module (it starts with {magic!r}, which is {looks})",
             "build the module first; `conductor inspect FILE` shows what a file is",
         )
-    return Spec(name=path.stem, wasm=str(path.resolve()), grants=frozenset())
+    return Spec(name=path.stem, wasm=str(path.resolve()), grants=frozenset(), policy=PolicyWords())
 
 
 def _bundled(found: Manifest) -> Spec:
     folder = components_folder() / found.name
     if found.file is not None:
         services = frozenset(found.wants.get("services", {})) & SERVICES
-        return Spec(name=found.name, wasm=str(folder / found.file), grants=services, sha256=found.sha256)
+        return Spec(
+            name=found.name,
+            wasm=str(folder / found.file),
+            grants=services,
+            sha256=found.sha256,
+            policy=PolicyWords(),
+        )
     command = [
         word.replace("{python}", sys.executable).replace("{dir}", str(folder))
         for word in found.command
@@ -258,6 +267,12 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         grants=grants,
         config={**spec.config, **options.config},
         limits={**spec.limits, **options.limits},
+        policy=PolicyWords(
+            options.profile or spec.policy.profile,
+            (*spec.policy.allow, *options.allow),
+            (*spec.policy.unguard, *options.unguard),
+            options.on_violation or spec.policy.on_violation,
+        ),
     )
 
 

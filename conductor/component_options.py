@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.dialects import DIALECTS
+from conductor.core.policy import PROFILE_NAMES, parse_rule
 from conductor.core.services import SERVICES
 from conductor.errors import UsageError
 
@@ -53,6 +54,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     grants: frozenset[str] | None = None
     config: dict[str, Any] = {}
     limits: dict[str, int] = {}
+    profile: str | None = None
+    allow: tuple[str, ...] = ()
+    unguard: tuple[str, ...] = ()
+    on_violation: str | None = None
 
 
 def split(text: str) -> tuple[str, list[tuple[str, str]]]:
@@ -169,11 +174,47 @@ def _grants(value: Any, before: Any) -> frozenset[str]:
     return granted | (before or frozenset())
 
 
+def _profile(value: Any, _: Any) -> str:
+    if value not in PROFILE_NAMES:
+        raise ValueError(f"profiles are: {', '.join(PROFILE_NAMES)}")
+    return str(value)
+
+
+def _allow(value: Any, before: Any) -> tuple[str, ...]:
+    rules = tuple(str(rule) for rule in (value if isinstance(value, list) else [value]))
+    for rule in rules:
+        parse_rule(rule)
+    return (*(before or ()), *rules)
+
+
+def _unguard(value: Any, before: Any) -> tuple[str, ...]:
+    from conductor.core.guards import GUARDS
+
+    lifted = words(value)
+    unknown = sorted(lifted - {guard.name for guard in GUARDS})
+    if unknown:
+        raise ValueError(f"no guard `{', '.join(unknown)}`; `conductor inspect` lists them")
+    return tuple(sorted(lifted | set(before or ())))
+
+
+def _one_of(*values: str) -> Callable[[Any, Any], str]:
+    def read_one(value: Any, _: Any) -> str:
+        if value not in values:
+            raise ValueError(f"must be {' or '.join(values)}")
+        return str(value)
+
+    return read_one
+
+
 _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "name": ("name", _name),
     "dialect": ("dialect", _dialect),
     "grant": ("grants", _grants),
     "grants": ("grants", _grants),
+    "profile": ("profile", _profile),
+    "allow": ("allow", _allow),
+    "unguard": ("unguard", _unguard),
+    "on_violation": ("on_violation", _one_of("pass", "fail")),
 }
 """Each option: the field it sets, and how its value is read (given what was read before)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from conductor.core.policy import TRUSTED, PolicyWords
 from conductor.transports.framing import LINE_LIMIT
 
 
@@ -19,6 +20,8 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     services: frozenset[str] = frozenset()
     configure: msgspec.Raw = msgspec.Raw(b"null")
     limits: dict[str, int] = {}
+    policy: PolicyWords = PolicyWords(TRUSTED)
+    """What the child's router holds it to; `trusted` where the parent does that."""
 
 
 class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,8 @@ from conductor import early
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL, DIALECTS
 from conductor.core.peer import Component
-from conductor.core.services import LAST_WORDS, TRACED
+from conductor.core.policy import NO_PROFILE, TRUSTED, Policy, PolicyWords
+from conductor.core.services import LAST_WORDS, TRACED, VIOLATED
 from conductor.errors import ComponentError, UsageError
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
@@ -98,9 +99,12 @@ def plan(
 
     for index, spec in enumerate(specs):
         if spec.sandboxed and options.isolation != "inline":
-            if options.isolation == "separate":
+            alone = options.isolation == "separate" or spec.policy.profile == "observer"
+            if alone:
                 flush()
             guests.append(spec)
+            if alone:  # a slow observer must delay nobody, so it has no neighbours
+                flush()
             continue
         flush()
         role = "agent" if agent_last and index == len(specs) - 1 else "proxy"
@@ -126,7 +130,8 @@ def _single(
     configure = (
         msgspec.json.encode(configuration(spec)) if spec.config and role == "proxy" else None
     )
-    component = Component(spec.name, spec.label(role), dialect, spec.grants, configure)
+    policy = spec.policy.policy() if role == "proxy" else None
+    component = Component(spec.name, spec.label(role), dialect, spec.grants, configure, policy)
     if spec.command is not None:
         command = spec.command
 
@@ -190,7 +195,9 @@ def _segment(
     tracing = options.trace is not None and len(specs) > 1
     first_line = msgspec.json.encode(
         {
-            "guests": [_guest_spec(spec) for spec in specs],
+            "guests": [
+                _guest_spec(spec, policed=len(specs) > 1 or _union(specs) is None) for spec in specs
+            ],
             "cache": options.cache or cache_folder(),
             "clock": options.clock,
             "line_limit": options.line_limit,
@@ -214,13 +221,29 @@ def _segment(
         )
 
     label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
-    services = frozenset({LAST_WORDS, TRACED} if tracing else {LAST_WORDS})
-    component = Component(name, label, CHANNEL, services)
+    services = frozenset({LAST_WORDS, VIOLATED, TRACED} if tracing else {LAST_WORDS, VIOLATED})
+    component = Component(name, label, CHANNEL, services, None, _union(specs))
     return Planned(component, process(), process, tuple(spec.name for spec in specs))
 
 
-def _guest_spec(spec: Spec) -> Any:
-    """The child's view of a guest (`conductor.segment.GuestSpec`), as plain data."""
+def _union(specs: Sequence[Spec]) -> Policy | None:
+    """What the guests of one child may do together: what none of them may touch does not even go
+    there. None when one of them may touch everything."""
+    if any(spec.policy.unlimited for spec in specs):
+        return None
+    policies = [policy for spec in specs if (policy := spec.policy.policy()) is not None]
+    if len(policies) == 1:
+        return policies[0]
+    rules = tuple(dict.fromkeys(rule for policy in policies for rule in policy.rules))
+    lifted = frozenset(guard for policy in policies for guard in policy.lifted)
+    return Policy(NO_PROFILE, rules, lifted)
+
+
+def _guest_spec(spec: Spec, *, policed: bool = True) -> Any:
+    """The child's view of a guest (`conductor.segment.GuestSpec`), as plain data.
+
+    A guest alone in its child whose policy the parent enforces (not `policed`) is trusted there.
+    """
     from conductor.guest_spec import GuestSpec
 
     assert spec.wasm is not None
@@ -233,6 +256,7 @@ def _guest_spec(spec: Spec) -> Any:
         services=spec.grants or frozenset(),
         configure=msgspec.Raw(msgspec.json.encode(configuration(spec))),
         limits=spec.limits,
+        policy=spec.policy if policed else PolicyWords(TRUSTED),
     )
 
 

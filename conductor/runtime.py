@@ -27,8 +27,10 @@ from conductor.core import (
     Router,
     Serve,
     Trace,
+    Violated,
+    enforcement,
 )
-from conductor.core.services import LAST_WORDS, TRACED
+from conductor.core.services import LAST_WORDS, TRACED, VIOLATED
 from conductor.errors import ComponentError
 from conductor.flow import Flow
 from conductor.hub import Hub
@@ -143,6 +145,8 @@ class Runtime:
         self._gone: dict[str, asyncio.Event] = {}
         self._failure: Closure | None = None
         self._client_gone = False
+        self._writes_fail = False
+        """Whether nobody reads our output any more: then nobody is told either."""
         self._over = asyncio.Event()
         self._stopping = False
         self._traffic = 0
@@ -163,9 +167,10 @@ class Runtime:
             await self._over.wait()
             if self._failure is not None:
                 await self._first_request()
-                await self._settle(_SETTLE)
+                await self._settle(_SETTLE, most=2 * _SETTLE)
             elif self._client_gone:
                 await self._settle(self._options.drain)
+                self._report_overdue()
         finally:
             try:
                 await self._shut_down()
@@ -221,10 +226,14 @@ class Runtime:
             if not self._over.is_set() and how.data.get("broken"):
                 self._log("info", name, how.text)
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
+                self._writes_fail = True
             self._over.set()
             return
+        self._closed(name, self._closure(name, how))
+
+    def _closed(self, name: str, reason: Closure) -> None:
         self.flow.forget(name)
-        self._apply(self.router.closed(name, self._closure(name, how)))
+        self._apply(self.router.closed(name, reason))
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> None:
         """A line was refused on its way to `name`; a request in it is answered."""
@@ -279,6 +288,8 @@ class Runtime:
             case Fail(_, reason):
                 if not self._stopping:
                     self._fail(reason)
+            case Violated():
+                self._violated(effect)
             case Reopen(peer):
                 self._spawn_task(self._reopen(peer))
             case Listen(peer):
@@ -290,6 +301,9 @@ class Runtime:
         if effect.service == TRACED:
             self._hop(effect)
             return
+        if effect.service == VIOLATED:
+            self._violated(msgspec.json.decode(effect.params or b"{}", type=Violated))
+            return
         if effect.service == LAST_WORDS:
             words = msgspec.json.decode(effect.params or b"{}", type=_LastWords)
             self._last_words[effect.peer] = Closure(words.text, words.hint, words.data)
@@ -297,6 +311,13 @@ class Runtime:
         result, error = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
             self._hub.apply(self.router.served(effect.token, result, error))
+
+    def _violated(self, violation: Violated) -> None:
+        """A component broke a rule; what it did has been undone already."""
+        way = f"{violation.direction} `{violation.method}`{violation.pointer}"
+        self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
+        if violation.fatal and violation.peer in self._planned:
+            self._closed(violation.peer, enforcement.closure(violation))
 
     def _hop(self, effect: Serve) -> None:
         assert self._tracer is not None
@@ -353,14 +374,24 @@ class Runtime:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._heard.wait(), 0 if self._client_gone else _FIRST_REQUEST)
 
-    async def _settle(self, quiet: float) -> None:
+    async def _settle(self, quiet: float, most: float = float("inf")) -> None:
         """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
         loop = asyncio.get_running_loop()
         seen, since = self._traffic, loop.time()
-        while self.router.pending() and loop.time() - since < quiet:
+        end = since + most
+        while self.router.pending() and loop.time() < min(end, since + quiet):
             await asyncio.sleep(0.005)
             if self._traffic != seen:
                 seen, since = self._traffic, loop.time()
+
+    def _report_overdue(self) -> None:
+        """Fails what the chain did not answer before the client's end of file was acted on."""
+        why = "before the client closed its end"
+        hint = f"it was given {self._options.drain:g} s without a message; raise `--drain`"
+        reason, effects = self.router.overdue(why, hint)
+        if reason is not None and not self._writes_fail:
+            self._fail(reason)
+        self._apply(effects)
 
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""

@@ -32,10 +32,12 @@ from conductor.core import (
     Send,
     Serve,
     Trace,
+    Violated,
+    enforcement,
 )
 from conductor.core.depth import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
-from conductor.core.services import TRACED
+from conductor.core.services import TRACED, VIOLATED
 from conductor.guest_spec import GuestSpec, Hop, SegmentSpec
 from conductor.hub import Hub
 from conductor.services import Services
@@ -62,8 +64,11 @@ def component(spec: GuestSpec, carrier: str) -> Component:
     """What the router is told about a guest: a channel carrier's dialect is given by its ABI."""
     if carrier == "wasi":
         dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
-        return Component(spec.name, spec.label, dialect, spec.services, None)
-    return Component(spec.name, spec.label, CHANNEL, spec.services, bytes(spec.configure))
+        configure = None
+    else:
+        dialect, configure = CHANNEL, bytes(spec.configure)
+    policy = spec.policy.policy()
+    return Component(spec.name, spec.label, dialect, spec.services, configure, policy)
 
 
 def load(spec: GuestSpec, cache: str | None) -> wasm_host.Guest:
@@ -165,6 +170,7 @@ class Segment:
             return
         if said:
             self._hub.feed(name, _lines(said))
+        self._hub.router.delivered(name)
         if guest.dead:
             self._guest_failed(name, ended(name))
         elif self._hub.queued > _FLOOD:
@@ -189,6 +195,10 @@ class Segment:
         elif isinstance(effect, Note):
             if effect.level in ("warning", "error") or self._verbose:
                 self._log(effect.level, effect.peer, effect.text)
+        elif isinstance(effect, Violated):
+            self._out.append(_report(VIOLATED, effect))
+            if effect.fatal:
+                self._broke_rules(effect)
         elif isinstance(effect, Fail):
             self._failed = True
             self._out.append(failed_line(effect.reason))
@@ -197,6 +207,11 @@ class Segment:
                 self._out.append(hop_line(effect, self._line_limit))
         else:
             assert not isinstance(effect, Send)
+
+    def _broke_rules(self, violation: Violated) -> None:
+        """Ends a guest whose policy does not tolerate violations."""
+        self._guests[violation.peer].close()
+        self._hub.apply(self._hub.router.closed(violation.peer, enforcement.closure(violation)))
 
     def _log(self, level: str, peer: str, text: str) -> None:
         sys.stderr.write(f"{level}: {peer}: {text}\n")
@@ -266,14 +281,14 @@ def hop_line(trace: Trace, limit: int) -> bytes:
         method=trace.method,
         is_error=trace.is_error,
     )
-    line = _report(hop)
+    line = _report(TRACED, hop)
     if payload is None or len(line) + len(payload) + 32 > limit or too_deep(payload, MAX_DEPTH - 2):
         return line
-    return _report(msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
+    return _report(TRACED, msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
 
 
-def _report(hop: Hop) -> bytes:
-    body = {"jsonrpc": "2.0", "method": TRACED, "params": hop}
+def _report(method: str, params: Hop | Violated) -> bytes:
+    body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + msgspec.json.encode(body) + b"\n"
 
 

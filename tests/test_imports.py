@@ -46,7 +46,11 @@ RULES: Final = (
     Rule("conductor.transports.delivery", ("wasm_host",)),
     Rule("conductor.early", (), ()),
     Rule("conductor.errors", (), ()),
-    Rule("conductor.guest_spec", ("conductor.transports.framing",), ("msgspec",)),
+    Rule(
+        "conductor.guest_spec",
+        ("conductor.transports.framing", "conductor.core.policy"),
+        ("msgspec",),
+    ),
     Rule("conductor.hub", CORE),
     Rule("conductor.services", CORE),
     Rule("conductor.flow", ("conductor.launch", "conductor.transports.base")),

@@ -57,6 +57,7 @@ def _wipe_first_environment() -> None:
 
 
 def no_descriptors() -> str:
+    """Close every descriptor but 0, 1 and 2."""
     try:
         kernel.syscall("close_range", 3, 0xFFFFFFFF, 0)
     except (Unsupported, OSError):
@@ -72,11 +73,13 @@ def _highest_descriptor() -> int:
 
 
 def no_new_privileges() -> str:
+    """Give up rights from set-user-id files; also what lets anybody use Landlock and filters."""
     kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
     return "no program could raise its rights"
 
 
 def no_dump() -> str:
+    """Hide this process's memory from debuggers, core files and, in ``/proc``, other users."""
     if kernel.LINUX:
         kernel.prctl(PR_SET_DUMPABLE, 0)
     resource = limits_module()
@@ -87,6 +90,7 @@ def no_dump() -> str:
 
 
 def limits_module() -> ModuleType:
+    """The standard library's ``resource``, which not every system has."""
     try:
         import resource
     except ImportError:
@@ -95,6 +99,10 @@ def limits_module() -> ModuleType:
 
 
 def die_with_parent(parent: int | None) -> str:
+    """Ask the kernel to kill this process when the thread that started it ends.
+
+    A thread, not a process: hosts are to be started by threads that last, best the main one.
+    """
     before = os.getppid() if parent is None else parent
     kernel.prctl(PR_SET_PDEATHSIG, SIGKILL)
     if os.getppid() != before:
@@ -104,7 +112,11 @@ def die_with_parent(parent: int | None) -> str:
 
 
 def keep_capabilities(kept: int) -> str:
-    """Reduce the calling thread's capabilities to some of ``kept``."""
+    """Reduce the calling thread's capabilities to some of ``kept``, a mask.
+
+    Raises:
+        Unsupported: there are other threads, which keep theirs.
+    """
     header = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION, 0), 8)
     data = ctypes.create_string_buffer(24)
     kernel.syscall("capget", ctypes.addressof(header), ctypes.addressof(data))
@@ -120,6 +132,7 @@ def keep_capabilities(kept: int) -> str:
 
 
 def require_one_thread(what: str) -> None:
+    """Raise `Unsupported` if other threads exist, which keep ``what``."""
     others = kernel.thread_count() - 1
     if others:
         raise Unsupported(f"{others} threads that were started before sealing keep {what}")

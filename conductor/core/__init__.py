@@ -26,6 +26,7 @@
 Imports the standard library and msgspec only, and never the rest of the package.
 """
 
+from conductor.core import enforcement
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
     Closure,
@@ -37,6 +38,7 @@ from conductor.core.effects import (
     Send,
     Serve,
     Trace,
+    Violated,
 )
 from conductor.core.peer import Component
 from conductor.core.router import SERVICES, UPSTREAM, Router
@@ -58,4 +60,6 @@ __all__ = [
     "Send",
     "Serve",
     "Trace",
+    "Violated",
+    "enforcement",
 ]

@@ -6,6 +6,7 @@ from conductor.core.detection import resume_waiting
 from conductor.core.effects import Closure, Effect
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
+from conductor.core.link import Pending
 from conductor.core.peer import Peer
 from conductor.core.topology import Role
 
@@ -30,6 +31,42 @@ def closed(
     exchange.withdraw(peer, out)
     if peer.role not in (Role.CLIENT, Role.OUTER):
         exchange.chain_fails(peer, reason, out)
+
+
+def overdue(exchange: Exchange, why: str, hint: str, out: list[Effect]) -> Closure | None:
+    """Answers everything upstream still waits for, naming for each who has not answered it.
+
+    The first such reason; None if nothing was waited for.
+    """
+    first: Closure | None = None
+    for link in exchange.upstream.links():
+        for pending in list(link.received.values()):
+            culprit = _holder(exchange, pending)
+            name = culprit.label if culprit is not None else "the chain"
+            data = {"component": culprit.name} if culprit is not None else {}
+            reason = Closure(f"{name} did not answer `{pending.method}` {why}", hint, data)
+            exchange.fail(pending, reason, out)
+            first = first or reason
+    return first
+
+
+def _holder(exchange: Exchange, pending: Pending) -> Peer | None:
+    """The peer furthest down the chain that a request of this method still waits for."""
+    seen: set[str] = set()
+    target = pending.target
+    while target is not None and target.peer.name not in seen:
+        peer = target.peer
+        seen.add(peer.name)
+        onward = [
+            other.target
+            for link in peer.links()
+            for other in link.received.values()
+            if other.method == pending.method and other.target is not None
+        ]
+        if not onward or onward[0].peer is exchange.upstream:
+            return peer
+        target = onward[0]
+    return target.peer if target is not None else None
 
 
 def abandon(exchange: Exchange, reason: Closure, out: list[Effect]) -> None:

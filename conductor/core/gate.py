@@ -6,6 +6,7 @@ originating, answering with the token unspent is answering, and each needs its v
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable
 
@@ -19,8 +20,11 @@ from conductor.core.policy import SEES, Direction, Policy
 Params = Raw | UnsetType
 Resume = Callable[[list[Effect]], None]
 
-_MOST_TOKENS = 1000
+_MOST_TOKENS = 20_000
 """Notification tokens kept for each method; a component that swallows messages spends none."""
+
+_LOOKED_AT = 64
+"""How far out of order a component may forward and still have its token found."""
 
 
 class _Session(msgspec.Struct):
@@ -122,7 +126,8 @@ class Gate:
         if (first.pending is not None) is request and same(first.params, params):
             queue.popleft()
             return first
-        fitting = [t for t in queue if (t.pending is not None) is request]
+        near = itertools.islice(queue, _LOOKED_AT)
+        fitting = [t for t in near if (t.pending is not None) is request]
         found = next((t for t in fitting if same(t.params, params)), None)
         if found is None:
             session = session_of(params)
@@ -142,7 +147,7 @@ class Gate:
         for (way, _), queue in self.tokens.items():
             if way is direction:
                 for token in queue:
-                    if token.pending is not None:
+                    if token.pending is not None and not token.settled:
                         held = session_of(token.params)
                         if held is None or session is None or held == session:
                             return True

@@ -83,6 +83,7 @@ PROFILES: Final[dict[str, tuple[Rule, ...]]] = {
 }
 """The named sets of rules. `trusted`, the profile without any enforcement, is no policy at all."""
 
+NO_PROFILE: Final = "none"
 TRUSTED: Final = "trusted"
 PROFILE_NAMES: Final = (*PROFILES, TRUSTED)
 
@@ -102,7 +103,7 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The profile's rules and those granted besides."""
-        return (*PROFILES[self.profile], *self.extra)
+        return (*PROFILES.get(self.profile, ()), *self.extra)
 
     def verbs(self, direction: Direction, method: str) -> Verb:
         """The verbs held on one method."""
@@ -129,3 +130,26 @@ def parse_rule(text: str) -> Rule:
             raise ValueError(f"verb `{word}` must be observe, modify, answer or originate")
         verbs |= Verb[word.upper()]
     return Rule(Direction(direction), pattern, verbs)
+
+
+class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A policy as it is written on a command line, in JSON, or sent to a child process."""
+
+    profile: str = "full"
+    allow: tuple[str, ...] = ()
+    unguard: tuple[str, ...] = ()
+    on_violation: str = "pass"
+
+    def policy(self) -> Policy | None:
+        """The policy, or None for `trusted`. Raises `ValueError` saying what is wrong."""
+        if self.profile == TRUSTED:
+            return None
+        if self.profile not in PROFILES:
+            raise ValueError(f"profiles are: {', '.join(PROFILE_NAMES)}")
+        rules = tuple(parse_rule(text) for text in self.allow)
+        return Policy(self.profile, rules, frozenset(self.unguard), self.on_violation)
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether every verb is held on everything: then nothing ever passes the component by."""
+        return self.profile in ("full", TRUSTED)

@@ -111,6 +111,11 @@ class Router:
         endings.abandon(self._exchange, reason, out)
         return out
 
+    def overdue(self, why: str, hint: str) -> tuple[Closure | None, list[Effect]]:
+        """Like `abandon`, but names for each request who has not answered it; and the first."""
+        out: list[Effect] = []
+        return endings.overdue(self._exchange, why, hint, out), out
+
     def skipped(self, name: str, head: bytes, why: str) -> list[Effect]:
         """A line of `name` was too long to be taken; `head` are its first bytes."""
         out: list[Effect] = []

@@ -28,7 +28,10 @@ LAST_WORDS: Final = "failed"
 TRACED: Final = "trace"
 """By this such a child reports what passed between two of its guests; never granted either."""
 
-_INTERNAL: Final = frozenset({LAST_WORDS, TRACED})
+VIOLATED: Final = "violated"
+"""By this it reports what a guest's policy has stopped."""
+
+_INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED})
 
 PREFIX: Final = "_conductor/"
 

@@ -107,4 +107,6 @@ class GuestTransport:
         if not self._ended:
             self._ended = True
             data = {"phase": error.phase, "limit": error.limit}
-            self._events.ended(Ended(str(error).removeprefix(f"{self._guest.name} "), hint=error.hint, data=data))
+            self._events.ended(
+                Ended(str(error).removeprefix(f"{self._guest.name} "), hint=error.hint, data=data)
+            )

@@ -416,11 +416,15 @@ def sets_up(guard: str, what: str, before: dict[str, object], after: object) -> 
 
 for what, entry in BAD_SERVERS.items():
     sets_up("mcp-servers", what, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, entry]})
-    keyed = {"tools": {"mcpServers": {"fs": STDIO}}}
-    entries = {"fs": STDIO, "theirs" if what == "somebody's scp name" else "x": entry}
-    if what not in ("no name", "a taken name, nearly"):
+    if not what.startswith("a taken name"):
+        makes_up("mcp-servers", what, "session/new", json.dumps({"mcpServers": [entry]}))
+    key = entry.get("name") if isinstance(entry, dict) else None
+    if what not in ("no name", "a taken name"):
+        entries = {"fs": STDIO, str(key if key is not None else "x"): entry}
+        keyed = {"tools": {"mcpServers": {"fs": STDIO}}}
         sets_up("mcp-servers", f"keyed, {what}", keyed, {"tools": {"mcpServers": entries}})
-    makes_up("mcp-servers", what, "session/new", json.dumps({"mcpServers": [THEIRS, STDIO, entry]}))
+mismatch = {"tools": {"mcpServers": {"x": MINE}}}
+sets_up("mcp-servers", "keyed by another name", {}, mismatch)
 for what, servers in {
     "one removed": [STDIO],
     "all removed": [],
@@ -672,7 +676,7 @@ for what, capabilities in {
     "a marker": {"elicitation": {}},
     "a number": {"fs": {"readTextFile": 1}},
     "odd case": {"Terminal": True},
-    "an ambiguous marker": "ambiguous",
+    "a text": "all",
     "a list": [],
 }.items():
     for name in ("clientCapabilities", "capabilities"):

@@ -37,9 +37,12 @@ USAGE: Final = {
     "missing path": ("./no/such --x", "`./no/such` is neither"),
     "bad quotes": ("python 'x", "cannot read component `python 'x`"),
     "unknown key": ('{"command":"python","colour":1}', "colour"),
-    "no kind": ('{"name":"x"}', "exactly one of"),
-    "unknown dialect": ("passthrough,dialect=klingon", "unknown dialect `klingon`"),
-    "unknown grant": ("datetime,grant=root", "unknown grant `root`"),
+    "unknown name": ('{"name":"no-such"}', "`no-such` is neither"),
+    "no kind": ('{"args":["x"]}', "exactly once what it is"),
+    "two kinds": ('{"command":"python","wasm":"x.wasm"}', "exactly once what it is"),
+    "unknown dialect": ("passthrough,dialect=klingon", "`dialect=klingon` of `passthrough`"),
+    "unknown grant": ("datetime,grant=root", "no service `root`"),
+    "wrong limit": ("passthrough,memory=much", "`memory=much` of `passthrough`"),
     "empty": ("", "an empty component"),
 }
 """A component, and what the error says: the user's mistake, exit code 2."""

@@ -232,7 +232,8 @@ def _loaded_by(text: str) -> set[str]:
 def test_it_costs_no_import_that_a_host_of_guests_does_not_need_anyway() -> None:
     added = _loaded_by("from wasm_host import harden; harden.early(); import wasmtime")
     needed = _loaded_by("import wasm_host, wasmtime")
-    own = {f"wasm_host.{name}" for name in ("harden", "inherited", "kernel", "landlock", "seccomp", "syscalls")}
+    names = ("harden", "inherited", "kernel", "landlock", "seccomp", "syscalls")
+    own = {f"wasm_host.{name}" for name in names}
     assert added - needed <= own | {"resource"}
 
 

@@ -1,0 +1,90 @@
+"""Attacks on who is at the other end, and what it can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from tests.core.test_guards.attack import Attack, answers, passes_on
+from tests.core.test_guards.samples import AGENT, AGENT2, HELLO, HELLO2, METHOD_A, METHOD_B
+
+
+def offered() -> Iterator[Attack]:
+    """The client's side."""
+    for method in ("initialize", "proxy/initialize", "_proxy/initialize", "Initialize"):
+        for version, hello in (("v1", HELLO), ("v2", HELLO2)):
+            for what, name, value in (
+                ("another version", "protocolVersion", 0),
+                ("a version respelled", "protocolVersion", 1.0),
+                ("another client", "clientInfo", {"name": "other"}),
+                ("another client, v2", "info", {"name": "other"}),
+                ("a member more", "trusted", True),
+                ("capabilities in odd case", "ClientCapabilities", {"terminal": True}),
+            ):
+                after = json.dumps({**hello, name: value})
+                yield passes_on(
+                    "handshake", f"{method} {version}, {what}", method, json.dumps(hello), after
+                )
+    for what, capabilities in {
+        "a terminal": {"terminal": True},
+        "writing": {"fs": {"readTextFile": True, "writeTextFile": True}},
+        "fs as a flag": {"fs": True},
+        "a marker": {"elicitation": {}},
+        "a number": {"fs": {"readTextFile": 1}},
+        "odd case": {"Terminal": True},
+        "a text": "all",
+        "a list": [],
+    }.items():
+        for name in ("clientCapabilities", "capabilities"):
+            after = json.dumps({**HELLO, name: capabilities})
+            yield passes_on(
+                "capability-claims", f"{name}, {what}", "initialize", json.dumps(HELLO), after
+            )
+    for what, capabilities in {
+        "a URL form": {"elicitation": {"form": {}, "url": {}}},
+        "login in a terminal": {"elicitation": {"form": {}}, "auth": {"terminal": {}}},
+    }.items():
+        after = json.dumps({**HELLO2, "capabilities": capabilities})
+        yield passes_on("capability-claims", f"v2, {what}", "initialize", json.dumps(HELLO2), after)
+
+
+def promised() -> Iterator[Attack]:
+    """The agent's side."""
+    for what, name, capabilities in (
+        ("loading", "agentCapabilities", {"loadSession": True}),
+        ("images", "agentCapabilities", {"promptCapabilities": {"image": True}}),
+        ("deleting", "agentCapabilities", {"sessionCapabilities": {"delete": {}}}),
+        ("forking", "agentCapabilities", {"sessionCapabilities": {"fork": {}}}),
+        ("http servers", "agentCapabilities", {"mcpCapabilities": {"http": True}}),
+        ("more than a promise", "agentCapabilities", {"mcpCapabilities": {"acp": {"x": True}}}),
+        ("an unknown one", "agentCapabilities", {"teleport": True}),
+        ("odd case", "agentCapabilities", {"LoadSession": True}),
+        ("no object", "agentCapabilities", True),
+        ("status", "agentCapabilities", {"auth": {"status": {}}}),
+        ("sessions, v2", "capabilities", {"session": {"prompt": {}, "fork": {}}}),
+        ("servers, v2", "capabilities", {"session": {"mcp": {"stdio": {}}}}),
+        ("providers, v2", "capabilities", {"providers": {}}),
+    ):
+        base = AGENT if name == "agentCapabilities" else AGENT2
+        result = json.dumps({**base, name: capabilities})
+        yield answers("capability-claims", what, "initialize", result, json.dumps(base))
+    for what, claimed in {"no object": "null", "a list": "[]"}.items():
+        yield answers("capability-claims", what, "initialize", claimed, json.dumps(AGENT))
+    yield answers("capability-claims", "never passed on", "initialize", json.dumps(AGENT))
+    yield answers(
+        "capability-claims", "for what was no object", "initialize", json.dumps(AGENT), "1"
+    )
+    for what, name, value in (
+        ("another version", "protocolVersion", 2),
+        ("another agent", "agentInfo", {"name": "other"}),
+        ("another agent, v2", "info", {"name": "other"}),
+        ("a member more", "x", 1),
+        ("a login method more", "authMethods", [METHOD_A, METHOD_B, {"id": "c"}]),
+        ("a changed login method", "authMethods", [{**METHOD_A, "args": ["-x"]}, METHOD_B]),
+        ("another order", "authMethods", [METHOD_B, METHOD_A]),
+        ("login methods that are no list", "authMethods", {}),
+        ("null", "authMethods", None),
+    ):
+        yield answers(
+            "handshake", what, "initialize", json.dumps({**AGENT, name: value}), json.dumps(AGENT)
+        )
