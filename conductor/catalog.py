@@ -67,6 +67,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, int] = {}
     policy: PolicyWords = PolicyWords(TRUSTED)
     """What it may do to the conversation; a sandboxed component is `full` unless said otherwise."""
+    on_failure: str = "fail"
+    """What happens when it fails (`conductor.recovery.CHOICES`)."""
+    timeout: float | None = None
+    """Seconds it may take to answer a request other than a prompt; None: as long as it likes."""
 
     @property
     def sandboxed(self) -> bool:
@@ -189,7 +193,13 @@ def _module(path: Path) -> Spec:
             f"`{path}` is not a WebAssembly module (it starts with {magic!r}, which is {looks})",
             "build the module first; `conductor inspect FILE` shows what a file is",
         )
-    return Spec(name=path.stem, wasm=str(path.resolve()), grants=frozenset(), policy=PolicyWords())
+    return Spec(
+        name=path.stem,
+        wasm=str(path.resolve()),
+        grants=frozenset(),
+        policy=PolicyWords(),
+        on_failure="restart",
+    )
 
 
 def _bundled(found: Manifest) -> Spec:
@@ -202,6 +212,7 @@ def _bundled(found: Manifest) -> Spec:
             grants=services,
             sha256=found.sha256,
             policy=PolicyWords(),
+            on_failure="restart",
         )
     command = [
         word.replace("{python}", sys.executable).replace("{dir}", str(folder))
@@ -273,6 +284,8 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
             (*spec.policy.unguard, *options.unguard),
             options.on_violation or spec.policy.on_violation,
         ),
+        on_failure=options.on_failure or spec.on_failure,
+        timeout=options.timeout or spec.timeout,
     )
 
 

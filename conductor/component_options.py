@@ -15,6 +15,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.policy import PROFILE_NAMES, parse_rule
 from conductor.core.services import SERVICES
 from conductor.errors import UsageError
+from conductor.recovery import CHOICES
 
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
@@ -58,6 +59,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     unguard: tuple[str, ...] = ()
     on_violation: str | None = None
+    on_failure: str | None = None
+    timeout: float | None = None
 
 
 def split(text: str) -> tuple[str, list[tuple[str, str]]]:
@@ -131,6 +134,13 @@ def _milliseconds(text: str) -> int:
     if match is None:
         raise ValueError("a time is a number of milliseconds, such as 500, 500ms or 2s")
     return round(float(match.group(1)) * (1000 if match.group(2) == "s" else 1))
+
+
+def _seconds(text: str) -> float:
+    match = _TIME.fullmatch(text.strip())
+    if match is None or float(match.group(1)) <= 0:
+        raise ValueError("a time is a number of seconds above 0, such as 30, 30s or 500ms")
+    return float(match.group(1)) / (1000 if match.group(2) == "ms" else 1)
 
 
 def _count(text: str) -> int:
@@ -215,6 +225,8 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "allow": ("allow", _allow),
     "unguard": ("unguard", _unguard),
     "on_violation": ("on_violation", _one_of("pass", "fail")),
+    "on_failure": ("on_failure", _one_of(*CHOICES)),
+    "timeout": ("timeout", lambda value, _: _seconds(str(value))),
 }
 """Each option: the field it sets, and how its value is read (given what was read before)."""
 

@@ -59,6 +59,7 @@ def child_command() -> list[str]:
     paths = [p for p in sys.path if any(os.path.isdir(os.path.join(p, n)) for n in needed) and p]
     code = (
         f"import sys;sys.path[:0]={paths!r};sys.modules['typing_extensions']=None;"
+        f"from wasm_host.harden import early;early(parent={os.getpid()});"
         "from conductor.segment import main;main()"
     )
     return [sys.executable, "-I", "-S", "-c", code]

@@ -20,6 +20,7 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     services: frozenset[str] = frozenset()
     configure: msgspec.Raw = msgspec.Raw(b"null")
     limits: dict[str, int] = {}
+    on_failure: str = "fail"
     policy: PolicyWords = PolicyWords(TRUSTED)
     """What the child's router holds it to; `trusted` where the parent does that."""
 
@@ -32,6 +33,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     clock: str | None = None
     line_limit: int = LINE_LIMIT
     verbose: bool = False
+    require_hardening: bool = False
+    """Do not run anything unless the kernel's restrictions are in force."""
     tracing: bool = False
     """Whether what passes between the guests is reported (see `Hop`)."""
 

@@ -52,6 +52,14 @@ class Hub:
         outbox.append(frame)
         self.queued += len(frame)
 
+    def discard(self, peer: str) -> None:
+        """Forgets what is queued for a peer that is gone."""
+        outbox = self._outboxes.get(peer)
+        if outbox:
+            self._touched.remove(peer)
+            self.queued -= sum(map(len, outbox))
+            outbox.clear()
+
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
         if not self._touched:

@@ -17,12 +17,14 @@ from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL, DIALECTS
 from conductor.core.peer import Component
 from conductor.core.policy import NO_PROFILE, TRUSTED, Policy, PolicyWords
-from conductor.core.services import LAST_WORDS, TRACED, VIOLATED
+from conductor.core.services import LAST_WORDS, READY, TRACED, VIOLATED
 from conductor.errors import ComponentError, UsageError
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
+
+_REPORTS: Final = {LAST_WORDS, VIOLATED, READY}
 
 ISOLATIONS: Final = ("process", "inline", "separate")
 TRACE_CONTENTS: Final = ("redacted", "all", "none")
@@ -52,6 +54,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """After the client's end of file: how long the chain may go without a message while requests
     are still open."""
     verbose: bool = False
+    watch: bool = False
+    """Replace a proxy by its new build as soon as its file changes."""
+    require_hardening: bool = False
+    """Refuse to host guests unless the kernel's restrictions are in force."""
     trace: str | None = None
     """File that every message is written to (`conductor.trace`); None: no trace."""
     trace_content: str = "redacted"
@@ -64,9 +70,15 @@ class Planned(msgspec.Struct, frozen=True):
     component: Component
     transport: Transport
     renew: Callable[[], Transport] | None = None
+    """Makes the transport anew, for a component that is started again."""
     guests: tuple[str, ...] = ()
     """Names of the guests it hosts, where it is a child that does."""
-    """Makes the transport anew, for a component that is started again."""
+    on_failure: str = "fail"
+    """What happens when it fails (`conductor.recovery.CHOICES`)."""
+    timeout: float | None = None
+    """Seconds it may take to answer a request other than a prompt."""
+    files: tuple[str, ...] = ()
+    """What it is made of: when one of these changes, there is a new build."""
 
 
 Stderr = Callable[[str, str], None]
@@ -144,7 +156,14 @@ def _single(
                 line_limit=options.line_limit,
             )
 
-        return Planned(component, process(), process)
+        return Planned(
+            component,
+            process(),
+            process,
+            on_failure=spec.on_failure if role == "proxy" else "fail",
+            timeout=spec.timeout,
+            files=tuple(word for word in command if os.path.isfile(word)),
+        )
     if spec.attribute is not None:
         from conductor.transports.memory import MemoryTransport
 
@@ -178,13 +197,26 @@ def _inline(spec: Spec, options: Options) -> Planned:
     from conductor.transports.guest import GuestTransport
 
     guest_spec = _guest_spec(spec)
-    try:
-        guest = segment.load(guest_spec, options.cache or cache_folder())
-    except wasm_host.GuestError as error:
-        raise ComponentError(
-            f"{guest_spec.label}: {error}", error.hint, {"component": spec.name}
-        ) from None
-    return Planned(segment.component(guest_spec, guest.carrier), GuestTransport(guest))
+    assert spec.wasm is not None
+
+    def guest() -> GuestTransport:
+        try:
+            module = segment.load(guest_spec, options.cache or cache_folder())
+            return GuestTransport(module.instantiate(spec.name))
+        except wasm_host.GuestError as error:
+            raise ComponentError(
+                f"{guest_spec.label}: {error}", error.hint, {"component": spec.name}
+            ) from None
+
+    transport = guest()
+    return Planned(
+        segment.component(guest_spec, transport.carrier),
+        transport,
+        guest,
+        on_failure=spec.on_failure,
+        timeout=spec.timeout,
+        files=(spec.wasm,),
+    )
 
 
 def _segment(
@@ -202,6 +234,7 @@ def _segment(
             "clock": options.clock,
             "line_limit": options.line_limit,
             "verbose": options.verbose,
+            "require_hardening": options.require_hardening,
             "tracing": tracing,
         }
     )
@@ -221,9 +254,23 @@ def _segment(
         )
 
     label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
-    services = frozenset({LAST_WORDS, VIOLATED, TRACED} if tracing else {LAST_WORDS, VIOLATED})
+    services = frozenset(_REPORTS | {TRACED} if tracing else _REPORTS)
     component = Component(name, label, CHANNEL, services, None, _union(specs))
-    return Planned(component, process(), process, tuple(spec.name for spec in specs))
+    return Planned(
+        component,
+        process(),
+        process,
+        tuple(spec.name for spec in specs),
+        on_failure=_together(specs),
+        timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
+        files=tuple(spec.wasm for spec in specs if spec.wasm is not None),
+    )
+
+
+def _together(specs: Sequence[Spec]) -> str:
+    """What happens when a whole host fails: what all its guests agree on, else the chain fails."""
+    choices = {spec.on_failure for spec in specs}
+    return choices.pop() if len(choices) == 1 else "fail"
 
 
 def _union(specs: Sequence[Spec]) -> Policy | None:
@@ -256,6 +303,7 @@ def _guest_spec(spec: Spec, *, policed: bool = True) -> Any:
         services=spec.grants or frozenset(),
         configure=msgspec.Raw(msgspec.json.encode(configuration(spec))),
         limits=spec.limits,
+        on_failure=spec.on_failure,
         policy=spec.policy if policed else PolicyWords(TRUSTED),
     )
 

@@ -10,10 +10,12 @@ Its main loop blocks: there is nothing else to do than to read, route, deliver a
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import sys
 import time
+from collections.abc import Iterable
 from typing import Final, NoReturn
 
 import msgspec
@@ -37,9 +39,10 @@ from conductor.core import (
 )
 from conductor.core.depth import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
-from conductor.core.services import TRACED, VIOLATED
+from conductor.core.services import READY, TRACED, VIOLATED
 from conductor.guest_spec import GuestSpec, Hop, SegmentSpec
 from conductor.hub import Hub
+from conductor.recovery import Bypass, GiveUp, Recovery, Restart
 from conductor.services import Services
 from conductor.transports.buffers import keep_large
 from conductor.transports.delivery import deliver
@@ -53,6 +56,9 @@ _DELIVERIES: Final = 256
 
 _FLOOD: Final = 512 * 1024 * 1024
 """Bytes that may wait between guests."""
+
+_OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024
+"""Bytes the host itself may use, on top of what its guests may."""
 
 EXIT_GUEST_FAILED: Final = 70
 
@@ -71,8 +77,11 @@ def component(spec: GuestSpec, carrier: str) -> Component:
     return Component(spec.name, spec.label, dialect, spec.services, configure, policy)
 
 
-def load(spec: GuestSpec, cache: str | None) -> wasm_host.Guest:
-    """Loads, checks and instantiates one guest. Raises `wasm_host.GuestError`."""
+def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_host.Module:
+    """Loads and checks one guest's module, and runs nothing of it. Raises `wasm_host.GuestError`.
+
+    `apart`: compiles it, if it has to, in a process of its own.
+    """
     import pathlib
 
     module = wasm_host.load(
@@ -80,23 +89,29 @@ def load(spec: GuestSpec, cache: str | None) -> wasm_host.Guest:
         limits=wasm_host.Limits(**spec.limits),
         cache_dir=pathlib.Path(cache) if cache else None,
         grants=spec.services & WASI_GRANTS,
+        apart=apart,
     )
     if spec.sha256 and spec.sha256 != module.digest:
         raise wasm_host.LoadError(
             f"{spec.path} is not the file its manifest records (sha256 {module.digest})",
             hint="install conductor again; a bundled module has been changed",
         )
-    return module.instantiate(spec.name)
+    return module
 
 
 class Segment:
     """A router over in-process guests, with descriptors 0 and 1 as its predecessor/successor."""
 
-    def __init__(self, spec: SegmentSpec, guests: dict[str, wasm_host.Guest]) -> None:
-        components = [component(one, guests[one.name].carrier) for one in spec.guests]
+    def __init__(self, spec: SegmentSpec, modules: dict[str, wasm_host.Module]) -> None:
+        """Instantiates every guest. Raises `wasm_host.GuestError`."""
+        components = [component(one, modules[one.name].carrier) for one in spec.guests]
+        self._modules = modules
+        self._recoveries = {one.name: Recovery(one.on_failure) for one in spec.guests}
+        self._due: list[tuple[float, str]] = []
+        """Guests to be started again, and when."""
         router = Router(components, "proxy", upstream=CHANNEL, tracing=spec.tracing)
         self._hub = Hub(router, self._perform)
-        self._guests = guests
+        self._guests = {name: module.instantiate(name) for name, module in modules.items()}
         self._verbose = spec.verbose
         self._services = Services(self._log, spec.clock)
         self._lines = LineSplitter(spec.line_limit)
@@ -116,10 +131,12 @@ class Segment:
             more = self._settle()
             if self._failed:
                 break
-            if self._unsent or more:
+            wait = 0.0 if more else self._until_due()
+            if self._unsent or wait is not None:
                 poll.register(0, select.POLLIN if len(self._unsent) < _HIGH_WATER else 0)
                 poll.register(1, select.POLLOUT if self._unsent else 0)
-                ready = dict(poll.poll(0 if more else None))
+                ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
+                self._return_due()
                 if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
                     continue
             data = os.read(0, chunk)
@@ -184,8 +201,43 @@ class Segment:
         text, hint = explain(name, error)
         label = self._hub.router.peers[name].label
         data = {"component": name, "phase": error.phase, "limit": error.limit}
-        closure = Closure(f"{label} {text}", hint, data)
-        self._hub.apply(self._hub.router.closed(name, closure))
+        self._recover(name, Closure(f"{label} {text}", hint, data))
+
+    def _recover(self, name: str, reason: Closure) -> None:
+        """Ends a guest, and starts it again, goes on without it, or gives up."""
+        router = self._hub.router
+        self._guests[name].close()
+        self._hub.discard(name)
+        match self._recoveries[name].failed(time.monotonic()):
+            case Restart(delay, number, most):
+                text = f"{reason.text}; it is started again ({number} of {most})"
+                self._log("warning", name, text)
+                self._hub.apply(router.leaving(name, reason))
+                self._due.append((time.monotonic() + delay, name))
+            case Bypass():
+                self._log("warning", name, f"{reason.text}; the chain goes on without it")
+                self._hub.apply(router.bypassed(name, reason))
+            case GiveUp():
+                self._hub.apply(router.closed(name, reason))
+
+    def _until_due(self) -> float | None:
+        """Seconds until a guest is to be started again; None if none is."""
+        if not self._due:
+            return None
+        return max(0.0, min(when for when, _ in self._due) - time.monotonic())
+
+    def _return_due(self) -> None:
+        now = time.monotonic()
+        due = [name for when, name in self._due if when <= now]
+        self._due = [one for one in self._due if one[1] not in due]
+        for name in due:
+            try:
+                guest = self._guests[name] = self._modules[name].instantiate(name)
+                self._hub.feed(name, _lines(guest.start(b"")))
+            except wasm_host.GuestError as error:
+                self._guest_failed(name, error)
+            else:
+                self._hub.apply(self._hub.router.returned(name))
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Serve):
@@ -210,8 +262,7 @@ class Segment:
 
     def _broke_rules(self, violation: Violated) -> None:
         """Ends a guest whose policy does not tolerate violations."""
-        self._guests[violation.peer].close()
-        self._hub.apply(self._hub.router.closed(violation.peer, enforcement.closure(violation)))
+        self._recover(violation.peer, enforcement.closure(violation))
 
     def _log(self, level: str, peer: str, text: str) -> None:
         sys.stderr.write(f"{level}: {peer}: {text}\n")
@@ -263,6 +314,11 @@ def failed_line(reason: Closure) -> bytes:
         }
     )
     return b"c" + body + b"\n"
+
+
+def ready_line() -> bytes:
+    """How a segment tells its parent that every guest is loaded (a notification on side `c`)."""
+    return b'c{"jsonrpc":"2.0","method":"%b"}\n' % READY.encode()
 
 
 def hop_line(trace: Trace, limit: int) -> bytes:
@@ -325,15 +381,45 @@ def main() -> NoReturn:
 
 
 def _run(spec: SegmentSpec) -> int:
-    guests: dict[str, wasm_host.Guest] = {}
+    from wasm_host import harden
+    from wasm_host.warm import warm
+
+    modules: dict[str, wasm_host.Module] = {}
     for one in spec.guests:
         try:
-            guests[one.name] = load(one, spec.cache)
+            modules[one.name] = load(one, spec.cache, apart=True)
         except wasm_host.GuestError as error:
-            text, hint = explain(one.name, error)
-            data = {"component": one.name, "phase": error.phase, "limit": error.limit}
-            reason = Closure(f"{one.label or one.name} {text}", hint, data)
-            os.write(1, failed_line(reason))
-            return EXIT_GUEST_FAILED
+            return _cannot_start(one.name, one.label, error)
+    # Files have been used for the last time, and no guest has run yet.
+    warm(modules.values())
+    harden.seal(memory=_memory(modules.values()))
+    missing = harden.missing() if spec.require_hardening else []
+    if missing:
+        what = ", ".join(f"{layer.name} ({layer.detail})" for layer in missing)
+        reason = Closure(
+            f"the host of sandboxed proxies cannot be hardened as required: {what}",
+            "`conductor doctor` shows what this machine has; leave out --require-hardening",
+        )
+        os.write(1, failed_line(reason))
+        return EXIT_GUEST_FAILED
+    try:
+        segment = Segment(spec, modules)
+    except wasm_host.GuestError as error:
+        failed = next(one for one in spec.guests if str(error).startswith(f"{one.name} "))
+        return _cannot_start(failed.name, failed.label, error)
+    os.write(1, ready_line())
     os.set_blocking(1, False)
-    return Segment(spec, guests).run()
+    return segment.run()
+
+
+def _cannot_start(name: str, label: str, error: wasm_host.GuestError) -> int:
+    text, hint = explain(name, error)
+    data = {"component": name, "phase": error.phase, "limit": error.limit}
+    os.write(1, failed_line(Closure(f"{label or name} {text}", hint, data)))
+    return EXIT_GUEST_FAILED
+
+
+def _memory(modules: Iterable[wasm_host.Module]) -> int:
+    """Bytes this process may use: what guests may (components have two memories), and its own."""
+    guests = sum(m.limits.memory_bytes * (2 if m.carrier == "component" else 1) for m in modules)
+    return guests + _OWN_MEMORY

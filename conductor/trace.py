@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import UPSTREAM, Trace, members
 from conductor.core.launching import successor_name
@@ -36,14 +35,11 @@ _LATE: Final = 1.0
 """Seconds by which a child's report may be older than its arrival to be dated by it."""
 
 
-class _Session(msgspec.Struct):
-    id: Raw | UnsetType = msgspec.field(default=UNSET, name="sessionId")
-
-
 class _Carried(msgspec.Struct):
     method: str
-    params: Raw = Raw(b"null")
-    request: Raw | UnsetType = msgspec.field(default=UNSET, name="requestId")
+    params: bytes
+    numbered: bool
+    """Whether it names a `requestId`, as stateless MCP does."""
 
 
 class _Error(msgspec.Struct):
@@ -62,10 +58,10 @@ class _Open(msgspec.Struct, gc=False):
     """Whether the answer holds MCP's own result or error as a member."""
 
 
-_session = msgspec.json.Decoder(_Session)
-_carried = msgspec.json.Decoder(_Carried)
 _error = msgspec.json.Decoder(_Error)
 _hop = msgspec.json.Decoder(Hop)
+_text = msgspec.json.Decoder(str)
+_id = msgspec.json.Decoder(int | str | None)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -109,14 +105,10 @@ class Tracer:
 
         Raises `ValueError` for a report of anything else: a child is not trusted.
         """
-        try:
-            hop = _hop.decode(params)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ValueError(str(error)) from None
+        hop, payload = _read_hop(params)
         if not {hop.source, hop.target} <= self._guests[segment] or hop.kind not in _KINDS:
             raise ValueError(f"not a message between guests of {segment}")
         at = self._now(hop.at - self._start)
-        payload = bytes(hop.payload) if isinstance(hop.payload, Raw) else None
         trace = Trace(hop.kind, hop.source, hop.target, hop.id, hop.method, payload, hop.is_error)
         self._write(trace, _proxy(hop.source), _proxy(hop.target), at, hop.size)
 
@@ -162,7 +154,7 @@ class Tracer:
         own = b'"_conductor":{"bytes":%d' % size
         if carried is not None:
             own += b',"carrier":' + _encode(method)
-            method, params = carried.method, bytes(carried.params)
+            method, params = carried.method, carried.params
         session = _session_of(trace.payload)
         parts = [b'"protocol":"mcp",' if carried is not None else b'"protocol":"acp",', ends]
         if trace.kind == "request":
@@ -173,7 +165,7 @@ class Tracer:
                 session=session,
                 at=at,
                 mcp=carried is not None,
-                wrapped=carried is not None and carried.request is not UNSET,
+                wrapped=carried is not None and carried.numbered,
             )
             parts.append(b'"id":%d,' % self._number)
             own += b',"id":' + (trace.id or "null").encode()
@@ -230,6 +222,21 @@ class Tracer:
         return payload.replace(b"\n", b" ") if b"\n" in payload else payload
 
 
+def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:
+    """A child's report and the payload it holds. Raises `ValueError`."""
+    held = members.read(params)
+    if held is None:
+        raise ValueError("it is no object")
+    payload = held.pop("payload", None)
+    try:
+        hop = _hop.decode(members.write(held))
+        if hop.id is not None and (_id.decode(hop.id) is None or "\n" in hop.id):
+            raise ValueError("its id is none")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    return hop, None if payload is None else bytes(payload)
+
+
 def _proxy(name: str) -> str:
     """How a proxy is called; never as the ends of the chain are."""
     return f"{name} (proxy)" if name in _ENDS else name
@@ -239,11 +246,7 @@ def _session_of(payload: bytes | None) -> bytes | None:
     """The session a payload names, as raw JSON."""
     if payload is None or b'"sessionId"' not in payload:
         return None
-    try:
-        found = _session.decode(payload).id
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # an array, or what is no text
-    raw = b"" if isinstance(found, UnsetType) else bytes(found)
+    raw = bytes((members.read(payload) or {}).get("sessionId", b""))
     return raw if raw[:1] == b'"' else None
 
 
@@ -251,10 +254,12 @@ def _carried_by(method: str, params: bytes) -> _Carried | None:
     """The message of MCP that `method` carries."""
     if method not in _CARRIERS:
         return None
+    held = members.read(params) or {}
     try:
-        return _carried.decode(params)
+        inner = _text.decode(held.get("method", b"null"))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # it is shown as it is
+    return _Carried(inner, bytes(held.get("params", b"null")), "requestId" in held)
 
 
 def _unwrapped(payload: bytes) -> tuple[bytes, str | None]:

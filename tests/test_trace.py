@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +17,13 @@ import pytest
 
 from conductor.catalog import components_folder
 
-from .cli.support import DEADLINE, conductor, environment
+from .cli.support import COMMAND, DEADLINE, conductor, environment
 
 Event = dict[str, Any]
 
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 PROMPT: Final = "the quick brown fox"
-SECRET: Final = "hunter2-hunter2"
+SECRET: Final = "hunter2-hunter2"  # noqa: S105 - what shall not be found
 REFERENCE: Final = shutil.which("agent-client-protocol-conductor")
 
 PROXY: Final = """
@@ -96,10 +97,27 @@ def events(file: Path) -> list[Event]:
     return found
 
 
-def trace(file: Path, *arguments: str, stdin: bytes = b"") -> list[Event]:
+def talk(command: list[str], said: bytes) -> int:
+    """Plays a client that waits for each answer before it goes on; the exit code."""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in said.splitlines(keepends=True):
+            process.stdin.write(line)
+            process.stdin.flush()
+            wanted = json.loads(line).get("id")
+            while wanted is not None and json.loads(process.stdout.readline()).get("id") != wanted:
+                pass
+        process.stdin.close()
+        return process.wait(DEADLINE)
+
+
+def trace(file: Path, *arguments: str, said: bytes = b"") -> list[Event]:
     """Runs `conductor agent` over a conversation; its trace."""
-    ran = conductor("agent", "--trace", str(file), *arguments, stdin=stdin or conversation())
-    assert ran.code == 0, ran.err
+    command = [*COMMAND, "agent", "--trace", str(file), *arguments]
+    assert talk(command, said or conversation()) == 0
     return events(file)
 
 
@@ -120,7 +138,7 @@ def proxy(tmp_path: Path) -> str:
 def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> None:
     found = trace(tmp_path / "t", "datetime", "passthrough", proxy, DEMO)
     chain = ["client", "datetime", "passthrough", "forward", "agent"]
-    down = list(zip(chain, chain[1:], strict=False))
+    down = list(pairwise(chain))
     up = [(to, source) for source, to in reversed(down)]
     for method in ("initialize", "session/new", "session/prompt", "_unknown"):
         asked = [e for e in found if e["type"] == "request" and e["method"].endswith(method)]
@@ -231,8 +249,7 @@ def test_exec_traces_and_overwrites_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_proxy_names_what_is_around_it(tmp_path: Path) -> None:
     file = tmp_path / "t"
     nested = f"{sys.executable} -m conductor proxy --trace {file} datetime passthrough"
-    ran = conductor("agent", nested, DEMO, stdin=conversation())
-    assert ran.code == 0, ran.err
+    assert talk([*COMMAND, "agent", nested, DEMO], conversation()) == 0
     asked = [e for e in events(file) if e["type"] == "request" and e["method"] == "session/prompt"]
     assert [(e["from"], e["to"]) for e in asked] == [
         ("client", "datetime"),
@@ -267,7 +284,7 @@ def test_a_full_disk_ends_the_trace_only() -> None:
 
 def test_large_messages_are_there_as_a_whole(tmp_path: Path) -> None:
     text = "x" * 3_000_000
-    found = trace(tmp_path / "t", "passthrough", "passthrough", DEMO, stdin=conversation(text))
+    found = trace(tmp_path / "t", "passthrough", "passthrough", DEMO, said=conversation(text))
     prompts = [e for e in found if route(e)[::3] == ("request", "session/prompt")]
     assert [e["params"]["prompt"][0]["text"] == text for e in prompts] == [True] * 3
 
@@ -278,7 +295,7 @@ def test_what_does_not_fit_into_a_report_is_counted(tmp_path: Path) -> None:
     room = len(conversation().splitlines()[2]) - len(PROMPT)
     text = "y" * (limit - room - 60)
     options = ("--line-limit", str(limit), "passthrough", "passthrough", DEMO)
-    found = trace(tmp_path / "t", *options, stdin=conversation(text))
+    found = trace(tmp_path / "t", *options, said=conversation(text))
     first, between, last = [e for e in found if route(e)[::3] == ("request", "session/prompt")]
     assert first["params"] == last["params"]
     assert between["params"] is None
@@ -290,23 +307,7 @@ def test_what_does_not_fit_into_a_report_is_counted(tmp_path: Path) -> None:
 def test_the_reference_writes_the_same(tmp_path: Path, proxy: str) -> None:
     assert REFERENCE is not None
     theirs = tmp_path / "theirs"
-    # It ends with its input, so the client waits for the last answer.
-    with subprocess.Popen(
-        [REFERENCE, "--trace", str(theirs), "agent", proxy, DEMO],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment(),
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for line in conversation().splitlines(keepends=True):
-            process.stdin.write(line)
-            process.stdin.flush()
-            wanted = json.loads(line).get("id")
-            while wanted is not None and json.loads(process.stdout.readline()).get("id") != wanted:
-                pass
-        process.stdin.close()
-        process.wait(DEADLINE)
+    talk([REFERENCE, "--trace", str(theirs), "agent", proxy, DEMO], conversation())
     names = {"Client": "client", "Proxy(0)": "forward", "Agent": "agent"}
     expected = events(theirs)
     for event in expected:
@@ -320,4 +321,9 @@ def test_the_reference_writes_the_same(tmp_path: Path, proxy: str) -> None:
         text = text.replace("[REDACTED]", "[redacted]").replace(SECRET, "[redacted]")
         return Counter(json.dumps(e, sort_keys=True) for e in json.loads(text))
 
-    assert view(found) == view(expected)
+    assert view(expected) - view(found) == Counter()
+    more = [json.loads(text) for text in view(found) - view(expected)]
+    # What a proxy notifies the client of is missing in the reference's file.
+    assert {route(event) for event in more} == {
+        ("notification", "forward", "client", "session/update")
+    }

@@ -104,6 +104,7 @@ def load(
     limits: Limits | None = None,
     cache_dir: Path | None = None,
     grants: frozenset[str] = frozenset(),
+    apart: bool = False,
 ) -> Module:
     """Check, compile (or take from the cache) and return a guest module; runs none of it.
 
@@ -113,6 +114,7 @@ def load(
         cache_dir: directory of compiled modules; made when absent, ignored (see
             ``Module.cache_report``) unless it is ours alone. No cache when omitted.
         grants: ``clock`` and ``random`` give WASI guests the real ones.
+        apart: compile, if that is needed, in a child process: see :mod:`wasm_host.apart`.
 
     Raises:
         LoadError: not WebAssembly, no guest, or imports it may not have, with all of them listed.
@@ -128,7 +130,7 @@ def load(
     if refused is not None:
         raise refused
     engine = engine_for(limits)
-    compiled, report = _compile(data, info, label, limits, cache_dir)
+    compiled, report = _compile(data, info, label, limits, cache_dir, apart=apart)
     if info.carrier == "component":
         from .component_guest import find_deliver
 
@@ -149,7 +151,13 @@ def load(
 
 
 def _compile(
-    data: bytes, info: ModuleInfo, label: str, limits: Limits, cache_dir: Path | None
+    data: bytes,
+    info: ModuleInfo,
+    label: str,
+    limits: Limits,
+    cache_dir: Path | None,
+    *,
+    apart: bool,
 ) -> tuple[Any, str]:
     """The compiled module and what the cache did."""
     import wasmtime
@@ -164,9 +172,16 @@ def _compile(
         cache, compiled, report = None, None, "off"
     else:
         cache = Cache(cache_dir, engine_identity(limits))
-        compiled, report = cache.fetch(
-            info.digest, lambda path: kind.deserialize_file(engine, path)
-        )
+
+        def fetch() -> tuple[Any, str]:
+            return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
+
+        compiled, report = fetch()
+        if apart and report == "miss":
+            from .apart import apart as work_apart
+
+            if work_apart(lambda: cache.store(info.digest, kind(engine, data).serialize())):
+                compiled, report = fetch()
     if compiled is not None:
         return compiled, report
     try:

@@ -23,14 +23,74 @@ def closed(
         return
     peer.closure = reason
     peer.ready = False
+    _settle(exchange, peer, reason, out)
+    if peer.role not in (Role.CLIENT, Role.OUTER):
+        exchange.chain_fails(peer, reason, out)
+
+
+def bypassed(
+    exchange: Exchange,
+    initializer: Initializer,
+    peer: Peer,
+    reason: Closure,
+    out: list[Effect],
+) -> None:
+    """Closes the gap a proxy leaves: its neighbours are joined, and messages flow on."""
+    before, after = peer.p.across, peer.s.across
+    if peer.closure is not None or before is None or after is None:
+        return
+    initializer.dropped(peer, reason, out)
+    before.across, after.across = after, before
+    before.policed = after.policed = before.peer.gate is not None or after.peer.gate is not None
+    peer.closure = reason
+    peer.ready = False
+    _settle(exchange, peer, reason, out)
+
+
+def leaving(
+    exchange: Exchange,
+    initializer: Initializer,
+    peer: Peer,
+    reason: Closure,
+    out: list[Effect],
+) -> None:
+    """A proxy that will be started again is gone: what was open is answered, what comes waits."""
+    if peer.closure is not None:
+        return
+    initializer.dropped(peer, reason, out)
+    peer.ready = False
+    peer.returning = True
+    initializer.await_return(peer)
+    _settle(exchange, peer, reason, out, resume=False)
+
+
+def _settle(
+    exchange: Exchange, peer: Peer, reason: Closure, out: list[Effect], *, resume: bool = True
+) -> None:
+    """Answers what waits for the peer, withdraws what it asked, lets go what it held up."""
     for link in peer.links():
         for pending in list(link.sent.values()):
             exchange.fail(pending, reason, out)
         link.sent.clear()
-    resume_waiting(peer, out)
+    if resume:
+        resume_waiting(peer, out)
     exchange.withdraw(peer, out)
-    if peer.role not in (Role.CLIENT, Role.OUTER):
-        exchange.chain_fails(peer, reason, out)
+    if peer.gate is not None:
+        for waiting in peer.gate.reset():
+            waiting(out)
+
+
+def expire(exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]) -> None:
+    """Fails one request that a peer has not answered, and tells the peer that it is not wanted.
+
+    The answer, should it still come, belongs to nothing any more.
+    """
+    at, _, id_ = key.partition(b":")
+    pending = peer.links()[int(at)].sent.get(id_)
+    if pending is not None:
+        exchange.cancel(pending, out)
+        exchange.fail(pending, reason, out)
+        pending.hook = None
 
 
 def overdue(exchange: Exchange, why: str, hint: str, out: list[Effect]) -> Closure | None:

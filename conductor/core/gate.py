@@ -170,6 +170,13 @@ class Gate:
         self.held[direction] = still
         return free
 
+    def reset(self) -> list[Resume]:
+        """Forgets everything, for the component is gone; what it held up may go on."""
+        free = [resume for waiting in self.held.values() for _, resume in waiting]
+        self.tokens.clear()
+        self.held = {Direction.DOWN: [], Direction.UP: []}
+        return free
+
     def forget_notifications(self) -> None:
         """What the component was told and has not forwarded by now, it keeps for itself."""
         for queue in self.tokens.values():

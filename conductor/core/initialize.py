@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import offer, versions
 from conductor.core.detection import (
@@ -148,6 +148,7 @@ class Initializer:
         elif peer.handshake is not None and not peer.ready:
             peer.backlog.append(lambda out: self._deliver(lane, params, pending, out))
         else:
+            peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
             self._attempt(peer, peer.handshake, out)
 
@@ -158,15 +159,32 @@ class Initializer:
         on; what the proxy forwards is answered as the original is."""
         peer = lane.peer
         if peer.closure is None:
+            peer.initialize = params
             peer.shadow = Token(Direction.DOWN, INITIALIZE, params, None)
             peer.shadow.settled = True
             pending.watchers = (*pending.watchers, peer.shadow)
-            copy = Pending(None, b"null", b"null", INITIALIZE)
-            peer.handshake = Handshake(copy, params, peer)
-            self._attempt(peer, peer.handshake, out)
+            self._initialize_copy(peer, params, out)
         ahead = peer.lane(Side.S).across
         assert ahead is not None
         self._deliver(ahead, params, pending, out)
+
+    def _initialize_copy(self, peer: Peer, params: Raw | UnsetType, out: list[Effect]) -> None:
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        peer.handshake = Handshake(copy, params, peer)
+        self._attempt(peer, peer.handshake, out)
+
+    def returned(self, peer: Peer, out: list[Effect]) -> None:
+        """Gives a peer that was started again its role again, without disturbing its successor:
+        the `initialize` it forwards is answered as it was the first time."""
+        if peer.initialize is None:
+            peer.returning, peer.handshake = False, None
+            peer.ready = not peer.guessing
+            resume_waiting(peer, out)
+            return
+        peer.shadow = Token(Direction.DOWN, INITIALIZE, peer.initialize, None)
+        peer.shadow.settled = True
+        peer.shadow.upstream = peer.recorded
+        self._initialize_copy(peer, peer.initialize, out)
 
     def _attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
         dialect, params = handshake.next(), handshake.params
@@ -217,6 +235,18 @@ class Initializer:
         peer.handshake = None
         self._exchange.fail(handshake.pending, reason, out)
         return False
+
+    def dropped(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+        """Fails the handshake a peer was in when it ended, if any."""
+        handshake, peer.handshake = peer.handshake, None
+        if handshake is not None:
+            self._exchange.fail(handshake.pending, reason, out)
+
+    def await_return(self, peer: Peer) -> None:
+        """From now on messages for the peer wait until it has `returned`."""
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        params = UNSET if peer.initialize is None else peer.initialize
+        peer.handshake = Handshake(copy, params, peer)
 
     def reopened(self, peer: Peer, out: list[Effect]) -> None:
         """Asks a restarted peer the next way."""
@@ -278,6 +308,11 @@ class Initializer:
         peer = handshake.pending.target.peer
         if peer.handshake is handshake:
             peer.handshake = None
+        if peer.returning:
+            peer.returning, peer.ready = False, True
+            if peer.gate is None or peer.gate.sees(Direction.DOWN, INITIALIZE):
+                peer.shadow = None
+            resume_waiting(peer, out)
         kept = None
         if peer.offer_shape is not None:
             kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Raw, UnsetType
 
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.gate import Gate, Token
@@ -70,6 +71,7 @@ class Peer:
         "gate",
         "guessing",
         "handshake",
+        "initialize",
         "label",
         "launched_by",
         "name",
@@ -77,6 +79,7 @@ class Peer:
         "p",
         "ready",
         "recorded",
+        "returning",
         "role",
         "s",
         "shadow",
@@ -106,6 +109,10 @@ class Peer:
         """Its initialization, while that is going on."""
         self.shadow: Token | None = None
         """The `initialize` it got a copy of, where the original passes it by."""
+        self.initialize: Raw | UnsetType | None = None
+        """The params of the last `initialize` it was given; None before the first."""
+        self.returning = False
+        """Whether it is being started again and has not taken its role again yet."""
         self.recorded: tuple[bytes, bytes] | None = None
         """How its successor answered the `initialize` it forwarded (member, body)."""
         self.forwarded = False

@@ -105,6 +105,44 @@ class Router:
         endings.closed(self._exchange, self._initializer, self.peers[name], reason, out)
         return out
 
+    def bypassed(self, name: str, reason: Closure) -> list[Effect]:
+        """A proxy is gone and the chain goes on without it."""
+        out: list[Effect] = []
+        endings.bypassed(self._exchange, self._initializer, self.peers[name], reason, out)
+        return out
+
+    def leaving(self, name: str, reason: Closure) -> list[Effect]:
+        """A proxy is gone and will be started again: messages for it wait until `returned`."""
+        out: list[Effect] = []
+        endings.leaving(self._exchange, self._initializer, self.peers[name], reason, out)
+        return out
+
+    def returned(self, name: str) -> list[Effect]:
+        """A proxy that was `leaving` is up again; it is configured and initialized anew."""
+        peer = self.peers[name]
+        out = self._services.configure(peer)
+        self._initializer.returned(peer, out)
+        return out
+
+    def idle(self, name: str) -> bool:
+        """Whether no request is open towards or from this peer."""
+        links = self.peers[name].links()
+        return not any(link.sent or link.received for link in links)
+
+    def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
+        """The requests this peer has not answered: id (with side) and method."""
+        return [
+            (b"%d:%b" % (at, key), pending.method)
+            for at, link in enumerate(self.peers[name].links())
+            for key, pending in link.sent.items()
+        ]
+
+    def expire(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
+        """A request has waited too long (`key` from `waiting_on`): it is failed and cancelled."""
+        out: list[Effect] = []
+        endings.expire(self._exchange, self.peers[name], key, reason, out)
+        return out
+
     def abandon(self, reason: Closure) -> list[Effect]:
         """Answers everything upstream still waits for: the chain is over."""
         out: list[Effect] = []

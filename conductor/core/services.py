@@ -31,7 +31,10 @@ TRACED: Final = "trace"
 VIOLATED: Final = "violated"
 """By this it reports what a guest's policy has stopped."""
 
-_INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED})
+READY: Final = "ready"
+"""By this it says that its guests are loaded."""
+
+_INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED, READY})
 
 PREFIX: Final = "_conductor/"
 

@@ -22,6 +22,11 @@ class GuestTransport:
         self._ended = False
         self._finishing = False
 
+    @property
+    def carrier(self) -> str:
+        """How the module carries the channel: core, component or wasi."""
+        return self._guest.carrier
+
     async def open(self, events: Events) -> None:
         """Starts the guest; what it says at once is reported on the loop's next turn."""
         self._events = events

@@ -62,14 +62,14 @@ MayAnswer = Callable[[Context, str], bool]
 
 def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterator[str]:
     """Pointers to everything that `after` claims beyond `before`."""
-    if after is ABSENT or after is None or after is False or before == after:
+    if after is ABSENT or after is None or after is False:
         return
-    if not isinstance(after, dict) or not (
-        isinstance(before, dict) or before is ABSENT or before is None or before is False
-    ):
-        yield at
+    claimed_before = not (before is ABSENT or before is None or before is False)
+    if not isinstance(after, dict) or (claimed_before and not isinstance(before, dict)):
+        if before != after:
+            yield at
         return
-    if not isinstance(before, dict):
+    if not claimed_before:
         yield at  # in ACP v2 the empty object is the claim
     for name, value in after.items():
         if name != "_meta":  # looked at as `_meta`

@@ -14,7 +14,7 @@ def ambiguous_json() -> Iterator[Attack]:
     """JSON that is read in two ways."""
     for what, after in {
         "two commands": '{"cwd":"/w","mcpServers":[{"name":"x","command":"a","command":"b"}]}',
-        "two types": '{"cwd":"/w","mcpServers":[{"type":"acp","name":"x","serverId":"m","type":"http"}]}',
+        "two types": '{"mcpServers":[{"type":"acp","name":"x","serverId":"m","type":"http"}]}',
         "an escaped twin": '{"cwd":"/w","mcpServers":[],"_meta":{"a.b/c":1,"\\u0061.b/c":2}}',
         "two lists": '{"cwd":"/w","mcpServers":[],"mcpServers":[{"command":"sh","name":"x"}]}',
         "half a surrogate pair in a name": '{"cwd":"/w","mcpServers":[],"_meta":{"a.b/\\ud800":1}}',

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from tests.core.test_guards.attack import Attack, answers, makes_up, passes_on
+from tests.core.test_guards.attack import Attack, Text, answers, makes_up, passes_on
 from tests.core.test_guards.samples import (
     ALLOW,
     ALWAYS,
@@ -37,7 +37,7 @@ def asks(what: str, before: Object, **changes: object) -> Attack:
 def widened() -> Iterator[Attack]:
     """Permission requests changed on their way to the user."""
     for version, request in (("v1", V1), ("v2", V2)):
-        for what, options in {
+        changed: dict[str, object] = {
             "an added option": [ALLOW, ALWAYS, REJECT, NEVER, {**ALLOW, "optionId": "z"}],
             "a renamed option": [{**ALLOW, "name": "No"}, ALWAYS, REJECT, NEVER],
             "another kind": [ALLOW, ALWAYS, {**REJECT, "kind": "allow_once"}, NEVER],
@@ -50,7 +50,8 @@ def widened() -> Iterator[Attack]:
             "only the wider approval left": [ALWAYS, REJECT, NEVER],
             "no list": {},
             "none at all": None,
-        }.items():
+        }
+        for what, options in changed.items():
             yield asks(f"{version}, {what}", request, options=options)
         yield asks(f"{version}, other session", request, sessionId="other")
         yield asks(f"{version}, metadata", request, _meta={"k": 1, "a.b/c": 2})
@@ -59,9 +60,9 @@ def widened() -> Iterator[Attack]:
     for name in ("toolCall", "title", "description", "subject"):
         yield asks(f"{name} added or changed in v1", V1, **{name: {"title": "ls"}})
         yield asks(f"{name} added or changed in v2", V2, **{name: {"title": "ls"}})
-    yield asks(
-        "a number respelled", V1, toolCall={**V1["toolCall"], "rawInput": {"n": 15e-1 + 1e-9}}
-    )
+    text = json.dumps(V1)
+    respelled = text.replace("1.5", "1.50")
+    yield passes_on("permission-widening", "a number respelled", METHOD, text, respelled)
     yield asks(
         "an unknown kind counts as wide",
         {"options": [ALLOW, UNKNOWN_KIND, REJECT]},
@@ -111,14 +112,15 @@ def given() -> Iterator[Attack]:
 def given_by_confusion() -> Iterator[Attack]:
     """Permissions given by an option that can be taken for another."""
     yield answers("permission-answers", "an id of two options", METHOD, NO, None, TWINS)
-    for what, asked in {
+    requests: dict[str, Text] = {
         "ambiguous options": ASKED[:-1] + ',"options":[]}',
-        "an ambiguous option": '{"options":[{"optionId":"n","kind":"reject_once","kind":"allow_once"}]}',
+        "an ambiguous option": '{"options":[{"optionId":"n","kind":"reject_once","kind":"x"}]}',
         "no options": "{}",
         "no list of options": '{"options":{}}',
         "nothing": UNSET,
         "no JSON": "{",
-    }.items():
+    }
+    for what, asked in requests.items():
         yield answers("permission-answers", what, METHOD, NO, None, asked)
     yield answers("permission-answers", "odd case", "Session/Request_Permission", YES, None, ASKED)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from tests.core.test_guards.attack import Attack, answers, makes_up, passes_on
+from tests.core.test_guards.attack import Attack, Text, answers, makes_up, passes_on
 from tests.core.test_guards.samples import SEALED, USES
 
 
@@ -15,7 +15,7 @@ def sealed() -> Iterator[Attack]:
     """Requests changed, made up, and answered in somebody's place."""
     for method, guard in SEALED.items():
         for spelled in (method, method.upper()):
-            for what, after in {
+            changed: dict[str, Text] = {
                 "another value": '{"sessionId":"s","path":["/x",{"a":2}]}',
                 "a member more": '{"sessionId":"s","path":["/x",{"a":1}],"y":1}',
                 "a member less": '{"sessionId":"s"}',
@@ -23,7 +23,8 @@ def sealed() -> Iterator[Attack]:
                 "a member in odd case": '{"sessionId":"s","path":["/x",{"a":1}],"Path":"/y"}',
                 "metadata": '{"sessionId":"s","path":["/x",{"a":1}],"_meta":{"a.b/c":1}}',
                 "nothing": UNSET,
-            }.items():
+            }
+            for what, after in changed.items():
                 before = '{"sessionId":"s","path":["/x",{"a":1}]}'
                 yield passes_on(guard, f"{spelled}, {what}", spelled, before, after)
             yield makes_up(guard, spelled, spelled, '{"sessionId":"s"}')
@@ -53,12 +54,13 @@ def connections() -> Iterator[Attack]:
             yield passes_on(
                 "mcp-connections", f"{method} {address}, turned away", method, taken_over, held
             )
-        for what, params in {
+        unclear: dict[str, Text] = {
             "no address": "{}",
             "nothing": UNSET,
             "no text": f'{{"{name}":["mine"]}}',
             "two spellings": f'{{"{name}":"mine","{name.upper()}":"theirs"}}',
-        }.items():
+        }
+        for what, params in unclear.items():
             yield makes_up("mcp-connections", f"{method}, {what}", method, params)
             yield answers("mcp-connections", f"{method}, {what}", method, "{}", None, params)
     both = '{"serverId":"mine","connectionId":"their-connection"}'

@@ -86,7 +86,7 @@ def servers_of_others() -> Iterator[Attack]:
 
 def surroundings() -> Iterator[Attack]:
     """Everything else in a setup."""
-    for what, change in {
+    changes: dict[str, Object] = {
         "cwd": {"cwd": "/"},
         "no cwd": {"cwd": None},
         "directories": {"additionalDirectories": ["/lib", "/"]},
@@ -97,7 +97,8 @@ def surroundings() -> Iterator[Attack]:
         "an unknown member changed": {"x": 1.1},
         "tools": {"tools": {"bash": True}},
         "tools that are no object": {"tools": ["bash"]},
-    }.items():
+    }
+    for what, change in changes.items():
         before = json.dumps(CLIENT).replace("1.1", "1.10")
         for method in ("session/new", "session/load", "session/resume", "session/fork"):
             yield passes_on(

@@ -30,18 +30,19 @@ def tool_calls() -> Iterator[Attack]:
             "new",
         ):
             yield updates("tool-calls", f"{kind}, {name}", call, {**call, name: "other"})
-        for what, content in {
+        changed: dict[str, object] = {
             "another diff": [TEXT, {**DIFF, "newText": "y"}, TERMINAL],
             "no diff": [TEXT, TERMINAL],
             "no terminal": [TEXT, DIFF],
             "another order": [TERMINAL, DIFF, TEXT],
-            "a diff in text's clothes": [{**TEXT, "newText": "y"}, DIFF, TERMINAL],
+            "a diff in text's clothes": [{**TEXT, "newText": ""}, DIFF, TERMINAL],
             "a text more": [TEXT, TEXT, DIFF, TERMINAL],
             "an unknown kind": [{"type": "panel"}, DIFF, TERMINAL],
             "no list": {},
             "nothing": [],
             "null": None,
-        }.items():
+        }
+        for what, content in changed.items():
             yield updates(
                 "tool-calls", f"{kind}, content: {what}", call, {**call, "content": content}
             )
@@ -91,8 +92,8 @@ def unknown_kinds() -> Iterator[Attack]:
         "no update": "{}",
         "a text": '{"update":"plan"}',
         "an unknown kind": '{"update":{"sessionUpdate":"subagent_update"}}',
-        "two spellings of the kind": '{"update":{"sessionUpdate":"plan","SessionUpdate":"tool_call"}}',
-        "two spellings": '{"update":{"sessionUpdate":"plan"},"Update":{"sessionUpdate":"tool_call"}}',
+        "two kinds": '{"update":{"sessionUpdate":"plan","SessionUpdate":"tool_call"}}',
+        "two updates": '{"update":{"sessionUpdate":"plan"},"Update":{"sessionUpdate":"x"}}',
     }.items():
         yield makes_up("unknown-updates", what, "session/update", made_up)
     for what, other in {

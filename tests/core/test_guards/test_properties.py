@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
+from conductor.core.guards.check import RULES
 from conductor.core.guards.methods import KNOWN
 from conductor.core.guards.reading import Ambiguous, Number, Unreadable, difference, read
+from conductor.core.guards.rules import Change, Rules
 from tests.core.test_guards.attack import ALL, CONTEXT
-from tests.core.test_guards.samples import AGENT, CLIENT, HELLO, HELLO2, SEALED, V1, V2
+from tests.core.test_guards.samples import AGENT, CLIENT, HELLO, HELLO2, SEALED, V1, V2, Object
 
 _names = st.sampled_from(
     ["sessionId", "_meta", "mcpServers", "tools", "update", "sessionUpdate", "options", "outcome",
@@ -36,7 +39,13 @@ _texts = st.one_of(
     st.sampled_from(["acp", "mine", "acp:mine", "tool_call", "plan", "selected", "completed"]),
 )
 _values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), _texts),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        _texts,
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(_names | st.text(max_size=3), inner, max_size=4),
@@ -103,17 +112,20 @@ def test_answering_anything_is_judged(
     assert answered(context, "up", method, request, member, body, (member, body)) is None
 
 
-def _mutated(value: Any, chance: random.Random) -> Any:
+def _mutated(value: Object, chance: random.Random) -> Object:
     """`value` with one thing changed somewhere: a value, a member more, less or renamed."""
     value = copy.deepcopy(value)
     places: list[tuple[Any, Any]] = []
 
-    def collect(holder: Any) -> None:
-        pairs = holder.items() if isinstance(holder, dict) else enumerate(holder)
+    def collect(holder: object) -> None:
+        pairs: Iterable[tuple[object, object]] = ()
+        if isinstance(holder, dict):
+            pairs = holder.items()
+        elif isinstance(holder, list):
+            pairs = enumerate(holder)
         for key, inner in pairs:
             places.append((holder, key))
-            if isinstance(inner, dict | list):
-                collect(inner)
+            collect(inner)
 
     collect(value)
     holder, key = chance.choice(places)
@@ -207,7 +219,7 @@ def test_one_change_to_an_initialize_result_claims_nothing_new(chance: random.Ra
     body = json.dumps(after).encode()
     found = answered(CONTEXT, "up", "initialize", UNSET, b"result", body, given_)
 
-    def claims(value: Any) -> set[str]:
+    def claims(value: object) -> set[str]:
         if not isinstance(value, dict):
             return set() if value in (None, False) else {json.dumps(value)}
         inner = ((name, claims(held)) for name, held in value.items() if held not in (None, False))
@@ -218,8 +230,8 @@ def test_one_change_to_an_initialize_result_claims_nothing_new(chance: random.Ra
 
 
 @given(_values)
-def test_reading_keeps_every_value(value: Any) -> None:
-    def rebuilt(node: Any) -> Any:
+def test_reading_keeps_every_value(value: object) -> None:
+    def rebuilt(node: object) -> object:
         if isinstance(node, Number):
             return json.loads(node.text)
         if isinstance(node, Ambiguous):
@@ -262,7 +274,7 @@ def test_a_difference_is_pointed_at() -> None:
 
 
 def test_a_huge_message_is_judged() -> None:
-    blocks = ",".join('{"type":"text","text":"%d"}' % n for n in range(50_000))
+    blocks = ",".join(f'{{"type":"text","text":"{n}"}}' for n in range(50_000))
     before = Raw(b'{"sessionId":"s","prompt":[%b]}' % blocks.encode())
     after = Raw(b'{"sessionId":"t","prompt":[%b]}' % blocks.encode())
     found = forwarded(CONTEXT, "down", "session/prompt", before, after)
@@ -273,6 +285,32 @@ def test_a_huge_message_is_judged() -> None:
     assert found is not None
     assert found.guard == "duplicate-keys"
     assert "'k0'" in found.text
+
+
+@pytest.mark.parametrize("depth", [*range(400, 1000, 20), 2000, 4000, 8000, 50_000])
+def test_what_nests_too_deeply_is_refused(depth: int) -> None:
+    def nested(leaf: bytes) -> bytes:
+        capabilities = b'{"a":' * depth + leaf + b"}" * depth
+        return b'{"protocolVersion":1,"clientCapabilities":%b}' % capabilities
+
+    narrowed = forwarded(CONTEXT, "down", "initialize", Raw(nested(b"true")), Raw(nested(b"false")))
+    judge(narrowed)
+    assert narrowed is None or "deeply" in narrowed.text
+    assert depth < 8000 or narrowed is not None
+    widened = Raw(nested(b"false")), Raw(nested(b"true"))
+    assert forwarded(CONTEXT, "down", "initialize", *widened) is not None
+
+
+def test_a_rule_that_runs_out_of_stack_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deeper(change: Change) -> Iterator[Violation]:
+        yield from deeper(change)
+
+    monkeypatch.setitem(RULES, "session/prompt", Rules((deeper,)))
+    for lifted in (frozenset[str](), ALL):
+        context = Context(lifted=lifted)
+        found = forwarded(context, "down", "session/prompt", UNSET, Raw(b"{}"))
+        assert found is not None
+        assert "deeply" in found.text
 
 
 def test_long_names_do_not_fill_the_log() -> None:

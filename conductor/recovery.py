@@ -1,0 +1,62 @@
+"""What happens when a component fails: `fail`, `restart` within a budget, or `bypass`.
+
+Pure bookkeeping; whoever hosts the component asks it, and tells it the time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+CHOICES: Final = ("fail", "restart", "bypass", "restart+bypass")
+"""`restart` fails the chain when its budget is used up; `restart+bypass` bypasses then."""
+
+_BUDGET: Final = 3
+_WINDOW: Final = 60.0
+_DELAYS: Final = (0.0, 0.2, 1.0)
+
+
+class Restart(msgspec.Struct, frozen=True):
+    """Start it again, after `delay` seconds; it is the `number`th time of `most`."""
+
+    delay: float
+    number: int
+    most: int = _BUDGET
+
+
+class Bypass(msgspec.Struct, frozen=True):
+    """Go on without it."""
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """End the chain; `exhausted` when restarting was tried."""
+
+    exhausted: bool = False
+
+
+Action = Restart | Bypass | GiveUp
+
+
+class Recovery:
+    """The failures of one component: three restarts a minute, each a little later."""
+
+    def __init__(self, choice: str) -> None:
+        """`choice` is one of `CHOICES`."""
+        self._choice = choice
+        self._failures: deque[float] = deque()
+
+    def failed(self, now: float) -> Action:
+        """What to do about a failure at `now` (seconds of a clock that never goes back)."""
+        if self._choice == "bypass":
+            return Bypass()
+        if self._choice == "fail":
+            return GiveUp()
+        while self._failures and now - self._failures[0] > _WINDOW:
+            self._failures.popleft()
+        if len(self._failures) < _BUDGET:
+            delay = _DELAYS[len(self._failures)]
+            self._failures.append(now)
+            return Restart(delay, len(self._failures))
+        return Bypass() if self._choice == "restart+bypass" else GiveUp(exhausted=True)
