@@ -44,6 +44,7 @@ _QUERY: Final = re.compile(
     re.IGNORECASE,
 )
 _USER: Final = re.compile(r"(://)[^/?#]*@")
+_LARGE: Final = 64 * 1024
 _DEEPEST: Final = 64
 """Below this many levels a suspicious container is replaced as a whole."""
 
@@ -76,19 +77,28 @@ def _suspicious(value: bytes) -> bool:
 def _clean(value: bytes, level: int) -> bytes:
     """A value under a harmless name."""
     value = value.strip()
-    if value[:1] not in (b"{", b"[") or not _suspicious(value):
+    if value[:1] not in (b"{", b"[") or b"{" not in value:
+        return value
+    large = len(value) >= _LARGE
+    if not large and not _suspicious(value):
         return value
     if level == _DEEPEST:
         return REDACTED
+    cleaned = _container(value, level + 1)
+    # A large value is opened before it is searched: what makes it large is mostly one text.
+    return value if large and cleaned != value and not _suspicious(value) else cleaned
+
+
+def _container(value: bytes, level: int) -> bytes:
     if value[:1] == b"[":
         entries = _entries(value)
         if entries is None:
             return REDACTED
-        return b"[" + b",".join(_clean(one, level + 1) for one in entries) + b"]"
+        return b"[" + b",".join([_clean(one, level) for one in entries]) + b"]"
     held = members.read(value)
     if held is None:
         return REDACTED
-    return _object({k: _member(k, bytes(v), level + 1) for k, v in held.items()})
+    return _object({k: _member(k, bytes(v), level) for k, v in held.items()})
 
 
 def _member(name: str, value: bytes, level: int) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -30,12 +30,13 @@ from conductor.core import (
     Violated,
     enforcement,
 )
-from conductor.core.services import LAST_WORDS, TRACED, VIOLATED
+from conductor.core.services import LAST_WORDS, READY, TRACED, VIOLATED
 from conductor.errors import ComponentError
 from conductor.flow import Flow
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
 from conductor.services import Services
+from conductor.supervisor import Handover, Supervisor
 from conductor.transports.base import Ended, Transport
 
 _SETTLE: Final = 0.3
@@ -151,6 +152,9 @@ class Runtime:
         self._stopping = False
         self._traffic = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        """Transports that others took the place of, being closed."""
+        self._supervisor = Supervisor(self, self._planned, self._spawn_task)
 
     @property
     def failure(self) -> Closure | None:
@@ -159,11 +163,14 @@ class Runtime:
 
     async def run(self) -> int:
         """Serves until the client is done or the chain fails; 0 or 1."""
-        self._apply(self.router.start())
+        self.apply(self.router.start())
         try:
             for name, one in self._planned.items():
-                await self._open(name, one.transport)
-            await self._open(UPSTREAM, self._transports[UPSTREAM])
+                await self.connect(name, one.transport)
+            await self.connect(UPSTREAM, self._transports[UPSTREAM])
+            self._spawn_task(self._supervisor.time_out())
+            if self._options.watch:
+                self._spawn_task(self._supervisor.watch())
             await self._over.wait()
             if self._failure is not None:
                 await self._first_request()
@@ -178,6 +185,10 @@ class Runtime:
                 if self._tracer is not None:
                     self._tracer.close()
         return 1 if self._failure is not None else 0
+
+    def reload(self) -> None:
+        """Replaces the proxies by their new builds, each between two messages."""
+        self._supervisor.reload()
 
     def stop(self) -> None:
         """Ends the chain from outside (a signal); what runs is given its grace."""
@@ -203,7 +214,7 @@ class Runtime:
                 if transport.buffered:
                     self.flow.wrote(name, source)
 
-    def _apply(self, effects: Sequence[Effect], source: str = UPSTREAM) -> None:
+    def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
         self._hub.apply(effects)
         self.flush(source)
 
@@ -213,7 +224,7 @@ class Runtime:
         """A line beyond the limit was skipped: its request is answered if it can be told."""
         text = f"a line longer than {limit} bytes was skipped"
         self._log("warning", name, f"{text}: {head[:120]!r}")
-        self._apply(self.router.skipped(name, head, text))
+        self.apply(self.router.skipped(name, head, text))
 
     def ended(self, name: str, how: Ended) -> None:
         """A connection is gone: the client's begins the end, a component's fails the chain."""
@@ -229,15 +240,20 @@ class Runtime:
                 self._writes_fail = True
             self._over.set()
             return
-        self._closed(name, self._closure(name, how))
+        final = name in self._last_words
+        self._component_ended(name, self._closure(name, how), final=final)
 
-    def _closed(self, name: str, reason: Closure) -> None:
+    def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)
-        self._apply(self.router.closed(name, reason))
+        self._hub.discard(name)
+        if self._stopping:
+            self.apply(self.router.closed(name, reason))
+        else:
+            self._supervisor.failed(name, reason, final=final)
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> None:
         """A line was refused on its way to `name`; a request in it is answered."""
-        self._apply(self.router.undeliverable(name, frame, why))
+        self.apply(self.router.undeliverable(name, frame, why))
 
     def _closure(self, name: str, how: Ended) -> Closure:
         said = self._last_words.pop(name, None)
@@ -261,7 +277,9 @@ class Runtime:
         else:
             self.ended(name, how)
 
-    async def _open(self, name: str, transport: Transport) -> None:
+    async def connect(self, name: str, transport: Transport) -> bool:
+        """Puts a transport in a component's place and opens it; whether that went well."""
+        self._transports[name] = transport
         events = self._events[name] = PeerEvents(self, name)
         self._gone[name] = asyncio.Event()
         try:
@@ -272,7 +290,31 @@ class Runtime:
             label = self.router.peers[name].label
             data = {"component": name, **error.data}
             closure = Closure(f"{label}: {error.text}", error.hint, data)
-            self._apply(self.router.closed(name, closure))
+            self._component_ended(name, closure)
+            return False
+        return True
+
+    async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
+        """Puts an opened transport in a component's place, and closes the one before."""
+        before = self._transports[name]
+        self._events[name].silence()
+        self._transports[name] = transport
+        target = self._events[name] = PeerEvents(self, name)
+        self._gone[name] = asyncio.Event()
+        self.flow.forget(name)
+        events.to(target)
+        closing = asyncio.get_running_loop().create_task(before.close(self._options.grace))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def disconnect(self, name: str) -> None:
+        """Closes a component's transport; nothing it says is heard any more."""
+        self._events[name].silence()
+        await self._transports[name].close(self._options.grace)
+
+    def log(self, level: str, name: str, text: str) -> None:
+        """Puts a line in the log."""
+        self._log(level, name, text)
 
     # -- effects -------------------------------------------------------------------------------
 
@@ -301,6 +343,8 @@ class Runtime:
         if effect.service == TRACED:
             self._hop(effect)
             return
+        if effect.service == READY:
+            return
         if effect.service == VIOLATED:
             self._violated(msgspec.json.decode(effect.params or b"{}", type=Violated))
             return
@@ -317,7 +361,8 @@ class Runtime:
         way = f"{violation.direction} `{violation.method}`{violation.pointer}"
         self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
         if violation.fatal and violation.peer in self._planned:
-            self._closed(violation.peer, enforcement.closure(violation))
+            self._events[violation.peer].silence()
+            self._component_ended(violation.peer, enforcement.closure(violation))
 
     def _hop(self, effect: Serve) -> None:
         assert self._tracer is not None
@@ -331,9 +376,8 @@ class Runtime:
         one = self._planned[name]
         assert one.renew is not None
         await self._transports[name].close(self._options.grace)
-        self._transports[name] = one.renew()
-        await self._open(name, self._transports[name])
-        self._apply(self.router.reopened(name))
+        if await self.connect(name, one.renew()):
+            self.apply(self.router.reopened(name))
 
     async def _listen(self, name: str) -> None:
         """Makes the address by which a proxy's own successor connection comes in."""
@@ -343,9 +387,8 @@ class Runtime:
         transport = ListeningTransport(line_limit=self._options.line_limit)
         successor = successor_name(name)
         effects = self.router.listening(name, transport.server(successor))
-        self._transports[successor] = transport
-        await self._open(successor, transport)
-        self._apply(effects)
+        await self.connect(successor, transport)
+        self.apply(effects)
 
     def _spawn_task(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -391,14 +434,15 @@ class Runtime:
         reason, effects = self.router.overdue(why, hint)
         if reason is not None and not self._writes_fail:
             self._fail(reason)
-        self._apply(effects)
+        self.apply(effects)
 
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
         self._stopping = True
-        self._apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
+        self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
         for task in list(self._tasks):
             task.cancel()
+        await asyncio.gather(*self._closing)
         names = [name for name in self._transports if name != UPSTREAM]
         for name in names:
             self._transports[name].finish()

@@ -86,6 +86,17 @@ def test_what_holds_nothing_suspicious_is_not_touched() -> None:
     assert redacted(raw) == raw.strip()
 
 
+@pytest.mark.parametrize("beside", [b"1", b'"\\ud800"', b'{"a" : 1.10, "a": 2}'])
+def test_large_payloads(beside: bytes) -> None:
+    text = b'"' + b"{the token " * 20_000 + b'"'
+    for raw in (b'{"p":[{"t":%b}],"x":%b}', b'{"p": [{"t": %b}], "x" : %b}'):
+        harmless = raw % (text.replace(b"token", b"taken"), beside)
+        assert redacted(harmless) == harmless
+        assert json.loads(redacted(raw % (text, beside))) == json.loads(raw % (text, beside))
+        secret = raw % (text, b'{"clientSecret": "%b", "n": 1.10}' % S.encode())
+        assert redacted(secret).endswith(b'"x":{"clientSecret":"[redacted]","n":1.10}}')
+
+
 def test_numbers_beside_a_secret_keep_their_spelling() -> None:
     raw = b'{"n": 1.10, "big": 1e400, "token": "x", "s": "\\ud800 \\/"}'
     assert redacted(raw) == b'{"n":1.10,"big":1e400,"token":"[redacted]","s":"\\ud800 \\/"}'
@@ -107,7 +118,7 @@ def test_what_is_too_deep_or_no_json_goes_as_a_whole() -> None:
     deep = b'{"a":' * 100 + b'{"token":"%b"}' % S.encode() + b"}" * 100
     assert S.encode() not in redacted(deep)
     assert redacted(b'{"token":') == REDACTED
-    assert redacted(b'["token",') == REDACTED
+    assert redacted(b'[{"token"') == REDACTED
 
 
 def test_a_long_url_is_no_burden() -> None:

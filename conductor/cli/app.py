@@ -112,6 +112,7 @@ def agent(
     drain: options.Drain = None,
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
+    watch: options.Watch = False,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -126,6 +127,7 @@ def agent(
         drain=drain,
         trace=trace,
         trace_content=trace_content,
+        watch=watch,
     )
     mode = "proxy" if proxy else "auto"
     return _chain(fast.assemble(mode, components, None, options.level(log, verbose), given))
@@ -147,6 +149,7 @@ def proxy(
     drain: options.Drain = None,
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
+    watch: options.Watch = False,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -161,6 +164,7 @@ def proxy(
         drain=drain,
         trace=trace,
         trace_content=trace_content,
+        watch=watch,
     )
     spoken = dialect and options.read("--dialect", dialect, fast.OTHERS["--dialect"])
     return _chain(fast.assemble("proxy", components, spoken, options.level(log, verbose), given))

@@ -85,6 +85,11 @@ VALUES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 }
 """Options with a value: the field of `Options` they set, and how the value is read."""
 
+FLAGS: Final[dict[str, str]] = {
+    "--watch": "watch",
+}
+"""Options without a value: the field of `Options` each sets to true."""
+
 OTHERS: Final[dict[str, Callable[[str], str]]] = {
     "--log": one_of(*LEVELS),
     "--dialect": one_of(*DIALECTS),
@@ -110,6 +115,9 @@ def parse(arguments: list[str]) -> Parsed | None:
             continue
         if option in VERBOSE and not equals:
             verbose = True
+            continue
+        if option in FLAGS and not equals:
+            given[FLAGS[option]] = True
             continue
         if not equals:
             if at == len(rest):

@@ -54,6 +54,15 @@ AsProxy = Annotated[
         panel="Options",
     ),
 ]
+Watch = Annotated[
+    bool,
+    _option(
+        "--watch",
+        what="Replace a proxy by its new build when its file changes, between two messages. "
+        "SIGHUP does it once.",
+        panel="Options",
+    ),
+]
 Dialect = Annotated[
     str | None,
     _option(
@@ -172,12 +181,14 @@ def read(option: str, text: str, reader: Callable[[str], Value]) -> Value:
         raise UsageError(f"invalid value `{text}` for `{option}`", str(error)) from None
 
 
-def fields(**texts: str | None) -> dict[str, Any]:
-    """Fields of `Options` from the texts given for them. Raises `UsageError`."""
-    found: dict[str, Any] = {}
+def fields(**texts: str | bool | None) -> dict[str, Any]:
+    """Fields of `Options` from the texts, or flags, given for them. Raises `UsageError`."""
+    found: dict[str, Any] = {
+        field: True for field in fast.FLAGS.values() if texts.get(field) is True
+    }
     for option, (field, reader) in fast.VALUES.items():
         text = texts.get(field)
-        if text is not None:
+        if isinstance(text, str):
             found[field] = read(option, text, reader)
     return found
 

@@ -96,8 +96,9 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
         runtime.stop()
 
     if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(signal.SIGHUP, runtime.reload)
     return await runtime.run()
 
 

@@ -124,6 +124,11 @@ class Router:
         self._initializer.returned(peer, out)
         return out
 
+    def has_role(self, name: str) -> bool:
+        """Whether this peer has taken its role, and only that could be lost by its ending."""
+        peer = self.peers[name]
+        return peer.initialize is not None and (peer.handshake is None or peer.returning)
+
     def idle(self, name: str) -> bool:
         """Whether no request is open towards or from this peer."""
         links = self.peers[name].links()

@@ -1,0 +1,246 @@
+"""The file of an audit: one JSON object a line, each holding the digest of the line before it.
+
+    {"seq":2,"ts":"…","prev":"<sha256 of line 1>","event":"…",…,"hash":"<sha256 of this>"}
+
+`hash` is over the line without its member `hash`, `prev` over the whole line before, which is
+64 zeros for the first. So a line that was changed, removed, added or moved is found. A chain cannot
+tell that lines are missing at its end, nor that all of it was written anew: for that its last hash
+has to be kept elsewhere (docs/security.md, "Evidence").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from conductor.errors import UsageError
+
+GENESIS: Final = "0" * 64
+"""`prev` of the first line."""
+
+_TAIL: Final = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
+_MOST_LINE: Final = 1024 * 1024
+"""Bytes of one line; ours are far below that."""
+
+_LOCK_SECONDS: Final = 1.0
+"""Seconds to wait for another conductor that appends to the same file at this moment."""
+
+_OPEN_HINT: Final = "give a path in a folder that exists and that you may write to"
+_BROKEN_HINT: Final = (
+    "keep it as evidence and audit to another file; `conductor audit verify` says the same"
+)
+
+Log = Callable[[str, str, str], None]
+"""Called with level, component and text."""
+
+
+class BrokenChain(Exception):
+    """A line does not belong where it stands: `line` counts from 1, `why` says what is wrong."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line} {why}")
+        self.line = line
+        self.why = why
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The end of a chain: how many records, the digest of the last line, and the bytes so far."""
+
+    records: int = 0
+    digest: str = GENESIS
+    size: int = 0
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What is read of each line; the other members depend on `event`."""
+
+    seq: int
+    ts: str
+    prev: str
+    event: str
+    hash: str
+
+
+_decode: Final = msgspec.json.Decoder(Record).decode
+
+
+def sealed(head: Head, ts: str, event: str, members: dict[str, Any]) -> tuple[bytes, Head]:
+    """The line (newline included) that comes after `head`, and the new end of the chain."""
+    body = {"seq": head.records + 1, "ts": ts, "prev": head.digest, "event": event, **members}
+    raw = msgspec.json.encode(body)
+    line = raw[:-1] + b',"hash":"%b"}' % hashlib.sha256(raw).hexdigest().encode()
+    digest = hashlib.sha256(line).hexdigest()
+    return line + b"\n", Head(head.records + 1, digest, head.size + len(line) + 1)
+
+
+def verified(file: BinaryIO, head: Head | None = None) -> Iterator[tuple[Record, Head]]:
+    """The records that follow `head` (None: all), each with the end of the chain behind it.
+
+    `file` stands where `head` ends. Raises `BrokenChain` at the first line that is wrong.
+    """
+    head = head or Head()
+    while line := file.readline(_MOST_LINE + 1):
+        record, head = _checked(line, head)
+        yield record, head
+
+
+def _checked(line: bytes, head: Head) -> tuple[Record, Head]:
+    number = head.records + 1
+    if not line.endswith(b"\n"):
+        long = len(line) > _MOST_LINE
+        raise BrokenChain(number, "is too long to be a record" if long else "is incomplete")
+    body = line[:-1]
+    tail = _TAIL.search(body)
+    try:
+        record = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise BrokenChain(number, "is no record of an audit") from None
+    if tail is None:
+        raise BrokenChain(number, "does not end with its hash")
+    raw = body[: tail.start()] + b"}"
+    if hashlib.sha256(raw).hexdigest().encode() != tail[1]:
+        raise BrokenChain(number, "was altered: its hash is not that of its content")
+    if record.prev != head.digest:
+        what = "a line before it is missing or was altered" if number > 1 else "the start is gone"
+        raise BrokenChain(number, f"does not follow the line before: {what}")
+    if record.seq != number:
+        raise BrokenChain(number, f"has the number {record.seq}")
+    digest = hashlib.sha256(body).hexdigest()
+    return record, Head(number, digest, head.size + len(line))
+
+
+class AuditFile:
+    """Appends records, each written at once. Made by `AuditFile.open`.
+
+    Several conductors may append to one file: the lock is held for one record only, and what others
+    have appended meanwhile is verified first. A failure is reported once by `log` and ends the
+    audit, not the chain of components.
+    """
+
+    def __init__(self, fd: int, path: str, head: Head, log: Log) -> None:
+        self._fd = fd
+        self._path = path
+        self._head = head
+        self._log = log
+        self.failed = False
+        """Whether nothing more can be written."""
+
+    @classmethod
+    def open(cls, path: str, log: Log) -> AuditFile:
+        """Opens `path` for its owner only and verifies what is in it.
+
+        Raises `UsageError` where it cannot be written or what it holds is no unbroken chain.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
+            flags |= getattr(os, name, 0)
+        fd = -1
+        try:
+            fd = os.open(path, flags, 0o600)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                os.close(fd)
+                raise UsageError(
+                    f"cannot audit to `{path}`: it is no regular file",
+                    "an audit is read back before it is continued; name a file",
+                )
+            if hasattr(os, "fchmod"):
+                with contextlib.suppress(PermissionError):  # another's, which they let us use
+                    os.fchmod(fd, 0o600)
+            audit = cls(fd, path, Head(), log)
+            audit._catch_up()  # a long file without the lock …
+            with _locked(fd):  # … and what came meanwhile with it
+                audit._catch_up()
+        except BrokenChain as broken:
+            os.close(fd)
+            raise UsageError(
+                f"cannot continue the audit `{path}`: {broken}", _BROKEN_HINT
+            ) from None
+        except (OSError, ValueError) as error:
+            if fd >= 0:
+                os.close(fd)
+            why = getattr(error, "strerror", None) or str(error)
+            raise UsageError(f"cannot write the audit `{path}`: {why}", _OPEN_HINT) from None
+        return audit
+
+    def append(self, event: str, members: dict[str, Any]) -> None:
+        """Writes one record; its time is now."""
+        if self.failed:
+            return
+        try:
+            with _locked(self._fd):
+                self._catch_up()
+                ts = datetime.now(UTC).isoformat(timespec="microseconds")
+                line, head = sealed(self._head, ts.replace("+00:00", "Z"), event, members)
+                self._write(line)
+                self._head = head
+        except BrokenChain as broken:
+            self._fail(f"somebody else changed it: {broken}")
+        except OSError as error:
+            self._fail(error.strerror or str(error))
+
+    def close(self) -> None:
+        """Closes the file."""
+        if not self.failed:
+            self.failed = True
+            os.close(self._fd)
+
+    def _catch_up(self) -> None:
+        """Verifies what is in the file beyond our end of the chain."""
+        size = os.fstat(self._fd).st_size
+        if size < self._head.size:
+            raise BrokenChain(self._head.records, "is not there any more")
+        if size == self._head.size:
+            return
+        with open(os.dup(self._fd), "rb") as file:
+            file.seek(self._head.size)
+            for _, self._head in verified(file, self._head):
+                pass
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):  # else the file says itself that it is incomplete
+                os.ftruncate(self._fd, self._head.size)
+            raise
+
+    def _fail(self, why: str) -> None:
+        self.failed = True
+        os.close(self._fd)
+        text = f"the audit `{self._path}` is incomplete, nothing more is written to it: {why}"
+        self._log("error", "audit", f"{text}\nhint: make room, or audit to another file")
+
+
+@contextlib.contextmanager
+def _locked(fd: int) -> Iterator[None]:
+    """Holds the file's lock. Raises `OSError` if somebody else does not let go of it."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise OSError("another program keeps it locked") from None
+            time.sleep(0.002)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,0 +1,252 @@
+"""Keeps a chain going: starts failed components again, swaps in new builds, ends long waits.
+
+The runtime tells it what happened; it asks the runtime to route what follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from conductor.core import Closure, Effect, Router
+from conductor.errors import ComponentError
+from conductor.launch import Planned
+from conductor.recovery import Bypass, GiveUp, Recovery, Restart
+from conductor.transports.base import Ended, Events, Transport
+
+_IDLE: Final = 0.02
+"""Seconds between looks whether a component is between two messages."""
+
+_WATCH: Final = 0.3
+"""Seconds between looks at the files of a watched component."""
+
+_PROMPT: Final = "session/prompt"
+
+
+class Host(Protocol):
+    """What a supervisor needs of the runtime."""
+
+    router: Router
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        """Performs effects, and writes what they send."""
+
+    def log(self, level: str, name: str, text: str) -> None:
+        """Puts a line in the log."""
+
+    async def connect(self, name: str, transport: Transport) -> bool:
+        """Puts a transport in a component's place and opens it; whether that went well."""
+
+    async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
+        """Puts an opened transport in a component's place, and closes the one before."""
+
+    async def disconnect(self, name: str) -> None:
+        """Closes a component's transport; nothing it says is heard any more."""
+
+
+class Handover:
+    """Events of a transport that has been opened before its place was free for it."""
+
+    def __init__(self) -> None:
+        self._target: Events | None = None
+        self._frames: list[bytes] = []
+        self.how: Ended | None = None
+        self.said = asyncio.Event()
+        """Set once it has said something, or ended."""
+
+    def to(self, target: Events) -> None:
+        """Hands everything over, from now on and what has come already."""
+        self._target = target
+        if self._frames:
+            target.received(self._frames)
+        if self.how is not None:
+            target.ended(self.how)
+
+    def received(self, frames: list[bytes]) -> None:
+        """Keeps frames until there is somebody for them."""
+        self.said.set()
+        if self._target is not None:
+            self._target.received(frames)
+        else:
+            self._frames += frames
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """Passes on, or forgets."""
+        if self._target is not None:
+            self._target.oversized(head, limit)
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """Passes on; before the handover nothing is written."""
+        if self._target is not None:
+            self._target.undeliverable(frame, why)
+
+    def drained(self) -> None:
+        """Passes on."""
+        if self._target is not None:
+            self._target.drained()
+
+    def ended(self, how: Ended) -> None:
+        """Keeps the end until there is somebody for it."""
+        self.how = how
+        self.said.set()
+        if self._target is not None:
+            self._target.ended(how)
+
+
+class Supervisor:
+    """Looks after the components of one chain."""
+
+    def __init__(
+        self, host: Host, planned: Mapping[str, Planned], start: Callable[..., None]
+    ) -> None:
+        """`start` runs a coroutine as a task that ends with the chain."""
+        self._host = host
+        self._planned = planned
+        self._start = start
+        self._recoveries = {name: Recovery(one.on_failure) for name, one in planned.items()}
+        self._swapping: set[str] = set()
+
+    # -- failures ------------------------------------------------------------------------------
+
+    def failed(self, name: str, reason: Closure, *, final: bool) -> None:
+        """A component has ended: starts it again, goes on without it, or gives up.
+
+        `final`: it said itself that it will not get better. One that has never taken its role is
+        not started again either: it would only fail the same way.
+        """
+        host, one = self._host, self._planned.get(name)
+        action = GiveUp() if one is None else self._action(name, one, final=final)
+        match action:
+            case Restart(delay, number, most):
+                text = f"{reason.text}; it is started again ({number} of {most})"
+                host.log("warning", name, text)
+                host.apply(host.router.leaving(name, reason))
+                self._start(self._restart(name, delay))
+            case Bypass():
+                host.log("warning", name, f"{reason.text}; the chain goes on without it")
+                host.apply(host.router.bypassed(name, reason))
+            case GiveUp():
+                host.apply(host.router.closed(name, reason))
+
+    def _action(self, name: str, one: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
+        if not self._host.router.has_role(name):
+            return GiveUp()
+        action = self._recoveries[name].failed(asyncio.get_running_loop().time())
+        if isinstance(action, Restart) and (final or one.renew is None):
+            return GiveUp()
+        return action
+
+    async def _restart(self, name: str, delay: float) -> None:
+        one = self._planned[name]
+        assert one.renew is not None
+        await self._host.disconnect(name)
+        await asyncio.sleep(delay)
+        try:
+            transport = one.renew()
+        except ComponentError as error:
+            self.failed(name, Closure(error.text, error.hint, error.data), final=False)
+            return
+        if await self._host.connect(name, transport):
+            self._host.apply(self._host.router.returned(name))
+
+    # -- new builds ----------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Replaces every proxy whose build can be replaced, each between two messages."""
+        for name, one in self._planned.items():
+            if one.files and one.renew is not None:
+                self.swap(name)
+
+    def swap(self, name: str) -> None:
+        """Replaces one proxy by its new build, between two messages."""
+        if name not in self._swapping and self._host.router.has_role(name):
+            self._swapping.add(name)
+            self._start(self._swap(name))
+
+    async def _swap(self, name: str) -> None:
+        try:
+            await self._try_swap(name)
+        finally:
+            self._swapping.discard(name)
+
+    async def _try_swap(self, name: str) -> None:
+        host, one = self._host, self._planned[name]
+        assert one.renew is not None
+        events = Handover()
+        try:
+            fresh = one.renew()
+            await fresh.open(events)
+        except ComponentError as error:
+            host.log("error", name, f"the new build is not used: {error.text}")
+            return
+        if one.guests:  # a host says when its guests are loaded; others say nothing unasked
+            await events.said.wait()
+        if events.how is not None:
+            host.log("error", name, f"the new build is not used: it {events.how.text}")
+            await fresh.close(0.5)
+            return
+        while not host.router.idle(name):
+            await asyncio.sleep(_IDLE)
+        reason = Closure(f"{host.router.peers[name].label} is being replaced by a new build")
+        host.apply(host.router.leaving(name, reason))
+        await host.adopt(name, fresh, events)
+        host.apply(host.router.returned(name))
+        host.log("warning", name, "replaced by its new build")
+
+    async def watch(self) -> None:
+        """Swaps a component whenever one of its files has changed, for as long as it runs."""
+        seen = {name: _stamp(one.files) for name, one in self._planned.items() if one.files}
+        changed: dict[str, object] = {}
+        while True:
+            await asyncio.sleep(_WATCH)
+            for name, stamp in seen.items():
+                now = _stamp(self._planned[name].files)
+                if now == stamp:
+                    continue
+                if changed.get(name) == now:  # written completely: it has not changed since
+                    seen[name] = now
+                    changed.pop(name)
+                    self.swap(name)
+                else:
+                    changed[name] = now
+
+    # -- long waits ----------------------------------------------------------------------------
+
+    async def time_out(self) -> None:
+        """Fails requests that a component with a timeout does not answer, for as long as it runs."""
+        limits = {name: one.timeout for name, one in self._planned.items() if one.timeout}
+        since: dict[tuple[str, bytes], float] = {}
+        pause = min(limits.values(), default=0.0) / 4
+        while limits:
+            await asyncio.sleep(pause)
+            now = asyncio.get_running_loop().time()
+            waiting: dict[tuple[str, bytes], float] = {}
+            for name, limit in limits.items():
+                for key, method in self._host.router.waiting_on(name):
+                    first = waiting[name, key] = since.get((name, key), now)
+                    if now - first >= limit and method != _PROMPT:
+                        self._expire(name, key, method, limit)
+            since = waiting
+
+    def _expire(self, name: str, key: bytes, method: str, limit: float) -> None:
+        label = self._host.router.peers[name].label
+        text = f"{label} did not answer `{method}` within {limit:g} s"
+        hint = f"raise the component's `timeout={limit:g}` if that is normal"
+        self._host.log("warning", name, text)
+        reason = Closure(text, hint, {"component": name, "timeout": limit})
+        self._host.apply(self._host.router.expire(name, key, reason))
+
+
+def _stamp(files: Iterable[str]) -> tuple[tuple[int, int], ...]:
+    """What changes when a file does: times and sizes; a file that is missing for now counts."""
+    stamps = []
+    for path in files:
+        found = (0, 0)
+        with contextlib.suppress(OSError):
+            stat = os.stat(path)
+            found = (stat.st_mtime_ns, stat.st_size)
+        stamps.append(found)
+    return tuple(stamps)
