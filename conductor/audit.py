@@ -17,7 +17,6 @@ import msgspec
 from conductor.audit_file import AuditFile
 from conductor.catalog import Spec
 from conductor.core import Closure, Violated
-from conductor.errors import UsageError
 from conductor.redaction import redacted
 
 MOST_EACH: Final = 1000
@@ -69,8 +68,12 @@ class Auditor:
         self._record("failure", component=component, text=_text(reason.text))
 
     def recovered(self, component: str, action: str, text: str) -> None:
-        """Records what was done about it: `action` is `restart` or `bypass`."""
+        """Records what was done about it: `action` is `restart` or `bypass`; or a `swap`."""
         self._record(action, component=component, text=_text(text))
+
+    def loaded(self, component: str, digest: str) -> None:
+        """Records the module that a host says it has loaded, at the start and ever after."""
+        self._record("loaded", component=component, sha256=_text(digest))
 
     def end(self, failure: str | None) -> None:
         """Records the end of the chain, why it failed if it did, and closes the file."""
@@ -88,31 +91,20 @@ class Auditor:
         self._file.append(event, {"run": self._run, **members})
 
 
-def pinned(specs: Sequence[Spec]) -> list[Spec]:
-    """The components, each module with its digest: its host refuses any other content.
-
-    So what is on record is what runs. Raises `UsageError` for a module that cannot be read.
-    """
-    return [_pinned(spec) for spec in specs]
-
-
-def _pinned(spec: Spec) -> Spec:
-    if spec.wasm is None or spec.sha256:
-        return spec
+def _digest(path: str) -> str | None:
+    """The digest of a file; None where it cannot be read, which its start will report."""
     try:
-        with open(spec.wasm, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        text = f"cannot read the module `{spec.wasm}`: {error.strerror}"
-        raise UsageError(text, "check its permissions") from None
-    return msgspec.structs.replace(spec, sha256=digest)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def _described(spec: Spec, role: str) -> dict[str, Any]:
     """What a component is and may do, without secrets."""
     found: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
     if spec.wasm is not None:
-        found |= {"kind": "module", "file": spec.wasm, "sha256": spec.sha256}
+        found |= {"kind": "module", "file": spec.wasm, "sha256": _digest(spec.wasm)}
     elif spec.command is not None:
         command = {"command": spec.command[0], "args": spec.command[1:]}
         found |= {"kind": "command", **msgspec.json.decode(redacted(msgspec.json.encode(command)))}

@@ -157,7 +157,8 @@ class AuditFile:
                 with contextlib.suppress(PermissionError):  # another's, which they let us use
                     os.fchmod(fd, 0o600)
             audit = cls(fd, path, Head(), log)
-            audit._catch_up()  # a long file without the lock …
+            with contextlib.suppress(BrokenChain):  # perhaps it is just being written
+                audit._catch_up()  # a long file without the lock …
             with _locked(fd):  # … and what came meanwhile with it
                 audit._catch_up()
         except BrokenChain as broken:

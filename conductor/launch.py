@@ -58,6 +58,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Replace a proxy by its new build as soon as its file changes."""
     require_hardening: bool = False
     """Refuse to host guests unless the kernel's restrictions are in force."""
+    require_sandbox: bool = False
+    """Refuse a chain with a proxy that is not sandboxed."""
+    audit: str | None = None
+    """File that violations and failures are put on record in (`conductor.audit`); None: none."""
     trace: str | None = None
     """File that every message is written to (`conductor.trace`); None: no trace."""
     trace_content: str = "redacted"
@@ -90,8 +94,9 @@ def plan(
 ) -> tuple[list[Planned], Guardian]:
     """Groups the components, and starts every process at once.
 
-    Raises `UsageError` for a chain that cannot be: an agent that is sandboxed. A process that
-    cannot be started is reported later, by its transport's `open`.
+    Raises `UsageError` for a chain that cannot be, an agent that is sandboxed, or that may not be,
+    an unsandboxed proxy where that is required. A process that cannot be started is reported later,
+    by its transport's `open`.
     """
     if agent_last and specs[-1].sandboxed:
         raise UsageError(
@@ -100,6 +105,8 @@ def plan(
             f"add one, e.g. `conductor agent … {specs[-1].name} demo`, "
             "or use `conductor proxy` for a chain without an agent",
         )
+    if options.require_sandbox:
+        _require_sandbox(specs[:-1] if agent_last else specs)
     guardian = Guardian()
     planned: list[Planned] = []
     guests: list[Spec] = []
@@ -126,6 +133,16 @@ def plan(
         if isinstance(one.transport, ProcessTransport):
             _start_early(one.transport)
     return planned, guardian
+
+
+def _require_sandbox(proxies: Sequence[Spec]) -> None:
+    for spec in proxies:
+        if not spec.sandboxed:
+            raise UsageError(
+                f"{spec.label('proxy')} is not sandboxed, and --require-sandbox asks for it",
+                "use a WebAssembly build of it (`conductor inspect` shows what a component is), "
+                "or leave out --require-sandbox",
+            )
 
 
 def _start_early(transport: ProcessTransport) -> None:

@@ -187,7 +187,6 @@ class Segment:
             return
         if said:
             self._hub.feed(name, _lines(said))
-        self._hub.router.delivered(name)
         if guest.dead:
             self._guest_failed(name, ended(name))
         elif self._hub.queued > _FLOOD:

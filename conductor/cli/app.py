@@ -103,6 +103,8 @@ def _conductor(
 def agent(
     components: options.Components,
     proxy: options.AsProxy = False,
+    require_sandbox: options.RequireSandbox = False,
+    require_hardening: options.RequireHardening = False,
     isolation: options.Isolation = None,
     cache: options.Cache = None,
     clock: options.Clock = None,
@@ -112,12 +114,15 @@ def agent(
     drain: options.Drain = None,
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
+    audit: options.Audit = None,
     watch: options.Watch = False,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
     """Runs a chain of proxies and an agent."""
     given = options.fields(
+        require_sandbox=require_sandbox,
+        require_hardening=require_hardening,
         isolation=isolation,
         cache=cache,
         clock=clock,
@@ -127,6 +132,7 @@ def agent(
         drain=drain,
         trace=trace,
         trace_content=trace_content,
+        audit=audit,
         watch=watch,
     )
     mode = "proxy" if proxy else "auto"
@@ -140,6 +146,8 @@ def agent(
 def proxy(
     components: options.Proxies,
     dialect: options.Dialect = None,
+    require_sandbox: options.RequireSandbox = False,
+    require_hardening: options.RequireHardening = False,
     isolation: options.Isolation = None,
     cache: options.Cache = None,
     clock: options.Clock = None,
@@ -149,12 +157,15 @@ def proxy(
     drain: options.Drain = None,
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
+    audit: options.Audit = None,
     watch: options.Watch = False,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
     """Runs a chain of proxies that is itself a proxy."""
     given = options.fields(
+        require_sandbox=require_sandbox,
+        require_hardening=require_hardening,
         isolation=isolation,
         cache=cache,
         clock=clock,
@@ -164,6 +175,7 @@ def proxy(
         drain=drain,
         trace=trace,
         trace_content=trace_content,
+        audit=audit,
         watch=watch,
     )
     spoken = dialect and options.read("--dialect", dialect, fast.OTHERS["--dialect"])
@@ -224,6 +236,8 @@ def exec_(
         ),
     ] = "text",
     json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    require_sandbox: options.RequireSandbox = False,
+    require_hardening: options.RequireHardening = False,
     isolation: options.Isolation = None,
     cache: options.Cache = None,
     clock: options.Clock = None,
@@ -231,6 +245,7 @@ def exec_(
     grace: options.Grace = None,
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
+    audit: options.Audit = None,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -239,6 +254,8 @@ def exec_(
     from conductor.cli import exec_options
 
     given = options.fields(
+        require_sandbox=require_sandbox,
+        require_hardening=require_hardening,
         isolation=isolation,
         cache=cache,
         clock=clock,
@@ -246,6 +263,7 @@ def exec_(
         grace=grace,
         trace=trace,
         trace_content=trace_content,
+        audit=audit,
     )
     chosen = options.level(log, verbose)
     parsed = fast.assemble("agent", components, None, chosen, given)
@@ -294,6 +312,55 @@ def components(
     from conductor.cli import components as listing
 
     return listing.show(as_json=json_)
+
+
+@app.command(
+    help="Check this machine and this installation: what is there, what is missing, and whether "
+    "the process of sandboxed proxies can be locked up.\n\nExit code 1 when something needed is "
+    "missing.",
+)
+def doctor(
+    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    cache: options.Cache = None,
+) -> int:
+    """Checks this machine and this installation."""
+    from conductor import doctor as examination
+
+    found = examination.checks(cache)
+    render = examination.render_json if json_ else examination.render
+    sys.stdout.write(render(found))
+    return examination.exit_code(found)
+
+
+audit_app = typer.Typer(help="Work with the files that --audit writes.", no_args_is_help=True)
+app.add_typer(audit_app, name="audit")
+
+
+@audit_app.command(
+    epilog="Example:\n\n  conductor audit verify audit.jsonl",
+    help="Check that no line of an audit was altered, removed, added or moved.\n\nExit code 1, "
+    "and the first line that is wrong, if one was. Lines cut off at the end leave no trace in the "
+    "file itself: compare the last hash with one you noted, or give that with --head.",
+)
+def verify(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="What --audit wrote.", show_default=False)
+    ],
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="HASH",
+            help="The last hash an earlier check printed: that line has to be there still.",
+            show_default=False,
+        ),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> int:
+    """Checks the chain of an audit."""
+    from conductor.cli import audit
+
+    return audit.verify(file, head, as_json=json_)
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic; proxies start this themselves.")

@@ -27,7 +27,7 @@ from conductor.cli.client import (
 from conductor.cli.client_files import Files
 from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.client_permissions import CANCELLED, Permissions, ask_terminal
-from conductor.cli.run import run_loop, start_trace
+from conductor.cli.run import refusals, run_loop, start_audit, start_trace
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.launch import Options, plan
@@ -93,7 +93,9 @@ def execute(turn: Turn) -> int:
     try:
         specs = resolve_all(turn.components)
         tracer = start_trace(options, turn.log)
-        planned, guardian = plan(specs, options, agent_last=True, on_stderr=report.relay)
+        auditor = start_audit(options, turn.log, "agent", specs)
+        with refusals(auditor):
+            planned, guardian = plan(specs, options, agent_last=True, on_stderr=report.relay)
     except ConductorError as error:
         report.error(error.text, error.hint)
         return error.exit_code
@@ -107,6 +109,7 @@ def execute(turn: Turn) -> int:
         options,
         log=report.logger(turn.log),
         tracer=tracer,
+        auditor=auditor,
     )
     control = _Control(client, runtime, view, turn.timeout)
     try:

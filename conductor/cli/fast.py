@@ -82,11 +82,14 @@ VALUES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "--drain": ("drain", seconds),
     "--trace": ("trace", str),
     "--trace-content": ("trace_content", one_of(*TRACE_CONTENTS)),
+    "--audit": ("audit", str),
 }
 """Options with a value: the field of `Options` they set, and how the value is read."""
 
 FLAGS: Final[dict[str, str]] = {
     "--watch": "watch",
+    "--require-sandbox": "require_sandbox",
+    "--require-hardening": "require_hardening",
 }
 """Options without a value: the field of `Options` each sets to true."""
 
@@ -153,4 +156,6 @@ def assemble(
 ) -> Parsed:
     """What a command line comes to; `given` are fields of `Options`."""
     options = Options(**given, verbose=log in ("debug", "info"))
+    if mode == "auto" and options.require_sandbox:
+        mode = "agent"  # as a proxy of another conductor its last component would be one as well
     return Parsed(mode=mode, components=components, dialect=dialect, log=log, options=options)

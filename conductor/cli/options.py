@@ -72,6 +72,24 @@ Dialect = Annotated[
         metavar="NAME",
     ),
 ]
+RequireSandbox = Annotated[
+    bool,
+    _option(
+        "--require-sandbox",
+        what="Refuse any proxy that is not sandboxed: commands and Python code. The agent is "
+        "exempt.",
+        panel=_SANDBOX,
+    ),
+]
+RequireHardening = Annotated[
+    bool,
+    _option(
+        "--require-hardening",
+        what="Refuse to run sandboxed proxies unless this system locks up their process as well; "
+        "`conductor doctor` shows whether it does.",
+        panel=_SANDBOX,
+    ),
+]
 Isolation = Annotated[
     str | None,
     _option(
@@ -159,6 +177,17 @@ TraceContent = Annotated[
         "nothing but who, when, which method and how many bytes. Default: redacted.",
         panel=_OUTPUT,
         metavar="|".join(TRACE_CONTENTS),
+    ),
+]
+Audit = Annotated[
+    str | None,
+    _option(
+        "--audit",
+        what="File that goes on record: which components ran under which policy, what they tried "
+        "against it, how they failed. What is in it is continued; `conductor audit verify` checks "
+        "it.",
+        panel=_OUTPUT,
+        metavar="FILE",
     ),
 ]
 Log = Annotated[

@@ -6,6 +6,7 @@ both happen at the same time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -24,8 +25,10 @@ from conductor.launch import Options, Planned, plan
 from conductor.transports.guardian import Guardian
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator, Sequence
 
+    from conductor.audit import Auditor
+    from conductor.catalog import Spec
     from conductor.runtime import Runtime
     from conductor.trace import Tracer
 
@@ -38,16 +41,18 @@ def chain(parsed: Parsed) -> int:
     try:
         specs = resolve_all(parsed.components)
         tracer = start_trace(parsed.options, parsed.log)
-        planned, guardian = plan(
-            specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
-        )
+        auditor = start_audit(parsed.options, parsed.log, parsed.mode, specs)
+        with refusals(auditor):
+            planned, guardian = plan(
+                specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
+            )
     except ConductorError as error:
         early.discard()
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
     del specs
-    return _run(parsed, planned, guardian, tracer)
+    return _run(parsed, planned, guardian, tracer, auditor)
 
 
 def start_trace(options: Options, log: str) -> Tracer | None:
@@ -61,7 +66,39 @@ def start_trace(options: Options, log: str) -> Tracer | None:
     return Tracer(file, options.trace_content)
 
 
-def _run(parsed: Parsed, planned: list[Planned], guardian: Guardian, tracer: Tracer | None) -> int:
+def start_audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
+    """The audit that was asked for, with what is about to run on record. Raises `UsageError`."""
+    if options.audit is None:
+        return None
+    from conductor.audit import Auditor
+    from conductor.audit_file import AuditFile
+    from conductor.cli.version import version
+
+    auditor = Auditor(AuditFile.open(options.audit, report.logger(log)))
+    auditor.begin(
+        version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation
+    )
+    return auditor
+
+
+@contextlib.contextmanager
+def refusals(auditor: Auditor | None) -> Iterator[None]:
+    """Puts on record that a chain was refused; the error goes on."""
+    try:
+        yield
+    except ConductorError as error:
+        if auditor is not None:
+            auditor.end(error.text)
+        raise
+
+
+def _run(
+    parsed: Parsed,
+    planned: list[Planned],
+    guardian: Guardian,
+    tracer: Tracer | None,
+    auditor: Auditor | None,
+) -> int:
     import gc
 
     from conductor.runtime import Runtime
@@ -76,6 +113,7 @@ def _run(parsed: Parsed, planned: list[Planned], guardian: Guardian, tracer: Tra
         on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
         tracer=tracer,
+        auditor=auditor,
     )
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()

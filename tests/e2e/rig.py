@@ -140,7 +140,7 @@ class Rig:
         """One of the other programs in `actors`."""
         return self.program(sys.executable, "-m", f"actors.{actor}", *flags, name=name)
 
-    def nested(self, *components: str, name: str, options: tuple[str, ...] = ()) -> str:
+    def nested(self, *components: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
         return shlex.join([*base(), "proxy", *options, "--cache", str(self.cache), *components])
 

@@ -53,6 +53,6 @@ def test_row_72_twice_in_one_chain(rig: Rig, isolation: str) -> None:
 
 
 def test_row_72_in_a_conductor_within_a_conductor(rig: Rig) -> None:
-    inner = rig.nested("datetime", name="inner", options=("--clock", K))
+    inner = rig.nested("datetime", options=("--clock", K))
     chain = rig.agent(inner, rig.demo())
     assert chain.prompt(chain.begin(), "one") == f"{DATE}\none"

@@ -123,7 +123,7 @@ def test_a_guest_that_fails_mid_turn(rig: Rig, harm: str, isolation: str) -> Non
     code, says = LATER[harm]
     module = rig.module(harm, FUSED.replace("HARM", code))
     chain = rig.agent(
-        rig.x("X"), "passthrough", f"{module},limit.cpu_ms=200", rig.demo(),
+        rig.x("X"), "passthrough", f"{module},limit.cpu_ms=200,on_failure=fail", rig.demo(),
         options=("--isolation", isolation),
     )  # fmt: skip
     session, other = chain.begin(), chain.new_session()

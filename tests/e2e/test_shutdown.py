@@ -79,8 +79,8 @@ def test_row_113_a_shell_with_something_in_the_background(rig: Rig, how: str) ->
 
 @pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
 def test_row_113_conductors_in_conductors(rig: Rig, how: str) -> None:
-    inner = rig.nested("passthrough", rig.x("P"), name="inner", options=QUICK)
-    outer = rig.nested(inner, rig.x("Q", dialect="scp"), name="outer", options=QUICK)
+    inner = rig.nested("passthrough", rig.x("P"), options=QUICK)
+    outer = rig.nested(inner, rig.x("Q", dialect="scp"), options=QUICK)
     chain = rig.agent(outer, rig.demo("--child"), options=("--grace", "1"))
     assert chain.prompt(chain.begin(), "/echo up") == "up"
     assert len(rig.kin(chain).named("conductor proxy")) >= 2

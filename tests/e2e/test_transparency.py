@@ -82,7 +82,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
     """What C sees of the agent by itself."""
     made = Rig.create(tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("none"))
     try:
-        return _conversation(_chain(made, "alone"), "/work")
+        return _conversation(_chain(made, "alone"), "/project")
     finally:
         made.close()
 
@@ -90,7 +90,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_row_7_the_client_sees_the_agent_alone(rig: Rig, alone: list[Json], kind: str) -> None:
     chain = _chain(rig, kind)
-    seen = _conversation(chain, "/work")
+    seen = _conversation(chain, "/project")
     if kind == "scp":  # by this generation's rules the proxy answers before it has a successor
         seen = [frame for frame in seen if frame.get("id") != FIRST_ID]
         alone = [frame for frame in alone if frame.get("id") != FIRST_ID]

@@ -63,14 +63,14 @@ def test_row_23_a_conductor_is_a_proxy_in_any_dialect(rig: Rig, dialect: str, in
 def _first_tree(rig: Rig) -> Chain:
     """client -> proxy1 -> conductor {p1 -> p2 -> p3} -> final agent."""
     p = [_marked(rig, f"p{at}", d) for at, d in enumerate(("acp", "sacp", "pacp"), 1)]
-    return rig.agent(_marked(rig, "proxy1"), rig.nested(*p, name="c"), rig.demo())
+    return rig.agent(_marked(rig, "proxy1"), rig.nested(*p), rig.demo())
 
 
 def _second_tree(rig: Rig) -> Chain:
     """client -> conductor1 {proxy-a -> conductor2 {proxy-b -> proxy-c} -> proxy-d} -> agent,
     one level deeper: conductor1 is a proxy itself."""
-    two = rig.nested(_marked(rig, "proxy-b", "sdk"), _marked(rig, "proxy-c", "sacp"), name="two")
-    one = rig.nested(_marked(rig, "proxy-a"), two, _marked(rig, "proxy-d", "pacp"), name="one")
+    two = rig.nested(_marked(rig, "proxy-b", "sdk"), _marked(rig, "proxy-c", "sacp"))
+    one = rig.nested(_marked(rig, "proxy-a"), two, _marked(rig, "proxy-d", "pacp"))
     return rig.agent(one, rig.demo())
 
 
@@ -102,8 +102,8 @@ def test_row_24_a_tree_is_the_flat_chain(rig: Rig, name: str) -> None:
 
 
 def test_row_24_sandboxed_proxies_in_a_tree(rig: Rig) -> None:
-    inner = rig.nested("passthrough", _marked(rig, "P"), "passthrough", name="inner")
-    outer = rig.nested("passthrough", inner, "passthrough", name="outer")
+    inner = rig.nested("passthrough", _marked(rig, "P"), "passthrough")
+    outer = rig.nested("passthrough", inner, "passthrough")
     chain = rig.agent("passthrough", outer, rig.demo())
     session = chain.begin()
     assert _marks(chain, session) == ["P"]
@@ -114,8 +114,8 @@ def test_row_24_sandboxed_proxies_in_a_tree(rig: Rig) -> None:
 
 
 def test_row_24_a_leaf_that_dies_is_named(rig: Rig) -> None:
-    two = rig.nested(rig.x("b"), rig.x("leaf", "--die-on", "poison"), name="two")
-    one = rig.nested(rig.x("a"), two, rig.x("d"), name="one")
+    two = rig.nested(rig.x("b"), rig.x("leaf", "--die-on", "poison"))
+    one = rig.nested(rig.x("a"), two, rig.x("d"))
     chain = rig.agent(one, rig.demo())
     session = chain.begin()
     error = chain.answer(chain.start_prompt(session, "poison"))["error"]

@@ -40,6 +40,8 @@ def bad_servers() -> Iterator[Attack]:
                 "mcp-servers", f"keyed, {what}", keyed, {"tools": {"mcpServers": entries}}
             )
     mismatch = {"tools": {"mcpServers": {"x": MINE}}}
+    nameless = {"tools": {"mcpServers": {"fs": STDIO, "FS ": {"type": "acp", "serverId": "x"}}}}
+    yield from sets_up("mcp-servers", "keyed by a taken name, nearly", KEYED, nameless)
     yield from sets_up("mcp-servers", "keyed by another name", {}, mismatch)
 
 

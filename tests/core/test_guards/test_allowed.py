@@ -168,6 +168,8 @@ def test_servers_reached_over_the_channel_may_be_appended(method: str) -> None:
             assert passes(method, keyed, after)
             assert passes(method, {}, {"tools": {"mcpServers": {name: value}}})
         assert passes(method, {}, {"mcp_servers": [entry]})
+        none_yet = {"tools": {"mcpServers": None}}
+        assert passes(method, none_yet, {"tools": {"mcpServers": {name: entry}}})
     assert passes(method, {}, {"mcpServers": []})
     assert passes(method, CLIENT, {**CLIENT, "_meta": {"example.com/x": 1}})
 

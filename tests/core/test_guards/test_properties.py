@@ -273,6 +273,30 @@ def test_a_difference_is_pointed_at() -> None:
     assert _at(deep, other) == "/a" * 8
 
 
+@pytest.mark.parametrize(
+    ("method", "before", "after", "pointer"),
+    [
+        (
+            "session/new",
+            b'{"_meta":{"a/b":{"c":1}}}',
+            b'{"_meta":{"a/b":{"c":2}}}',
+            "/_meta/a~1b/c",
+        ),
+        ("session/new", b"{}", b'{"_meta":{"x":1}}', "/_meta/x"),
+        ("session/new", b"{}", b'{"mcpServers":[{"command":"sh","name":"x"}]}', "/mcpServers/0"),
+        ("session/new", b'{"cwd":"a"}', b'{"cwd":"b"}', "/cwd"),
+        ("session/prompt", b'{"sessionId":"a"}', b"{}", "/sessionId"),
+        ("session/update", b'{"update":{}}', b'{"update":{"a":1}}', "/update/a"),
+        ("initialize", b"{}", b'{"capabilities":{"fs":{"x":true}}}', "/capabilities/fs"),
+        ("fs/new", b'{"a":[1,{"b":2}]}', b'{"a":[1,{"b":3}]}', "/a/1/b"),
+    ],
+)
+def test_a_violation_says_where(method: str, before: bytes, after: bytes, pointer: str) -> None:
+    found = forwarded(CONTEXT, "down", method, Raw(before), Raw(after))
+    assert found is not None
+    assert found.pointer == pointer
+
+
 def test_a_huge_message_is_judged() -> None:
     blocks = ",".join(f'{{"type":"text","text":"{n}"}}' for n in range(50_000))
     before = Raw(b'{"sessionId":"s","prompt":[%b]}' % blocks.encode())

@@ -1,0 +1,177 @@
+"""When a component fails amid a session: restart, bypass, hot swap, and requests that take too long.
+
+SEEDS §25 rows 28, 109 and 112. The agent must never notice: it sees one `initialize`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from .rig import Rig
+from .test_guest_failures import FUSED
+
+
+def more(component: str, **options: str) -> str:
+    """A component of the rig with further options."""
+    return json.dumps({**json.loads(component), **options})
+
+
+ISOLATIONS = ("process", "inline", "separate")
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("harm", ["unreachable", "(loop $forever (br $forever))"])
+def test_a_guest_is_started_again_and_the_session_lives(
+    rig: Rig, harm: str, isolation: str
+) -> None:
+    module = rig.module("fused", FUSED.replace("HARM", harm))
+    chain = rig.agent(
+        "passthrough", f"{module},limit.cpu_ms=100", rig.demo(), options=("--isolation", isolation)
+    )
+    session = chain.begin()
+    other = chain.new_session()
+    hang = chain.start_prompt(other, "/hang")
+    assert chain.prompt(session, "/echo before") == "before"
+    for number in (1, 2):
+        turn = chain.start_prompt(session, "/echo poison")
+        error = chain.answer(turn)["error"]
+        assert "`fused`" in error["message"]
+        chain.until_stderr(f"started again ({number} of 3)")
+        assert chain.prompt(session, f"/echo after {number}") == f"after {number}"
+    assert "`fused`" in chain.answer(hang)["error"]["message"]
+    assert len(chain.answers(hang)) == 1
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_the_budget_of_restarts_ends_in_the_last_resort(rig: Rig, isolation: str) -> None:
+    module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
+    options = ("--isolation", isolation)
+    chain = rig.agent(f"{module},on_failure=restart", rig.demo(), options=options)
+    session = chain.begin()
+    for number in (1, 2, 3):
+        assert "error" in chain.answer(chain.start_prompt(session, "/echo poison"))
+        chain.until_stderr(f"({number} of 3)")
+        assert chain.prompt(session, "/echo ok") == "ok"
+    assert "error" in chain.answer(chain.start_prompt(session, "/echo poison"))
+    assert chain.exit_code() == 1
+    assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_guest_is_bypassed(rig: Rig, isolation: str) -> None:
+    module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
+    options = ("--isolation", isolation)
+    chain = rig.agent(f"{module},on_failure=bypass", rig.x("X"), rig.demo(), options=options)
+    session = chain.begin()
+    assert (
+        "`fused`" in chain.answer(chain.start_prompt(session, "/echo poison"))["error"]["message"]
+    )
+    chain.until_stderr("the chain goes on without it")
+    assert chain.prompt(session, "/echo poison no more") == "poison no more"
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
+@pytest.mark.parametrize("choice", ["restart", "bypass", "fail"])
+def test_a_process_dies_mid_turn(rig: Rig, dialect: str, choice: str) -> None:
+    """Row 109: every open request gets one answer; then what the policy says."""
+    proxy = rig.x("P", "--die-on", "drop dead", "--mark", "P was here", dialect=dialect)
+    chain = rig.agent(rig.x("Q"), more(proxy, on_failure=choice), rig.demo())
+    session, other = chain.begin(), chain.new_session()
+    hang = chain.start_prompt(other, "/hang")
+    assert "P was here" in chain.prompt(session, "hello")
+    turn = chain.start_prompt(session, "drop dead")
+    for asked in (turn, hang):
+        error = chain.answer(asked)["error"]
+        assert "P" in error["message"]
+        assert error["data"]["component"] == "P"
+    if choice == "fail":
+        assert chain.exit_code() == 1
+        assert "error: " in chain.stderr
+    else:
+        text = chain.prompt(session, "hello again")
+        assert ("P was here" in text) is (choice == "restart")
+        assert chain.finish() == 0
+    assert [len(chain.answers(asked)) for asked in (turn, hang)] == [1, 1]
+    assert rig.methods("A").count("initialize") == 1
+    assert rig.leftovers(chain) == []
+
+
+def test_the_host_of_guests_is_killed(rig: Rig) -> None:
+    """The whole child goes, by SIGKILL: it is started again like any component."""
+    chain = rig.agent("passthrough", "datetime", rig.demo(),
+                      options=("--clock", "2025-10-08T12:34:56+00:00"))  # fmt: skip
+    session = chain.begin()
+    assert "2025-10-08" in chain.prompt(session, "one")
+    (host,) = rig.kin(chain).named("conductor.segment")
+    os.kill(host, signal.SIGKILL)
+    chain.until_stderr("started again (1 of 3)")
+    assert "2025-10-08" in chain.prompt(session, "two")
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("how", ["SIGHUP", "watch"])
+def test_a_new_build_takes_over_between_two_messages(
+    rig: Rig, how: str, isolation: str, tmp_path: Path
+) -> None:
+    """Row 28: replaced without a new session; the mark changes, the session stays."""
+    module = tmp_path / "mine.wasm"
+    shutil.copyfile(rig.bundled("passthrough"), module)
+    options = ("--isolation", isolation, "--clock", "2025-10-08T12:34:56+00:00")
+    options += ("--watch",) if how == "watch" else ()
+    chain = rig.agent(f"{module},grant=clock", rig.demo(), options=options)
+    session, other = chain.begin(), chain.new_session()
+    assert chain.prompt(session, "one") == "one"
+    turn = chain.start_prompt(other, "/hang")
+    fresh = tmp_path / "fresh"
+    shutil.copyfile(rig.bundled("datetime"), fresh)
+    fresh.replace(module)
+    if how == "SIGHUP":
+        os.kill(chain.process.pid, signal.SIGHUP)
+    # While a turn runs, nothing is replaced; when it has ended, it is.
+    assert chain.prompt(session, "still") == "still"
+    chain.notify("session/cancel", {"sessionId": other})
+    assert chain.answer(turn)["result"]["stopReason"] == "cancelled"
+    chain.until_stderr("replaced by its new build")
+    assert "2025-10-08" in chain.prompt(session, "two")
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+def test_a_broken_build_does_not_take_over(rig: Rig, tmp_path: Path) -> None:
+    module = tmp_path / "mine.wasm"
+    shutil.copyfile(rig.bundled("passthrough"), module)
+    chain = rig.agent(str(module), rig.demo())
+    session = chain.begin()
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\0asm\1\0\0\0 nonsense")
+    broken.replace(module)
+    os.kill(chain.process.pid, signal.SIGHUP)
+    chain.until_stderr("the new build is not used")
+    assert chain.prompt(session, "still here") == "still here"
+    assert chain.finish() == 0
+
+
+def test_a_request_that_takes_too_long_is_ended(rig: Rig) -> None:
+    """Row 112: a proxy that never answers is bounded by its timeout; prompts are not."""
+    proxy = rig.x("P", "--hang-on", "session/new")
+    chain = rig.agent(more(proxy, timeout="300ms"), rig.demo())
+    chain.initialize()
+    error = chain.request("session/new", {"cwd": "/", "mcpServers": []})["error"]
+    assert "did not answer `session/new` within 0.3 s" in error["message"]
+    assert "hint: " in error["message"]
+    assert chain.finish() == 0
