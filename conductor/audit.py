@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.audit_file import AuditFile
 from conductor.catalog import Spec
-from conductor.core import Closure, Violated
+from conductor.core import Violated
 from conductor.redaction import redacted
 
 MOST_EACH: Final = 1000
@@ -63,13 +63,9 @@ class Auditor:
             fatal=violation.fatal,
         )
 
-    def failed(self, component: str, reason: Closure) -> None:
-        """Records that a component is gone that should be there."""
-        self._record("failure", component=component, text=_text(reason.text))
-
-    def recovered(self, component: str, action: str, text: str) -> None:
-        """Records what was done about it: `action` is `restart` or `bypass`; or a `swap`."""
-        self._record(action, component=component, text=_text(text))
+    def noted(self, event: str, component: str, text: str) -> None:
+        """Records what became of a component: `failure`, `restart`, `bypass` or `swap`."""
+        self._record(event, component=component, text=_text(text))
 
     def loaded(self, component: str, digest: str) -> None:
         """Records the module that a host says it has loaded, at the start and ever after."""

@@ -44,7 +44,7 @@ Log = Callable[[str, str, str], None]
 """Called with level, component and text."""
 
 
-class BrokenChain(Exception):
+class BrokenChainError(Exception):
     """A line does not belong where it stands: `line` counts from 1, `why` says what is wrong."""
 
     def __init__(self, line: int, why: str) -> None:
@@ -86,7 +86,7 @@ def sealed(head: Head, ts: str, event: str, members: dict[str, Any]) -> tuple[by
 def verified(file: BinaryIO, head: Head | None = None) -> Iterator[tuple[Record, Head]]:
     """The records that follow `head` (None: all), each with the end of the chain behind it.
 
-    `file` stands where `head` ends. Raises `BrokenChain` at the first line that is wrong.
+    `file` stands where `head` ends. Raises `BrokenChainError` at the first line that is wrong.
     """
     head = head or Head()
     while line := file.readline(_MOST_LINE + 1):
@@ -98,23 +98,23 @@ def _checked(line: bytes, head: Head) -> tuple[Record, Head]:
     number = head.records + 1
     if not line.endswith(b"\n"):
         long = len(line) > _MOST_LINE
-        raise BrokenChain(number, "is too long to be a record" if long else "is incomplete")
+        raise BrokenChainError(number, "is too long to be a record" if long else "is incomplete")
     body = line[:-1]
     tail = _TAIL.search(body)
     try:
         record = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise BrokenChain(number, "is no record of an audit") from None
+        raise BrokenChainError(number, "is no record of an audit") from None
     if tail is None:
-        raise BrokenChain(number, "does not end with its hash")
+        raise BrokenChainError(number, "does not end with its hash")
     raw = body[: tail.start()] + b"}"
     if hashlib.sha256(raw).hexdigest().encode() != tail[1]:
-        raise BrokenChain(number, "was altered: its hash is not that of its content")
+        raise BrokenChainError(number, "was altered: its hash is not that of its content")
     if record.prev != head.digest:
         what = "a line before it is missing or was altered" if number > 1 else "the start is gone"
-        raise BrokenChain(number, f"does not follow the line before: {what}")
+        raise BrokenChainError(number, f"does not follow the line before: {what}")
     if record.seq != number:
-        raise BrokenChain(number, f"has the number {record.seq}")
+        raise BrokenChainError(number, f"has the number {record.seq}")
     digest = hashlib.sha256(body).hexdigest()
     return record, Head(number, digest, head.size + len(line))
 
@@ -157,11 +157,11 @@ class AuditFile:
                 with contextlib.suppress(PermissionError):  # another's, which they let us use
                     os.fchmod(fd, 0o600)
             audit = cls(fd, path, Head(), log)
-            with contextlib.suppress(BrokenChain):  # perhaps it is just being written
+            with contextlib.suppress(BrokenChainError):  # perhaps it is just being written
                 audit._catch_up()  # a long file without the lock …
             with _locked(fd):  # … and what came meanwhile with it
                 audit._catch_up()
-        except BrokenChain as broken:
+        except BrokenChainError as broken:
             os.close(fd)
             raise UsageError(
                 f"cannot continue the audit `{path}`: {broken}", _BROKEN_HINT
@@ -184,7 +184,7 @@ class AuditFile:
                 line, head = sealed(self._head, ts.replace("+00:00", "Z"), event, members)
                 self._write(line)
                 self._head = head
-        except BrokenChain as broken:
+        except BrokenChainError as broken:
             self._fail(f"somebody else changed it: {broken}")
         except OSError as error:
             self._fail(error.strerror or str(error))
@@ -199,13 +199,13 @@ class AuditFile:
         """Verifies what is in the file beyond our end of the chain."""
         size = os.fstat(self._fd).st_size
         if size < self._head.size:
-            raise BrokenChain(self._head.records, "is not there any more")
+            raise BrokenChainError(self._head.records, "is not there any more")
         if size == self._head.size:
             return
         with open(os.dup(self._fd), "rb") as file:
             file.seek(self._head.size)
-            for _, self._head in verified(file, self._head):
-                pass
+            for _, head in verified(file, self._head):
+                self._head = head
 
     def _write(self, line: bytes) -> None:
         left = memoryview(line)

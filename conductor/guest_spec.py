@@ -39,6 +39,14 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether what passes between the guests is reported (see `Hop`)."""
 
 
+class Recovered(msgspec.Struct, frozen=True):
+    """What a child did about a guest that failed: `action` is `restart` or `bypass`."""
+
+    component: str
+    action: str
+    text: str
+
+
 class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message between two guests, as the child reports it: `conductor.core.Trace` and more."""
 

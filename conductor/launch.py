@@ -17,14 +17,14 @@ from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL, DIALECTS
 from conductor.core.peer import Component
 from conductor.core.policy import NO_PROFILE, TRUSTED, Policy, PolicyWords
-from conductor.core.services import LAST_WORDS, READY, TRACED, VIOLATED
+from conductor.core.services import LAST_WORDS, READY, RECOVERED, TRACED, VIOLATED
 from conductor.errors import ComponentError, UsageError
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
 
-_REPORTS: Final = {LAST_WORDS, VIOLATED, READY}
+_REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED}
 
 ISOLATIONS: Final = ("process", "inline", "separate")
 TRACE_CONTENTS: Final = ("redacted", "all", "none")

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from conductor import reports
 from conductor.core import (
     UPSTREAM,
     Closure,
@@ -29,12 +30,13 @@ from conductor.core import (
     Trace,
     Violated,
     enforcement,
+    services,
 )
-from conductor.core.services import LAST_WORDS, READY, TRACED, VIOLATED
 from conductor.errors import ComponentError
 from conductor.flow import Flow
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
+from conductor.reports import Auditing, NoAudit
 from conductor.services import Services
 from conductor.supervisor import Handover, Supervisor
 from conductor.transports.base import Ended, Transport
@@ -118,6 +120,7 @@ class Runtime:
         log: Log,
         outer_dialect: Dialect | None = None,
         tracer: Tracing | None = None,
+        auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
         self._on_failure = on_failure
@@ -126,6 +129,7 @@ class Runtime:
         self._options = options
         self._log = log
         self._tracer = tracer
+        self._audit = auditor or NoAudit()
         if tracer is not None:
             tracer.begin([(one.component.name, one.guests) for one in planned])
         router = Router(
@@ -184,6 +188,7 @@ class Runtime:
             finally:
                 if self._tracer is not None:
                     self._tracer.close()
+                self._audit.end(self._failure.text if self._failure is not None else None)
         return 1 if self._failure is not None else 0
 
     def reload(self) -> None:
@@ -316,6 +321,10 @@ class Runtime:
         """Puts a line in the log."""
         self._log(level, name, text)
 
+    def record(self, event: str, name: str, text: str) -> None:
+        """Puts on record what became of a component."""
+        self._audit.noted(event, name, text)
+
     # -- effects -------------------------------------------------------------------------------
 
     def _perform(self, effect: Effect) -> None:
@@ -340,36 +349,43 @@ class Runtime:
                 raise AssertionError(effect)
 
     def _serve(self, effect: Serve) -> None:
-        if effect.service == TRACED:
-            self._hop(effect)
-            return
-        if effect.service == READY:
-            return
-        if effect.service == VIOLATED:
-            self._violated(msgspec.json.decode(effect.params or b"{}", type=Violated))
-            return
-        if effect.service == LAST_WORDS:
-            words = msgspec.json.decode(effect.params or b"{}", type=_LastWords)
-            self._last_words[effect.peer] = Closure(words.text, words.hint, words.data)
+        if effect.service in services.INTERNAL:
+            try:
+                self._reported(effect.peer, effect.service, effect.params)
+            except ValueError as wrong:
+                text = f"its report `{effect.service}` is dropped: {wrong}"
+                self._log("warning", effect.peer, text)
             return
         result, error = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
             self._hub.apply(self.router.served(effect.token, result, error))
 
+    def _reported(self, name: str, service: str, params: bytes | None) -> None:
+        """A host says something of its guests. Raises `ValueError` for nonsense."""
+        guests = self._planned[name].guests
+        match service:
+            case services.TRACED:
+                assert self._tracer is not None
+                self._tracer.hop(name, params or b"")
+            case services.VIOLATED:
+                self._violated(reports.violated(params, guests))
+            case services.LAST_WORDS:
+                self._last_words[name] = reports.last_words(params)
+            case services.RECOVERED:
+                done = reports.recovered(params, guests)
+                self._audit.noted(done.action, done.component, done.text)
+            case services.READY:
+                for guest, digest in reports.loaded(params, guests).items():
+                    self._audit.loaded(guest, digest)
+
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
+        self._audit.violated(violation)
         way = f"{violation.direction} `{violation.method}`{violation.pointer}"
         self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
         if violation.fatal and violation.peer in self._planned:
             self._events[violation.peer].silence()
             self._component_ended(violation.peer, enforcement.closure(violation))
-
-    def _hop(self, effect: Serve) -> None:
-        assert self._tracer is not None
-        try:
-            self._tracer.hop(effect.peer, effect.params or b"")
-        except ValueError as error:
-            self._log("warning", effect.peer, f"its report for the trace is dropped: {error}")
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, to be asked in another dialect."""
@@ -452,9 +468,3 @@ class Runtime:
                     await asyncio.wait_for(gone.wait(), _HANDOVER)
         await asyncio.gather(*(self._transports[name].close(self._options.grace) for name in names))
         await self._transports[UPSTREAM].close(self._options.grace)
-
-
-class _LastWords(msgspec.Struct):
-    text: str = "ended"
-    hint: str = ""
-    data: dict[str, Any] = {}

@@ -39,8 +39,8 @@ from conductor.core import (
 )
 from conductor.core.depth import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
-from conductor.core.services import READY, TRACED, VIOLATED
-from conductor.guest_spec import GuestSpec, Hop, SegmentSpec
+from conductor.core.services import READY, RECOVERED, TRACED, VIOLATED
+from conductor.guest_spec import GuestSpec, Hop, Recovered, SegmentSpec
 from conductor.hub import Hub
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
 from conductor.services import Services
@@ -210,14 +210,18 @@ class Segment:
         match self._recoveries[name].failed(time.monotonic()):
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
-                self._log("warning", name, text)
+                self._recovered(name, "restart", text)
                 self._hub.apply(router.leaving(name, reason))
                 self._due.append((time.monotonic() + delay, name))
             case Bypass():
-                self._log("warning", name, f"{reason.text}; the chain goes on without it")
+                self._recovered(name, "bypass", f"{reason.text}; the chain goes on without it")
                 self._hub.apply(router.bypassed(name, reason))
             case GiveUp():
                 self._hub.apply(router.closed(name, reason))
+
+    def _recovered(self, name: str, action: str, text: str) -> None:
+        self._log("warning", name, text)
+        self._out.append(_report(RECOVERED, Recovered(name, action, text)))
 
     def _until_due(self) -> float | None:
         """Seconds until a guest is to be started again; None if none is."""
@@ -315,9 +319,10 @@ def failed_line(reason: Closure) -> bytes:
     return b"c" + body + b"\n"
 
 
-def ready_line() -> bytes:
+def ready_line(modules: dict[str, wasm_host.Module]) -> bytes:
     """How a segment tells its parent that every guest is loaded (a notification on side `c`)."""
-    return b'c{"jsonrpc":"2.0","method":"%b"}\n' % READY.encode()
+    digests = {name: module.digest for name, module in modules.items()}
+    return _report(READY, {"digests": digests})
 
 
 def hop_line(trace: Trace, limit: int) -> bytes:
@@ -342,7 +347,7 @@ def hop_line(trace: Trace, limit: int) -> bytes:
     return _report(TRACED, msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
 
 
-def _report(method: str, params: Hop | Violated) -> bytes:
+def _report(method: str, params: Hop | Violated | Recovered | dict[str, object]) -> bytes:
     body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + msgspec.json.encode(body) + b"\n"
 
@@ -406,7 +411,7 @@ def _run(spec: SegmentSpec) -> int:
     except wasm_host.GuestError as error:
         failed = next(one for one in spec.guests if str(error).startswith(f"{one.name} "))
         return _cannot_start(failed.name, failed.label, error)
-    os.write(1, ready_line())
+    os.write(1, ready_line(modules))
     os.set_blocking(1, False)
     return segment.run()
 

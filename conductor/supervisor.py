@@ -9,9 +9,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from conductor.core import Closure, Effect, Router
+from conductor.core.services import READY
 from conductor.errors import ComponentError
 from conductor.launch import Planned
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
@@ -26,6 +29,11 @@ _WATCH: Final = 0.3
 _PROMPT: Final = "session/prompt"
 
 
+class _Said(msgspec.Struct):
+    method: str = ""
+    params: dict[str, Any] = {}
+
+
 class Host(Protocol):
     """What a supervisor needs of the runtime."""
 
@@ -36,6 +44,9 @@ class Host(Protocol):
 
     def log(self, level: str, name: str, text: str) -> None:
         """Puts a line in the log."""
+
+    def record(self, event: str, name: str, text: str) -> None:
+        """Puts on record what became of a component."""
 
     async def connect(self, name: str, transport: Transport) -> bool:
         """Puts a transport in a component's place and opens it; whether that went well."""
@@ -56,6 +67,13 @@ class Handover:
         self.how: Ended | None = None
         self.said = asyncio.Event()
         """Set once it has said something, or ended."""
+
+    def refused(self) -> str | None:
+        """Why a host of guests, that has said something, cannot serve; None if it is ready."""
+        if not self._frames:
+            return f"it {self.how.text}" if self.how is not None else "it ended"
+        said = msgspec.json.decode(self._frames[0][1:], type=_Said)
+        return None if said.method == READY else said.params.get("text", "it failed")
 
     def to(self, target: Events) -> None:
         """Hands everything over, from now on and what has come already."""
@@ -123,12 +141,16 @@ class Supervisor:
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
                 host.log("warning", name, text)
+                host.record("restart", name, text)
                 host.apply(host.router.leaving(name, reason))
                 self._start(self._restart(name, delay))
             case Bypass():
-                host.log("warning", name, f"{reason.text}; the chain goes on without it")
+                text = f"{reason.text}; the chain goes on without it"
+                host.log("warning", name, text)
+                host.record("bypass", name, text)
                 host.apply(host.router.bypassed(name, reason))
             case GiveUp():
+                host.record("failure", str(reason.data.get("component", name)), reason.text)
                 host.apply(host.router.closed(name, reason))
 
     def _action(self, name: str, one: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
@@ -184,10 +206,11 @@ class Supervisor:
             return
         if one.guests:  # a host says when its guests are loaded; others say nothing unasked
             await events.said.wait()
-        if events.how is not None:
-            host.log("error", name, f"the new build is not used: it {events.how.text}")
-            await fresh.close(0.5)
-            return
+            refused = events.refused()
+            if refused is not None:
+                host.log("error", name, f"the new build is not used: {refused}")
+                await fresh.close(0.5)
+                return
         while not host.router.idle(name):
             await asyncio.sleep(_IDLE)
         reason = Closure(f"{host.router.peers[name].label} is being replaced by a new build")
@@ -195,6 +218,7 @@ class Supervisor:
         await host.adopt(name, fresh, events)
         host.apply(host.router.returned(name))
         host.log("warning", name, "replaced by its new build")
+        host.record("swap", name, "replaced by its new build")
 
     async def watch(self) -> None:
         """Swaps a component whenever one of its files has changed, for as long as it runs."""

@@ -62,6 +62,7 @@ RULES: Final = (
             "conductor.flow",
             "conductor.hub",
             "conductor.launch",
+            "conductor.reports",
             "conductor.services",
         ),
     ),

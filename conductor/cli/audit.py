@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.audit_file import BrokenChain, Head, verified
+from conductor.audit_file import BrokenChainError, Head, verified
 from conductor.cli import report
 from conductor.errors import UsageError
 
@@ -62,7 +62,7 @@ def judged(path: str, head: str | None) -> Verdict:
                 events[record.event] += 1
                 first, last = first or record.ts, record.ts
                 known = known or found.digest == head
-    except BrokenChain as broken:
+    except BrokenChainError as broken:
         line, problem = broken.line, broken.why
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)

@@ -1,9 +1,15 @@
-"""`conductor inspect COMPONENT`: what a component is and what it can do. Nothing of it is run."""
+"""`conductor inspect COMPONENT`: what a component is and what it can do. Nothing of it is run.
+
+The card a user decides on: what is known of the component, what it may do to the conversation, what
+it asks for and was not granted, and what keeps it in.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +18,13 @@ import msgspec
 import wasm_host
 from conductor import catalog, component_options
 from conductor.catalog import Manifest, Spec
-from conductor.cli import inspect_text, report
+from conductor.cli import inspect_policy, inspect_text, report
+from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED
 from conductor.errors import UsageError
+from wasm_host.harden import Layer
+from wasm_host.probe import probe
 
 EXIT_REFUSED: Final = 1
 
@@ -33,6 +42,17 @@ class Service(msgspec.Struct, frozen=True):
     name: str
     granted: bool
     reason: str | None = None
+
+
+class Wants(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manifest asks for. `services`: with the reason its author gives."""
+
+    profile: str | None = None
+    services: dict[str, str] = {}
+    not_granted: list[str] = []
+    """Of the services, those it will not get."""
+    profile_granted: bool = True
+    """Whether the policy it is given allows all that the profile asked for would."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +79,19 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     wasi: list[str] | None = None
     forbidden: list[str] | None = None
     dialect: str
+    """Its name, or that it is found out when it starts."""
     services: list[Service] = []
     config: dict[str, Any] = {}
     limits: dict[str, int | None] | None = None
-    """Its name, or that it is found out when it starts."""
     isolation: str
+    cage: list[Layer] = []
+    """What keeps the process of sandboxed components in, as tried out on this machine."""
+    policy: PolicyFacts | None = None
+    """What it may do to the conversation, as a proxy; None for what can only be an agent."""
+    wants: Wants = Wants()
+    on_failure: str = "fail"
+    timeout: float | None = None
+    notes: list[str] = []
     problems: list[str] = []
     hint: str = ""
 
@@ -74,7 +102,7 @@ def show(component: str, *, as_json: bool) -> int:
     if as_json:
         text = msgspec.json.format(msgspec.json.encode(facts)).decode()
     else:
-        text = "\n".join(inspect_text.lines(facts))
+        text = "\n".join(inspect_text.lines(facts, shutil.get_terminal_size().columns))
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     if not facts.problems:
@@ -101,9 +129,7 @@ def gather(component: str) -> Facts:
     spec = catalog.resolve(component)
     if spec.wasm is None:
         return _unsandboxed(component, spec, catalog.manifest(path))
-    folder = Path(spec.wasm).parent
-    bundled = folder.parent == catalog.components_folder()
-    return _module(component, spec, catalog.manifest(folder.name) if bundled else None)
+    return _module(component, spec)
 
 
 def _is_module(path: str) -> bool:
@@ -113,6 +139,7 @@ def _is_module(path: str) -> bool:
 
 def _unsandboxed(component: str, spec: Spec, manifest: Manifest | None) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
+    agent = manifest is not None and manifest.kind == "agent"
     return Facts(
         component=component,
         name=spec.name,
@@ -127,6 +154,9 @@ def _unsandboxed(component: str, spec: Spec, manifest: Manifest | None) -> Facts
         services=_services(spec, {}),
         config=spec.config,
         isolation="none",
+        policy=None if agent else inspect_policy.facts(spec.policy),
+        on_failure=spec.on_failure,
+        timeout=spec.timeout,
     )
 
 
@@ -146,8 +176,37 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
     )
 
 
-def _module(component: str, spec: Spec, manifest: Manifest | None) -> Facts:
+def _manifest(module: Path) -> tuple[Manifest | None, list[str]]:
+    """The manifest beside a module, and what is wrong with it. Only a claim of its author."""
+    path = module.parent / "component.toml"
+    if not path.is_file():
+        return None, []
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Manifest)
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        return None, [f"{path} cannot be read, so what it asks for is not known: {error}"]
+    return (found if found.file == module.name else None), []
+
+
+def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
+    asked = manifest.wants if manifest is not None else {}
+    services, profile = asked.get("services"), asked.get("profile")
+    reasons = {k: str(v) for k, v in services.items()} if isinstance(services, dict) else {}
+    profile = profile if isinstance(profile, str) else None
+    held = frozenset(one.name for one in _services(spec, reasons) if one.granted)
+    return Wants(
+        profile=profile,
+        services=reasons,
+        not_granted=[name for name in reasons if name not in held],
+        profile_granted=profile is None or inspect_policy.covers(spec.policy, profile),
+    )
+
+
+def _module(component: str, spec: Spec) -> Facts:
     assert spec.wasm is not None
+    path = Path(spec.wasm)
+    bundled = path.parent.parent == catalog.components_folder()
+    manifest, notes = _manifest(path)
     try:
         info = wasm_host.describe(spec.wasm)
     except wasm_host.LoadError as error:
@@ -160,10 +219,11 @@ def _module(component: str, spec: Spec, manifest: Manifest | None) -> Facts:
     if recorded not in (None, info.digest):
         problems.append("the file is not the one its manifest records: its sha256 differs")
         hint = hint or "install conductor again, or build the component anew"
+    wants = _wants(spec, manifest)
     return Facts(
         component=component,
         name=spec.name,
-        kind="module" if manifest is None else "bundled component",
+        kind="bundled component" if bundled else "module",
         role="proxy",
         sandboxed=True,
         version=manifest.version if manifest is not None else None,
@@ -180,10 +240,16 @@ def _module(component: str, spec: Spec, manifest: Manifest | None) -> Facts:
         wasi=list(info.wasi),
         forbidden=list(info.forbidden),
         dialect=_dialect(spec, info.carrier),
-        services=_services(spec, manifest.wants.get("services", {}) if manifest else {}),
+        services=_services(spec, wants.services),
         config=spec.config,
         limits=limits,
         isolation="process",
+        cage=list(probe()),
+        policy=inspect_policy.facts(spec.policy),
+        wants=wants,
+        on_failure=spec.on_failure,
+        timeout=spec.timeout,
+        notes=notes,
         problems=problems,
         hint=hint,
     )
@@ -204,13 +270,13 @@ def _dialect(spec: Spec, carrier: str) -> str:
     return spec.dialect or inspect_text.DETECTED
 
 
-def _services(spec: Spec, reasons: dict[str, Any]) -> list[Service]:
+def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
     """Every service, whether it may be used, and what for; no grants at all means all."""
     return [
         Service(
             name,
             spec.grants is None or name in spec.grants or name in ALWAYS_GRANTED,
-            str(reasons[name]) if name in reasons else None,
+            reasons.get(name),
         )
         for name in sorted(SERVICES | reasons.keys())
     ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from conductor.cli import inspect_policy
 from conductor.cli.client_output import one_line
 
 if TYPE_CHECKING:
     from conductor.cli.inspect_ import Facts
+    from conductor.cli.inspect_policy import GuardFact, PolicyFacts
 
 DETECTED: Final = "detected when it starts"
 
 _WIDTH: Final = 11
+_NARROWEST: Final = 60
 _CARRIERS: Final = {
     "core": "core module: channel/1 called directly",
     "component": "WebAssembly component: channel/1 as text",
@@ -32,43 +36,89 @@ _ISOLATION: Final = (
     "(--isolation separate|inline: alone, or in the conductor itself)"
 )
 _BYTES: Final = frozenset({"memory_bytes", "stack_bytes", "message_bytes", "outbox_bytes"})
+_VIOLATIONS: Final = {
+    "pass": "what breaks a rule is undone and reported; the session goes on",
+    "fail": "what breaks a rule is undone and reported, and ends the component",
+}
+_FAILURES: Final = {
+    "fail": "the chain ends if it fails",
+    "restart": "it is started again if it fails, a few times; then the chain ends",
+    "bypass": "the chain goes on without it if it fails",
+    "restart+bypass": "it is started again if it fails, a few times; then the chain goes on "
+    "without it",
+}
 
 
-def lines(facts: Facts) -> Iterator[str]:
-    """The facts, one or more lines each."""
-    version = f" {facts.version}" if facts.version else ""
+def lines(facts: Facts, width: int) -> Iterator[str]:
+    """The facts, one or more lines each, wrapped at `width` columns."""
+    page = _Page(max(width, _NARROWEST))
+    version = f" {one_line(facts.version)}" if facts.version else ""
     yield f"{one_line(facts.name)}{version}: {facts.kind}, {facts.role}"
     if facts.description:
-        yield one_line(facts.description)
+        yield from page.text(one_line(facts.description))
     yield ""
-    yield from _field("can do", _power(facts))
+    yield from _what(facts, page)
+    if facts.policy is not None:
+        yield from _policy(facts.policy, page)
+    yield from _wants(facts, page)
+    for note in facts.notes:
+        yield ""
+        yield from page.text(f"note: {one_line(note, 1000)}")
+
+
+class _Page:
+    """Wraps what is printed; words are never broken, so that paths and digests can be copied."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def field(self, label: str, *values: str, width: int = _WIDTH) -> Iterator[str]:
+        """A label and what belongs to it, one or more lines each."""
+        for at, value in enumerate(values):
+            head = f"  {'' if at else label:<{width}}"
+            yield from self._wrapped(value, head, " " * len(head))
+
+    def text(self, text: str) -> Iterator[str]:
+        """A paragraph."""
+        yield from self._wrapped(text, "", "")
+
+    def _wrapped(self, text: str, first: str, rest: str) -> Iterator[str]:
+        yield from textwrap.wrap(
+            text,
+            self._width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [first.rstrip()]
+
+
+def _what(facts: Facts, page: _Page) -> Iterator[str]:
+    yield from page.field("can do", _power(facts))
     if facts.command is not None:
-        yield from _field("command", " ".join(map(one_line, facts.command)))
+        yield from page.field("command", " ".join(map(one_line, facts.command)))
     if facts.file is not None:
-        yield from _field("file", one_line(facts.file, 1000))
+        yield from page.field("file", one_line(facts.file, 1000))
     if facts.size is not None:
-        yield from _field("size", f"{facts.size} bytes")
+        yield from page.field("size", f"{facts.size} bytes")
     if facts.sha256 is not None:
-        yield from _field("sha256", facts.sha256, *_verified(facts))
+        yield from page.field("sha256", facts.sha256, *_verified(facts))
     if facts.carrier is not None:
-        yield from _field("carrier", _CARRIERS[facts.carrier])
-        yield from _imports(facts)
-        yield from _field("exports", *map(one_line, facts.exports or ["none"]))
+        yield from page.field("carrier", _CARRIERS[facts.carrier])
+        yield from _imports(facts, page)
+        yield from page.field("exports", ", ".join(map(one_line, facts.exports or ["none"])))
     if facts.dialect != "none":
-        yield from _field("dialect", facts.dialect)
+        yield from page.field("dialect", facts.dialect)
     if facts.services:
-        yield from _field("services", *map(one_line, _services(facts)))
+        yield from page.field("services", *map(one_line, _services(facts)))
     if facts.config:
-        yield from _field("config", *(f"{k} = {one_line(v)}" for k, v in facts.config.items()))
+        yield from page.field("config", *(f"{k} = {one_line(v)}" for k, v in facts.config.items()))
     if facts.limits is not None:
-        yield from _field("limits", *_limits(facts.limits))
+        yield from page.field("limits", ", ".join(_limits(facts)))
     if facts.isolation != "none":
-        yield from _field("isolation", _ISOLATION)
-
-
-def _field(label: str, *values: str) -> Iterator[str]:
-    for at, value in enumerate(values):
-        yield f"  {'' if at else label:<{_WIDTH}}{value}"
+        yield from page.field("isolation", _ISOLATION, *_cage(facts))
+    if facts.kind != "file" and facts.policy is not None:
+        yield from page.field("failure", _FAILURES[facts.on_failure])
 
 
 def _power(facts: Facts) -> str:
@@ -90,13 +140,13 @@ def _verified(facts: Facts) -> Iterator[str]:
         yield f"NOT as its manifest records: {one_line(facts.recorded_sha256)}"
 
 
-def _imports(facts: Facts) -> Iterator[str]:
+def _imports(facts: Facts, page: _Page) -> Iterator[str]:
     if not facts.imports:
-        yield from _field("imports", "none")
+        yield from page.field("imports", "none")
     if facts.wasi:
-        yield from _field("imports", *(f"{one_line(name)}: stub" for name in facts.wasi))
+        yield from page.field("imports", *(f"{one_line(name)}: stub" for name in facts.wasi))
     if facts.forbidden:
-        yield from _field("forbidden", *map(one_line, facts.forbidden))
+        yield from page.field("forbidden", *map(one_line, facts.forbidden))
 
 
 def _services(facts: Facts) -> Iterator[str]:
@@ -106,10 +156,12 @@ def _services(facts: Facts) -> Iterator[str]:
         yield f"{service.name}: {granted}{reason}"
 
 
-def _limits(limits: dict[str, int | None]) -> Iterator[str]:
-    for name, value in limits.items():
+def _limits(facts: Facts) -> Iterator[str]:
+    for name, value in (facts.limits or {}).items():
         if value is not None:
             yield f"{name} = {_sized(value) if name in _BYTES else value}"
+    if facts.timeout is not None:
+        yield f"timeout = {facts.timeout:g} s"
 
 
 def _sized(number: int) -> str:
@@ -117,3 +169,84 @@ def _sized(number: int) -> str:
         if number % factor == 0:
             return f"{number // factor} {unit}"
     return str(number)
+
+
+def _cage(facts: Facts) -> Iterator[str]:
+    held = [layer.detail for layer in facts.cage if layer.in_force]
+    if held:
+        yield f"locked up on this machine: {'; '.join(held)}"
+    for layer in facts.cage:
+        if not layer.in_force:
+            yield f"NOT in force: {layer.name}: {one_line(layer.detail)}"
+
+
+# -- what it may do to the conversation --------------------------------------------------------
+
+
+def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
+    yield ""
+    if not policy.enforced:
+        yield from page.text(
+            "Trusted: no rule is enforced on what it does to the conversation. A profile changes "
+            "that, e.g. `,profile=full` after the component: then the guards apply."
+        )
+        return
+    yield f"To the conversation it may (profile {policy.profile})"
+    for held in policy.verbs:
+        yield from page.field(*inspect_policy.sentence(held), width=20)
+    yield from page.field("", _rest(policy), width=20)
+    if not policy.speaks:
+        return
+    lifted = [guard for guard in policy.guards if guard.lifted]
+    yield ""
+    yield "and may never break these guards"
+    yield from _guards((guard for guard in policy.guards if not guard.lifted), page)
+    yield from page.field("", f"{_VIOLATIONS[policy.on_violation]}; unguard=NAME lifts a guard")
+    if lifted:
+        yield ""
+        yield "LIFTED, so it can do this"
+        for guard in lifted:
+            text = f"{guard.attack} (by {guard.lifted_by})"
+            yield from page.field(guard.name, text, width=_longest(policy.guards))
+
+
+def _rest(policy: PolicyFacts) -> str:
+    if not policy.speaks:
+        return "nothing it says reaches anybody, so no guard is needed"
+    if any("*" in held.methods for held in policy.verbs):
+        return "all within the guards below"
+    return "all else passes it by unseen"
+
+
+def _guards(guards: Iterable[GuardFact], page: _Page) -> Iterator[str]:
+    shown = list(guards)
+    for guard in shown:
+        yield from page.field(guard.name, guard.protects, width=_longest(shown))
+
+
+def _longest(guards: Iterable[GuardFact]) -> int:
+    return max((len(guard.name) for guard in guards), default=0) + 2
+
+
+def _wants(facts: Facts, page: _Page) -> Iterator[str]:
+    wants, policy = facts.wants, facts.policy
+    said = [f"service {name}: {wants.services[name]}" for name in wants.not_granted]
+    base = one_line(facts.name)
+    if wants.profile is not None and policy is not None and wants.profile != policy.profile:
+        if wants.profile_granted:
+            said.append(
+                f"profile {wants.profile} would do, it is given more: {policy.profile} "
+                f"(narrow it with `,profile={wants.profile}`)"
+            )
+        else:
+            said.append(f"profile {wants.profile}: it is given {policy.profile}")
+    if not said and not wants.services and wants.profile is None:
+        return
+    yield ""
+    yield (
+        f"Its manifest asks for what {base} is not granted"
+        if said
+        else ("Its manifest asks for nothing it is not granted")
+    )
+    for one in said:
+        yield from page.field("", one_line(one), width=0)

@@ -75,9 +75,7 @@ def start_audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) ->
     from conductor.cli.version import version
 
     auditor = Auditor(AuditFile.open(options.audit, report.logger(log)))
-    auditor.begin(
-        version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation
-    )
+    auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
     return auditor
 
 

@@ -88,7 +88,7 @@ class Enforcer:
                 self._go_without(lane.peer, gate, token, out)
                 return
             token.forwarded = pending
-            pending.hook = partial(self._upstream_answered, lane.peer, gate, token)
+            pending.arriving = partial(self._upstream_answered, gate, token)
             self._admit(gate, method, token.params, params)
         self._deliver(lane.across, direction, method, params, pending, out)
         self._let_go(gate, direction, out)
@@ -284,21 +284,13 @@ class Enforcer:
     # -- answers -----------------------------------------------------------------------------------
 
     def _upstream_answered(
-        self,
-        peer: Peer,
-        gate: Gate,
-        token: Token,
-        pending: Pending,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, gate: Gate, token: Token, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """The answer to what a component forwarded has come back to it."""
+        """The answer to what a component forwarded is about to reach it."""
         token.upstream = (member, body)
         changes = gate.verbs(token.direction.opposite, token.method) & _MODIFY
         if token.settled or not changes:
             self._settle(token, member, body, out)
-        self._exchange.reply(pending, member, body, out)
 
     def _answered(
         self,
@@ -433,6 +425,8 @@ class Enforcer:
 def _direction(lane: Lane) -> Direction:
     """Which way a message goes that leaves on this lane."""
     role = lane.peer.role
+    if lane.peer.launched_by is not None:
+        return Direction.DOWN
     if role is Role.PROXY:
         return Direction.UP if lane.side is Side.P else Direction.DOWN
     if role is Role.AGENT:

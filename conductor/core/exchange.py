@@ -184,6 +184,9 @@ class Exchange:
         origin = pending.origin
         if origin is None:
             return
+        if pending.arriving is not None:
+            arriving, pending.arriving = pending.arriving, None
+            arriving(member, bytes(body), out)
         del origin.link.received[pending.key]
         pending.origin = None
         if self.tracing and pending.target is not None:

@@ -105,6 +105,7 @@ def _move(old: Lane, new: Lane) -> None:
     across = old.across
     assert across is not None
     old.across, new.across, across.across = None, across, new
+    new.policed = old.policed
 
 
 def _discard(successor: Peer) -> None:

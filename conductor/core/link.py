@@ -34,6 +34,7 @@ class Pending:
     """One request on its way: who asked under which id, and where it went under which."""
 
     __slots__ = (
+        "arriving",
         "batch",
         "cancelled",
         "hook",
@@ -69,6 +70,8 @@ class Pending:
         self.cancelled = False
         self.watchers: tuple[Token, ...] = ()
         """Copies of it that observers were given."""
+        self.arriving: Callable[[bytes, bytes, list[Effect]], None] | None = None
+        """Told of the answer (member and body) before the asker gets it, whoever it comes from."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
         """Takes the answer (member and body) instead of the asker, where one is set."""
 

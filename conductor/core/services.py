@@ -34,7 +34,11 @@ VIOLATED: Final = "violated"
 READY: Final = "ready"
 """By this it says that its guests are loaded."""
 
-_INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED, READY})
+RECOVERED: Final = "recovered"
+"""By this it reports what it did about a guest that failed."""
+
+INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED, READY, RECOVERED})
+"""What only hosts of guests may say, and only to the conductor that started them."""
 
 PREFIX: Final = "_conductor/"
 
@@ -98,7 +102,7 @@ class Services:
         if peer.role is not Role.PROXY:
             return f"Method not found: `{PREFIX}{name}` is for proxies only"
         granted = peer.component.services
-        if name in _INTERNAL and granted is not None and name in granted:
+        if name in INTERNAL and granted is not None and name in granted:
             return None
         if name not in SERVICES:
             return f"Method not found: the conductor has no service `{name}`"

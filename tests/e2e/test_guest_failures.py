@@ -145,7 +145,7 @@ def test_a_guest_that_fails_mid_turn(rig: Rig, harm: str, isolation: str) -> Non
 def test_what_the_agent_said_before_a_guest_failed_arrives(rig: Rig, isolation: str) -> None:
     """The guest fails amid a stream nobody reads: what has passed it comes, without a gap."""
     module = rig.module("trap", FUSED.replace("HARM", "unreachable"))
-    chain = rig.agent("passthrough", module, rig.demo(log=False),
+    chain = rig.agent("passthrough", f"{module},on_failure=fail", rig.demo(log=False),
                       options=("--isolation", isolation))  # fmt: skip
     session, other = chain.begin(), chain.new_session()
     chain.reading = False

@@ -98,6 +98,7 @@ def surroundings() -> Iterator[Attack]:
         "odd case of cwd": {"CWD": "/"},
         "an unknown member changed": {"x": 1.1},
         "tools": {"tools": {"bash": True}},
+        "servers elsewhere": {"extra": {"mcpServers": [{"name": "x", "command": "sh"}]}},
         "tools that are no object": {"tools": ["bash"]},
     }
     for what, change in changes.items():

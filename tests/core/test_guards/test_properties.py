@@ -297,6 +297,16 @@ def test_a_violation_says_where(method: str, before: bytes, after: bytes, pointe
     assert found.pointer == pointer
 
 
+def test_a_violation_says_what() -> None:
+    for direction, whom in (("down", "agent"), ("up", "client")):
+        found = originated(CONTEXT, direction, "fs/read_text_file", UNSET)
+        assert found is not None
+        assert found.text == f"`fs/read_text_file` may not be originated towards the {whom}"
+    own = answered(CONTEXT, "up", "fs/read_text_file", UNSET, b"result", b"{}", None)
+    assert own is not None
+    assert "denied with an error" in own.text
+
+
 def test_a_huge_message_is_judged() -> None:
     blocks = ",".join(f'{{"type":"text","text":"{n}"}}' for n in range(50_000))
     before = Raw(b'{"sessionId":"s","prompt":[%b]}' % blocks.encode())

@@ -1,0 +1,109 @@
+"""What the hosts of guests report of them, and who is told what becomes of a component.
+
+A host reports by notifications on side `c` that no proxy may send (`conductor.core.services`). It
+holds strangers' code, so it is believed nothing that does not concern its own guests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from conductor.core import Closure, Violated
+from conductor.guest_spec import Recovered
+
+Found = TypeVar("Found")
+
+ACTIONS: Final = ("restart", "bypass")
+"""What a host may have done about a guest that failed."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Auditing(Protocol):
+    """Is told what goes on record: see `conductor.audit.Auditor`."""
+
+    def violated(self, violation: Violated) -> None:
+        """A component broke a rule of its policy."""
+
+    def noted(self, event: str, component: str, text: str) -> None:
+        """A component failed, was restarted, bypassed or swapped."""
+
+    def loaded(self, component: str, digest: str) -> None:
+        """A host has loaded the module of a guest."""
+
+    def end(self, failure: str | None) -> None:
+        """The chain has ended; nothing more will come."""
+
+
+class NoAudit:
+    """Nobody wants to know."""
+
+    def violated(self, violation: Violated) -> None:
+        """Forgets it."""
+
+    def noted(self, event: str, component: str, text: str) -> None:
+        """Forgets it."""
+
+    def loaded(self, component: str, digest: str) -> None:
+        """Forgets it."""
+
+    def end(self, failure: str | None) -> None:
+        """Has nothing to close."""
+
+
+class _LastWords(msgspec.Struct):
+    text: str = "ended"
+    hint: str = ""
+    data: dict[str, Any] = {}
+
+
+class _Ready(msgspec.Struct):
+    digests: dict[str, str] = {}
+
+
+def last_words(params: bytes | None) -> Closure:
+    """Why a host is about to end. Raises `ValueError`, as all of these do for nonsense."""
+    said = _decoded(params, _LastWords)
+    return Closure(said.text, said.hint, said.data)
+
+
+def violated(params: bytes | None, guests: Collection[str]) -> Violated:
+    """A rule that a guest broke."""
+    found = _decoded(params, Violated)
+    _own(found.peer, guests)
+    return found
+
+
+def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
+    """What the host did about a guest that failed."""
+    found = _decoded(params, Recovered)
+    _own(found.component, guests)
+    if found.action not in ACTIONS:
+        raise ValueError(f"a host does not {found.action!r} its guests")
+    return found
+
+
+def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
+    """The digests of the modules a host has loaded, by guest."""
+    found = _decoded(params, _Ready).digests
+    for name, digest in found.items():
+        _own(name, guests)
+        if not _DIGEST.fullmatch(digest):
+            raise ValueError(f"not a digest: {digest!r}")
+    return found
+
+
+def _decoded(params: bytes | None, shape: type[Found]) -> Found:
+    try:
+        return msgspec.json.decode(params or b"{}", type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _own(name: str, guests: Collection[str]) -> None:
+    if name not in guests:
+        raise ValueError(f"`{name}` is not one of its guests")
