@@ -83,7 +83,7 @@ class Auditor:
         self._record("end", failure=failure, violations=self._counts.total())
         self._file.close()
 
-    def _record(self, event: str, /, **members: Any) -> None:
+    def _record(self, event: str, /, **members: object) -> None:
         self._file.append(event, {"run": self._run, **members})
 
 
@@ -108,6 +108,7 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
         found |= {"kind": "in-process", "attribute": spec.attribute}
     if role == "proxy":
         found["policy"] = msgspec.structs.asdict(spec.policy)
+        found["on_failure"] = spec.on_failure
         found["grants"] = None if spec.grants is None else sorted(spec.grants)
     return found
 

@@ -8,8 +8,8 @@ Kinds of a component spec, in the order they are tried:
     name                              a component bundled with conductor, else a program on PATH
     program argument …                a subprocess, split like a shell would, but run without one
 
-Options follow a comma: `proxy.wasm,grant=clock,memory=32MiB` (`conductor.component_options`). Loaded before the event loop's modules:
-imports nothing heavy.
+Options follow a comma: `proxy.wasm,grant=clock,memory=32MiB` (`conductor.component_options`).
+Loaded before the event loop's modules: imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def components_folder() -> Path:
-    """Where the bundled components are: inside the installed package, or beside it in a checkout."""
+    """Where the bundled components are: in the installed package, or beside it in a checkout."""
     installed = Path(__file__).parent / "_components"
     return installed if installed.is_dir() else Path(__file__).parent.parent / "components"
 

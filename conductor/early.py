@@ -67,7 +67,7 @@ def child_command() -> list[str]:
 
 def start(arguments: list[str]) -> None:
     """Starts the host if the command line looks as if it needed one."""
-    global _started
+    global _started  # noqa: PLW0603 - one per process: whoever plans the chain takes it
     if "inline" in arguments or "--isolation=inline" in arguments:
         return
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

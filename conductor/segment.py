@@ -10,6 +10,7 @@ Its main loop blocks: there is nothing else to do than to read, route, deliver a
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import select
@@ -61,6 +62,9 @@ _OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024
 """Bytes the host itself may use, on top of what its guests may."""
 
 EXIT_GUEST_FAILED: Final = 70
+
+_LOADED_EARLY: Final = ("wasm_host.core_guest", "wasm_host.fastcall", "wasm_host.warm")
+"""What most guests need, loaded while the parent still finds out what is to be run."""
 
 WASI_GRANTS: Final = frozenset({"clock", "random"})
 """Services that WASI guests get as system interface calls."""
@@ -375,10 +379,8 @@ def _read_spec() -> SegmentSpec:
 
 def main() -> NoReturn:
     """Entry point of the child process."""
-    # Loaded while the parent still finds out what is to be run.
-    import wasm_host.core_guest
-    import wasm_host.fastcall
-
+    for module in _LOADED_EARLY:
+        importlib.import_module(module)
     code = _run(_read_spec())
     sys.stderr.flush()
     os._exit(code)  # nothing is left to be torn down, and an editor is waiting

@@ -240,7 +240,7 @@ class Supervisor:
     # -- long waits ----------------------------------------------------------------------------
 
     async def time_out(self) -> None:
-        """Fails requests that a component with a timeout does not answer, for as long as it runs."""
+        """Fails requests that a component with a timeout leaves open, for as long as it runs."""
         limits = {name: one.timeout for name, one in self._planned.items() if one.timeout}
         since: dict[tuple[str, bytes], float] = {}
         pause = min(limits.values(), default=0.0) / 4

@@ -30,7 +30,7 @@ class Recording:
         self.tracer = Tracer(file, content, clock=lambda: self.now)
         self.tracer.begin([("x", ()), ("a+b+c", ("a", "b", "c")), ("last", ())])
 
-    def crossed(self, *fields: Any, mode: str = "agent", **sides: str) -> None:  # noqa: ANN401
+    def crossed(self, *fields: Any, mode: str = "agent", **sides: str) -> None:
         """A message crossed; `fields` are those of `Trace`, less its sides."""
         self.tracer.crossed(msgspec.structs.replace(Trace(*fields), **sides), mode)
 

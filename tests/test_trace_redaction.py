@@ -22,7 +22,7 @@ JSON = st.recursive(
 )
 
 
-def clean(value: object, method: str | None = None) -> Any:  # noqa: ANN401
+def clean(value: object, method: str | None = None) -> Any:
     """The value after redaction."""
     return json.loads(redacted(json.dumps(value).encode(), method))
 

@@ -12,7 +12,7 @@ objects; the raw call with prepared arguments costs a tenth. The rules that make
   would raise ``ValueError`` rather than touch foreign memory.
 """
 
-# ruff: noqa: ANN401 - ctypes functions and pointers have no useful types
+
 from __future__ import annotations
 
 import _thread

@@ -34,7 +34,7 @@ class Unsupported(Exception):  # noqa: N818 - no fault: this system lacks someth
     """What was asked for does not exist here; the message says why."""
 
 
-def _libc() -> Any:  # noqa: ANN401 - ctypes functions have no useful types
+def _libc() -> Any:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     libc.prctl.restype = ctypes.c_int

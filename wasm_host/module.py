@@ -41,7 +41,7 @@ class Module:
         self,
         info: ModuleInfo,
         engine: wasmtime.Engine,
-        compiled: Any,  # noqa: ANN401 - a Module or a Component of wasmtime
+        compiled: Any,
         *,
         label: str,
         limits: Limits,

@@ -5,7 +5,7 @@ files, a clock that stands at 0 and random bytes that repeat, unless granted. Wh
 component imports from WASI is a trap that names itself when called.
 """
 
-# ruff: noqa: ANN401 - handlers take whatever values the component type says
+
 from __future__ import annotations
 
 import hashlib

@@ -92,9 +92,9 @@ def select(params: Json, flags: Flags) -> Protocol:
     if asked >= 2 and flags.v2:
         if asked == 2 and not isinstance(params.get("info"), dict):
             raise RpcError(INVALID_PARAMS, "initialize.info is required in ACP v2")
-        from demo_acp2 import Acp2  # noqa: PLC0415 - only what is spoken is loaded
+        from demo_acp2 import Acp2
 
         return Acp2()
-    from demo_acp1 import Acp1  # noqa: PLC0415 - and it imports this module
+    from demo_acp1 import Acp1
 
     return Acp1()

@@ -101,7 +101,7 @@ class Agent:
         result = {"sessionId": session.id, **self._protocol.setup(self._flags, session)}
         if not self._flags.commands:
             return result
-        from demo_directives import COMMANDS  # noqa: PLC0415 - not needed to start
+        from demo_directives import COMMANDS
 
         update = session.update_frame(dumps(self._protocol.commands(COMMANDS)))
         frame = self._connection.respond(request.id, dumps(result))

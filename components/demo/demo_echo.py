@@ -12,7 +12,7 @@ def choose(prompt: list[dict[str, Any]]) -> tuple[Directive, str]:
     for block in reversed(prompt):
         text = block.get("text") if block.get("type") == "text" else None
         if isinstance(text, str) and text.startswith("/"):
-            from demo_directives import find  # noqa: PLC0415 - not needed to start
+            from demo_directives import find
 
             return find(text) or (ECHO, "")
     return ECHO, ""

@@ -27,7 +27,7 @@ _ascii = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 _space = re.compile(r"[ \t\n\r]*").match
 
 
-def loads(text: str) -> Any:  # noqa: ANN401 - any JSON value
+def loads(text: str) -> Any:
     """Decode one JSON text. Raises ValueError for anything that is not RFC 8259 JSON, and for
     nesting deeper than the decoder can follow."""
     try:

@@ -71,7 +71,7 @@ def with_server(turn: Turn, entry: Json, work: Work) -> str:
     if entry.get("type") == "acp":
         return _at_once(work(_OverAcp(turn, str(entry.get("serverId", entry.get("id"))))))
     try:
-        from demo_mcp_library import call  # noqa: PLC0415 - takes half a second
+        from demo_mcp_library import call
     except ImportError as error:
         raise McpError(
             f"the mcp library is missing ({error.name}; hint: pip install 'conductor-acp[mcp]')"

@@ -99,7 +99,7 @@ class Turn:
         self._room = _RECORD
         self.hold = False
         """True while everything up to the answer has to leave in one write."""
-        from demo_echo import choose  # noqa: PLC0415 - it imports this module
+        from demo_echo import choose
 
         self._directive, self._argument = choose(self.prompt)
         self.quick = not self._directive.waits and len(self.text) <= _QUICK
@@ -264,7 +264,7 @@ class Turn:
             self.unrecorded += 1
 
     def _failed(self, error: Exception) -> None:
-        import traceback  # noqa: PLC0415 - not needed to start
+        import traceback
 
         sys.stderr.write("demo: defect in a directive\n" + traceback.format_exc())
         sys.stderr.flush()

@@ -29,7 +29,7 @@ def words(argument: str, least: int, most: int) -> list[str]:
     """The words of the argument, quoted as in a shell. Raises Wrong unless least ≤ n ≤ most."""
     found = argument.split()
     if "'" in argument or '"' in argument or "\\" in argument:
-        import shlex  # noqa: PLC0415 - rarely needed
+        import shlex
 
         try:
             found = shlex.split(argument)

@@ -38,7 +38,7 @@ class RpcError(Exception):
         self.data = data
 
 
-class ChainEnded(Exception):
+class ChainEnded(Exception):  # noqa: N818 - an event, not a mistake
     """The chain closed the connection while something was asked of it."""
 
 

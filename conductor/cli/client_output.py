@@ -21,7 +21,7 @@ _POLL: Final = 0.01
 """Seconds between looks at an output that takes nothing."""
 
 
-class OutputClosed(Exception):
+class OutputClosed(Exception):  # noqa: N818 - an event, not a mistake
     """Nobody reads standard output any more."""
 
 

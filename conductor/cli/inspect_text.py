@@ -37,8 +37,8 @@ _ISOLATION: Final = (
 )
 _BYTES: Final = frozenset({"memory_bytes", "stack_bytes", "message_bytes", "outbox_bytes"})
 _VIOLATIONS: Final = {
-    "pass": "what breaks a rule is undone and reported; the session goes on",
-    "fail": "what breaks a rule is undone and reported, and ends the component",
+    "pass": "What breaks a rule is undone and reported; the session goes on",
+    "fail": "What breaks a rule is undone and reported, and ends the component",
 }
 _FAILURES: Final = {
     "fail": "the chain ends if it fails",
@@ -172,9 +172,9 @@ def _sized(number: int) -> str:
 
 
 def _cage(facts: Facts) -> Iterator[str]:
-    held = [layer.detail for layer in facts.cage if layer.in_force]
+    held = [layer.name for layer in facts.cage if layer.in_force]
     if held:
-        yield f"locked up on this machine: {'; '.join(held)}"
+        yield f"locked up on this machine by: {', '.join(held)} (`conductor doctor` explains)"
     for layer in facts.cage:
         if not layer.in_force:
             yield f"NOT in force: {layer.name}: {one_line(layer.detail)}"
@@ -199,12 +199,13 @@ def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
         return
     lifted = [guard for guard in policy.guards if guard.lifted]
     yield ""
-    yield "and may never break these guards"
+    yield "It may not get past these guards"
     yield from _guards((guard for guard in policy.guards if not guard.lifted), page)
-    yield from page.field("", f"{_VIOLATIONS[policy.on_violation]}; unguard=NAME lifts a guard")
+    yield ""
+    yield from page.text(f"{_VIOLATIONS[policy.on_violation]}; unguard=NAME lifts a guard")
     if lifted:
         yield ""
-        yield "LIFTED, so it can do this"
+        yield "LIFTED, so this can happen"
         for guard in lifted:
             text = f"{guard.attack} (by {guard.lifted_by})"
             yield from page.field(guard.name, text, width=_longest(policy.guards))
@@ -230,23 +231,22 @@ def _longest(guards: Iterable[GuardFact]) -> int:
 
 def _wants(facts: Facts, page: _Page) -> Iterator[str]:
     wants, policy = facts.wants, facts.policy
-    said = [f"service {name}: {wants.services[name]}" for name in wants.not_granted]
-    base = one_line(facts.name)
-    if wants.profile is not None and policy is not None and wants.profile != policy.profile:
-        if wants.profile_granted:
-            said.append(
-                f"profile {wants.profile} would do, it is given more: {policy.profile} "
-                f"(narrow it with `,profile={wants.profile}`)"
-            )
-        else:
-            said.append(f"profile {wants.profile}: it is given {policy.profile}")
-    if not said and not wants.services and wants.profile is None:
+    missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
+    if policy is None or (wants.profile is None and not wants.services):
         return
+    if not wants.profile_granted:
+        missing.append(f"profile {wants.profile}; it is given {policy.profile}")
     yield ""
-    yield (
-        f"Its manifest asks for what {base} is not granted"
-        if said
-        else ("Its manifest asks for nothing it is not granted")
-    )
-    for one in said:
-        yield from page.field("", one_line(one), width=0)
+    if missing:
+        yield "Its manifest asks for what it is not granted"
+        for one in missing:
+            yield from page.field("", one_line(one), width=0)
+    else:
+        yield "Its manifest asks for nothing that it is not granted"
+    if wants.profile_granted and wants.profile not in (None, policy.profile):
+        yield from page.text(
+            one_line(
+                f"It is given more than it asks for: profile {policy.profile}, where "
+                f"{wants.profile} would do (`,profile={wants.profile}` after the component)"
+            )
+        )

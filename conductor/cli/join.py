@@ -15,7 +15,7 @@ import threading
 
 from conductor.cli import report
 
-TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"
+TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 _CHUNK = 256 * 1024
 _BY_HAND = "a proxy starts this command by itself; there is no need to run it by hand"
 

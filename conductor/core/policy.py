@@ -88,6 +88,25 @@ TRUSTED: Final = "trusted"
 PROFILE_NAMES: Final = (*PROFILES, TRUSTED)
 
 
+UPDATES: Final = (Direction.UP, "session/update")
+
+ACCOMPANIED: Final = frozenset(
+    {
+        (Direction.DOWN, "session/prompt"),
+        (Direction.DOWN, "session/load"),
+        (Direction.DOWN, "session/resume"),
+        (Direction.UP, "session/request_permission"),
+    }
+)
+"""Requests whose place among a session's updates means something: the turn or replay that ends with
+their answer, the permission for what an update has announced.
+
+Whoever may change updates holds these up too if it holds updates up. So it is *shown* these
+requests and their answers without any verb on them: it passes them on, in its own order, and
+nothing else. What it does not pass on unchanged goes past it.
+"""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """What one component may do. None in its place means trusted: nothing is enforced.
 
@@ -112,6 +131,10 @@ class Policy(msgspec.Struct, frozen=True):
             if rule.covers(direction, method):
                 held |= rule.verbs
         return held
+
+    def accompanies(self, direction: Direction, method: str) -> bool:
+        """Whether a request and its answer keep their place among updates that may be changed."""
+        return (direction, method) in ACCOMPANIED and Verb.MODIFY in self.verbs(*UPDATES)
 
 
 def parse_rule(text: str) -> Rule:

@@ -41,8 +41,7 @@ class LineSplitter:
 
     def end(self) -> bytes:
         """What is left when the stream ends: a last line without newline, or nothing."""
-        line = self._complete(b"")
-        return line
+        return self._complete(b"")
 
     def _complete(self, last: bytes) -> bytes:
         if self._skipping:

@@ -23,7 +23,7 @@ from conductor.transports.base import Ended, Events
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
 
-TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"
+TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 
 
 class ListeningTransport:

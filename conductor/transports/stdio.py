@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -72,6 +73,9 @@ class StdioTransport:
         for end in (self._reader, self._writer):
             if end is not None:
                 end.close()
+        for fd in (self._stdin, self._stdout):
+            with contextlib.suppress(OSError):  # a terminal is our parent's too: leave it as it was
+                os.set_blocking(fd, True)
 
     def _end(self, error: OSError | None) -> None:
         self._report(Ended("closed its end", clean=error is None))

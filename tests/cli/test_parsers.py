@@ -24,6 +24,7 @@ SAMPLES = {
     "--drain": ["0.25"],
     "--trace": ["trace.jsons"],
     "--trace-content": ["all", "redacted", "none"],
+    "--audit": ["audit.jsonl", "/some/where"],
     "--log": [*fast.LEVELS],
     "--dialect": ["acp", "channel"],
 }

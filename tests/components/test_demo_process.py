@@ -72,7 +72,7 @@ def test_a_client_that_is_gone_ends_it_silently() -> None:
 def test_a_closed_stdout_ends_it_silently() -> None:
     read, write = os.pipe()
     os.close(read)
-    with open(write, "wb") as closed, DemoProcess(stdout=closed) as demo:  # noqa: PTH123 - a descriptor
+    with open(write, "wb") as closed, DemoProcess(stdout=closed) as demo:
         demo.start("initialize", {"protocolVersion": 1})
         assert demo.wait() == 0
         assert demo.stderr == ""

@@ -76,7 +76,7 @@ class Client:
         """Sends one frame."""
         self.send_bytes(json.dumps(frame, separators=(",", ":")).encode() + b"\n")
 
-    def start(self, method: str, params: object = None, id: object = None) -> Any:  # noqa: A002, ANN401
+    def start(self, method: str, params: object = None, id: object = None) -> Any:  # noqa: A002
         """Sends a request and does not wait; its id."""
         if id is None:
             self._last_id += 1

@@ -1,4 +1,4 @@
-"""When a component fails amid a session: restart, bypass, hot swap, and requests that take too long.
+"""When a component fails amid a session: restart, bypass, hot swap, requests that take too long.
 
 SEEDS §25 rows 28, 109 and 112. The agent must never notice: it sees one `initialize`.
 """
@@ -130,8 +130,8 @@ def test_a_new_build_takes_over_between_two_messages(
     """Row 28: replaced without a new session; the mark changes, the session stays."""
     module = tmp_path / "mine.wasm"
     shutil.copyfile(rig.bundled("passthrough"), module)
-    options = ("--isolation", isolation, "--clock", "2025-10-08T12:34:56+00:00")
-    options += ("--watch",) if how == "watch" else ()
+    watching = ("--watch",) if how == "watch" else ()
+    options = (*watching, "--isolation", isolation, "--clock", "2025-10-08T12:34:56+00:00")
     chain = rig.agent(f"{module},grant=clock", rig.demo(), options=options)
     session, other = chain.begin(), chain.new_session()
     assert chain.prompt(session, "one") == "one"

@@ -71,8 +71,9 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
 
 
 def test_the_main_job_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
-    arguments = ("--clock", "2025-10-08T12:34:56+00:00", "datetime", "demo", "-p", "what day is it?")
-    said = run(installed / "conductor", "exec", *arguments, cwd=tmp_path)
+    fixed = ("--clock", "2025-10-08T12:34:56+00:00")
+    asked = ("datetime", "demo", "-p", "what day is it?")
+    said = run(installed / "conductor", "exec", *fixed, *asked, cwd=tmp_path)
     assert said == '<current-date date="2025-10-08" time="12:34:56"/>\nwhat day is it?\n'
 
 
@@ -89,6 +90,7 @@ def test_a_chain_answers_an_editor(installed: Path, tmp_path: Path) -> None:
 
 
 def test_inspect_knows_the_bundled_module(installed: Path, tmp_path: Path) -> None:
-    card = json.loads(run(installed / "conductor", "inspect", "passthrough", "--json", cwd=tmp_path))
+    said = run(installed / "conductor", "inspect", "passthrough", "--json", cwd=tmp_path)
+    card = json.loads(said)
     assert card["carrier"] == "core"
     assert card["imports"] == []

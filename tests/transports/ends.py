@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import wasm_host
-from conductor.transports.base import Ended, Transport
+from conductor.transports.base import Ended, Events, Transport
 from conductor.transports.guest import GuestTransport
 from conductor.transports.memory import Channel, MemoryTransport
 from conductor.transports.process import ProcessTransport
@@ -111,7 +111,7 @@ class _Owning:
         self._inner = inner
         self._fds = list(fds)
 
-    async def open(self, events: Recorder) -> None:  # type: ignore[override]
+    async def open(self, events: Events) -> None:
         await self._inner.open(events)
         while self._fds:
             os.close(self._fds.pop())
@@ -139,7 +139,7 @@ class _Owning:
 class _Joined(ListeningTransport):
     """A listening socket that a `conductor join` process with an echo behind it connects to."""
 
-    async def open(self, events: Recorder) -> None:  # type: ignore[override]
+    async def open(self, events: Events) -> None:
         await super().open(events)
         server = msgspec.json.decode(self.server("echo"))
         env = {**os.environ, **{one["name"]: one["value"] for one in server["env"]}}

@@ -82,7 +82,7 @@ def openat(facts: Facts) -> int:
     return raw("openat", -100, ctypes.addressof(name), os.O_RDONLY)
 
 
-def connect(family: int, kind: int, address: Any) -> str:  # noqa: ANN401 - what connect takes
+def connect(family: int, kind: int, address: Any) -> str:
     """A connection out."""
     with socket.socket(family, kind) as one:
         one.connect(address)

@@ -32,7 +32,7 @@ class Conductor:
     process: subprocess.Popen[bytes]
     rest: bytes = b""
 
-    def request(self, number: int, method: str, params: dict[str, object]) -> Any:  # noqa: ANN401
+    def request(self, number: int, method: str, params: dict[str, object]) -> Any:
         """The answer to a request; notifications on the way are passed over."""
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         assert self.process.stdin is not None
