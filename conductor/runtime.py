@@ -150,8 +150,6 @@ class Runtime:
         self._gone: dict[str, asyncio.Event] = {}
         self._failure: Closure | None = None
         self._client_gone = False
-        self._writes_fail = False
-        """Whether nobody reads our output any more: then nobody is told either."""
         self._over = asyncio.Event()
         self._stopping = False
         self._traffic = 0
@@ -242,7 +240,6 @@ class Runtime:
             if not self._over.is_set() and how.data.get("broken"):
                 self._log("info", name, how.text)
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
-                self._writes_fail = True
             self._over.set()
             return
         final = name in self._last_words
@@ -444,11 +441,16 @@ class Runtime:
                 seen, since = self._traffic, loop.time()
 
     def _report_overdue(self) -> None:
-        """Fails what the chain did not answer before the client's end of file was acted on."""
+        """Fails what the chain did not answer before the client's end of file was acted on.
+
+        Who gave it no time at all (`drain` 0) did not want an answer.
+        """
+        if not self._options.drain:
+            return
         why = "before the client closed its end"
         hint = f"it was given {self._options.drain:g} s without a message; raise `--drain`"
         reason, effects = self.router.overdue(why, hint)
-        if reason is not None and not self._writes_fail:
+        if reason is not None:
             self._fail(reason)
         self.apply(effects)
 

@@ -52,6 +52,12 @@ RULES: Final = (
         ("msgspec",),
     ),
     Rule("conductor.hub", CORE),
+    Rule("conductor.recovery", (), ("msgspec",)),
+    Rule("conductor.reports", (*CORE, "conductor.guest_spec"), ("msgspec",)),
+    Rule(
+        "conductor.supervisor",
+        (*CORE, *TRANSPORTS, "conductor.launch", "conductor.recovery"),
+    ),
     Rule("conductor.services", CORE),
     Rule("conductor.flow", ("conductor.launch", "conductor.transports.base")),
     Rule(
@@ -64,6 +70,7 @@ RULES: Final = (
             "conductor.launch",
             "conductor.reports",
             "conductor.services",
+            "conductor.supervisor",
         ),
     ),
     Rule(
@@ -72,6 +79,7 @@ RULES: Final = (
             *CORE,
             "conductor.guest_spec",
             "conductor.hub",
+            "conductor.recovery",
             "conductor.services",
             "conductor.transports.buffers",
             "conductor.transports.delivery",

@@ -332,7 +332,7 @@ def doctor(
     return examination.exit_code(found)
 
 
-audit_app = typer.Typer(help="Work with the files that --audit writes.", no_args_is_help=True)
+audit_app = typer.Typer(help="Work with the files that --audit writes.")
 app.add_typer(audit_app, name="audit")
 
 

@@ -17,14 +17,17 @@ Foreign: TypeAlias = Any
 COMPLAINT: Final = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """What the parser raises for a command line it does not take (`typer.BadParameter` and others)."""
 
+_TAKE_COMPONENTS: Final = frozenset({"agent", "proxy", "exec", "inspect"})
 _QUOTE: Final = 'a command with arguments is one component: put it in quotes, "python proxy.py --x"'
 
 
 def explained(error: Foreign, arguments: list[str], commands: Collection[str]) -> UsageError:
     """What the parser raised for `arguments`, as an error of ours."""
     command = arguments[0] if arguments and arguments[0] in commands else ""
-    path = f"conductor {command}".rstrip()  # the parser does not always say where it was
-    text, hint = _worded(error, getattr(error, "ctx", None), path)
+    context = getattr(error, "ctx", None)
+    # The parser does not always say where it was.
+    path = f"conductor {command}".rstrip() if context is None else str(context.command_path)
+    text, hint = _worded(error, context, path)
     return UsageError(text, hint or f"`{path} --help` explains what it takes")
 
 
@@ -36,8 +39,10 @@ def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
         case "MissingParameter" if getattr(error, "param", None) is not None:
             return f"`{path}` needs {_parameter(error.param)}", ""
         case "NoSuchCommand" | "UsageError" if context is not None and _commands(context):
-            name = _last_word(str(error.message))
-            return f"unknown command `{name}`", _commands_like(name, context)
+            name = _quoted(str(error.message))
+            if not name:
+                return f"`{path}` needs a command", f"commands are: {', '.join(_commands(context))}"
+            return f"unknown command `{name}`", _commands_like(name, context, path)
         case _:
             text = str(error.format_message()).rstrip(".")
             return text[:1].lower() + text[1:], ""
@@ -54,17 +59,18 @@ def _commands(context: Foreign) -> list[str]:
     return [name for name, command in commands.items() if not command.hidden]
 
 
-def _last_word(message: str) -> str:
+def _quoted(message: str) -> str:
     """The command's name out of "No such command 'x'."; the parser keeps it nowhere else."""
-    return message.partition("'")[2].partition("'")[0] or message
+    return message.partition("'")[2].partition("'")[0]
 
 
-def _commands_like(name: str, context: Foreign) -> str:
+def _commands_like(name: str, context: Foreign, path: str) -> str:
     known = _commands(context)
     close = difflib.get_close_matches(name, known, 1)
     if close:
-        return f"did you mean `conductor {close[0]}`?"
-    return f"commands are: {', '.join(known)}; to run a chain: `conductor agent {name} …`"
+        return f"did you mean `{path} {close[0]}`?"
+    text = f"commands are: {', '.join(known)}"
+    return text if "agent" not in known else f"{text}; to run a chain: `{path} agent {name} …`"
 
 
 def _options_like(option: str, context: Foreign) -> str:
@@ -72,4 +78,4 @@ def _options_like(option: str, context: Foreign) -> str:
     close = difflib.get_close_matches(option, [o for o in known if o.startswith("-")], 1)
     if close:
         return f"did you mean `{close[0]}`?"
-    return _QUOTE
+    return _QUOTE if context is None or context.command.name in _TAKE_COMPONENTS else ""

@@ -97,7 +97,7 @@ def test_wasi_imports_are_listed_as_stubs(tmp_path: Path) -> None:
     out = conductor("inspect", f"{module},dialect=sdk").out
     assert "wasi_snapshot_preview1.random_get: stub" in out
     assert "dialect    sdk" in out
-    assert "stubs that give nothing away" in out
+    assert "stubs that give nothing away" in " ".join(out.split())
     assert CANNOT not in out
 
 
@@ -155,7 +155,7 @@ def test_a_command_is_found_but_not_run(tmp_path: Path) -> None:
 
 def test_a_limit_that_cannot_be(tmp_path: Path) -> None:
     ran = conductor("inspect", "datetime,limit.stack_bytes=999999999", cwd=tmp_path)
-    ran.assert_error(1, "stack_bytes", "limit.NAME=NUMBER")
+    ran.assert_error(2, "`limit.stack_bytes=999999999` of `datetime`", "at most 1 MiB", "options")
 
 
 def test_a_bundled_file_that_was_changed(tmp_path: Path) -> None:

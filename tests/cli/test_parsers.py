@@ -39,7 +39,10 @@ REFUSED = {
     "--log": "loud",
     "--dialect": "latin",
 }
-FLAGS = {"agent": ["--proxy", "-v", "--verbose"], "proxy": ["-v", "--verbose"]}
+FLAGS = {
+    "agent": ["--proxy", "-v", "--verbose", *fast.FLAGS],
+    "proxy": ["-v", "--verbose", *fast.FLAGS],
+}
 
 
 def valued(command: str) -> list[str]:

@@ -24,8 +24,8 @@ WRONG = {
         "did you mean `--isolation`?",
     ),
     "unquoted command": (
-        ["agent", "python", "--wat", "demo"],
-        "unknown option `--wat` for `conductor agent`",
+        ["agent", "python", "--quux", "demo"],
+        "unknown option `--quux` for `conductor agent`",
         "put it in quotes",
     ),
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
@@ -46,7 +46,11 @@ WRONG = {
     "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "bundled components are"),
     "no such module": (["agent", "./no.wasm", "demo"], "no such module", "check the path"),
     "sandboxed agent": (["agent", "datetime"], "sandboxed proxy", "conductor agent"),
-    "component option": (["agent", "datetime,dialect=x", "demo"], "unknown dialect `x`", "acp"),
+    "component option": (
+        ["agent", "datetime,dialect=x", "demo"],
+        "`dialect=x` of `datetime`",
+        "options are",
+    ),
     "exec without prompt": (["exec", "demo"], "needs `--prompt`", "conductor exec --help"),
     "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),
     "exec without component": (["exec", "-p", "x"], "needs a COMPONENT", "exec --help"),
@@ -68,6 +72,24 @@ WRONG = {
     "inspect nothing": (["inspect"], "needs a COMPONENT", "conductor inspect --help"),
     "inspect two": (["inspect", "a", "b"], "unexpected extra argument", "inspect --help"),
     "inspect missing": (["inspect", "./no.wasm"], "no such module", "check the path"),
+    "audit nothing": (["audit"], "`conductor audit` needs a command", "verify"),
+    "audit what": (["audit", "frob", "x"], "unknown command `frob`", "commands are: verify"),
+    "audit misspelled": (
+        ["audit", "verfy", "x"],
+        "unknown command `verfy`",
+        "did you mean `conductor audit verify`?",
+    ),
+    "audit verify nothing": (
+        ["audit", "verify"],
+        "`conductor audit verify` needs a FILE",
+        "conductor audit verify --help",
+    ),
+    "audit option": (
+        ["audit", "verify", "--frob", "x"],
+        "unknown option `--frob` for `conductor audit verify`",
+        "conductor audit verify --help",
+    ),
+    "doctor option": (["doctor", "--jsn"], "unknown option `--jsn`", "did you mean `--json`?"),
     "join nothing": (["join"], "`conductor join` needs a PATH", "conductor join --help"),
 }
 

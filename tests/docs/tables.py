@@ -6,13 +6,18 @@ change of the program, `python -m tests.docs.tables` draws them anew; a test com
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from conductor import catalog
+from conductor.cli import inspect_policy
 from conductor.core.dialects import DIALECTS, Dialect
+from conductor.core.guards import GUARDS
+from conductor.core.policy import PROFILES, TRUSTED, PolicyWords
 from conductor.launch import Options
 from wasm_host import Limits
 
@@ -137,11 +142,61 @@ def components() -> str:
     return table(("name", "kind", "what it does", "asks for"), rows)
 
 
+def profiles() -> str:
+    """What each profile lets a component do."""
+    rows = []
+    for name in PROFILES:
+        held = [
+            inspect_policy.sentence(one) for one in inspect_policy.facts(PolicyWords(name)).verbs
+        ]
+        said = {way: "; ".join(does for to, does in held if to == way) for way, _ in held}
+        cells = (said.get(f"towards the {end}", "nothing") for end in ("agent", "client"))
+        rows.append((f"`{name}`", *(_code_methods(cell) for cell in cells)))
+    rows.append((f"`{TRUSTED}`", "anything, no rule is enforced", "anything, no rule is enforced"))
+    return table(("profile", "towards the agent", "towards the client"), rows)
+
+
+def _code_methods(text: str) -> str:
+    """Methods in backquotes, or Markdown would take their stars for its own."""
+    return re.sub(r"[\w*]+/[\w*/]+", lambda found: f"`{found[0]}`", text)
+
+
+def attack_sources() -> dict[str, list[str]]:
+    """By guard, the functions that make attacks on it, as `path:name`."""
+    found: dict[str, list[str]] = {guard.name: [] for guard in GUARDS}
+    for path in sorted((ROOT / "tests" / "core" / "test_guards").glob("attacks_*.py")):
+        module = importlib.import_module(f"tests.core.test_guards.{path.stem}")
+        for name, function in vars(module).items():
+            if not inspect.isgeneratorfunction(function) or inspect.signature(function).parameters:
+                continue
+            if function.__module__ == module.__name__:
+                for guard in dict.fromkeys(attack.guard for attack in function()):
+                    found[guard].append(f"{path.relative_to(ROOT)}:{name}")
+    return found
+
+
+def guards() -> str:
+    """Every guard, the attack it stops, and where that is tried."""
+    sources = attack_sources()
+    rows = [
+        (
+            f"`{one.name}`",
+            one.protects,
+            one.attack,
+            ", ".join(f"`{source}`" for source in sources[one.name]),
+        )
+        for one in GUARDS
+    ]
+    return table(("guard", "protects", "stops", "attacks"), rows)
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "dialects": dialects,
     "limits": limits,
     "flow": flow,
     "components": components,
+    "profiles": profiles,
+    "guards": guards,
 }
 
 

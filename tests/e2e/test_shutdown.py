@@ -20,8 +20,7 @@ pytestmark = needs_proc
 QUICK: Final = ("--grace", "0.2")
 STUBBORN: Final = ("--ignore-eof", "--ignore-term", "--child")
 
-ENDINGS: Final = {"eof": 0, "SIGTERM": 128 + 15, "SIGINT": 128 + 2, "SIGHUP": 128 + 1,
-                  "SIGKILL": -9}  # fmt: skip
+ENDINGS: Final = {"eof": 0, "SIGTERM": 128 + 15, "SIGINT": 128 + 2, "SIGKILL": -9}
 """How the conductor is ended, and its exit code."""
 
 

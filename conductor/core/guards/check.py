@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import UnsetType
-
 from conductor.core.guards import (
     capabilities,
     common,
@@ -97,7 +95,7 @@ def forwarded(
     `direction` is the message's, `down` or `up`. Both params are without envelope, and without the
     role offer of older dialects. The same bytes are always right.
     """
-    if _same(original, sent):
+    if original == sent:
         return None
     name = methods.recognised(method)
     return _first(context, _forwarded(context, direction, name, original, sent))
@@ -232,12 +230,6 @@ def _params(document: Document, how: str) -> Found:
     if document.value is not None and not isinstance(document.value, dict):
         text = f"params must be an object of distinct members, and these {how} otherwise"
         yield Violation(DUPLICATE_KEYS, text)
-
-
-def _same(one: Params, other: Params) -> bool:
-    if isinstance(one, UnsetType) or isinstance(other, UnsetType):
-        return one is other
-    return one == other
 
 
 def _first(context: Context, found: Iterator[Violation]) -> Violation | None:

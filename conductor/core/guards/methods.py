@@ -85,13 +85,22 @@ KNOWN: Final = frozenset({*_OTHERS, *_IN_FAMILIES})
 that a rule speaks of or lets be."""
 
 _LONGEST: Final = 200
+_SHORT: Final = 64
 _printable = re.compile(r"[!-~]+").fullmatch
 _nothing_but_names = re.compile(r"[^a-z0-9]+")
 
 
 def squash(name: str) -> str:
     """What is left of a name without case, punctuation, space and compatibility forms."""
+    return _squash_short(name) if len(name) <= _SHORT else _squash(name)
+
+
+def _squash(name: str) -> str:
     return _nothing_but_names.sub("", unicodedata.normalize("NFKC", name).casefold())
+
+
+_squash_short = lru_cache(maxsize=2048)(_squash)
+"""Member names come again with every message; long ones are not worth their memory."""
 
 
 _SQUASHED: Final = {squash(name): name for name in sorted(KNOWN, reverse=True)}

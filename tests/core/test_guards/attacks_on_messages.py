@@ -123,6 +123,10 @@ def sessions() -> Iterator[Attack]:
     )
     yield answers("session-target", "no object", "session/fork", "null", '{"sessionId":"a"}')
     yield answers("session-target", "no object, without an id", "session/load", "[]", "{}")
+    yield answers("session-target", "a look-alike", "session/new", '{"SessionId":"b"}')
+    yield answers(
+        "session-target", "a look-alike beside it", "_x/y", '{"a":1,"META":{}}', '{"a":1}'
+    )
     yield makes_up("session-target", "a look-alike", "session/prompt", '{"session-id":"a"}')
 
 

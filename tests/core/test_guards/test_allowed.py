@@ -83,6 +83,11 @@ def test_harmless_methods_may_be_originated(method: str) -> None:
     assert may_send(method, {"a": [1.5, True, None]})
 
 
+def test_cancelling_is_judged_by_the_router() -> None:
+    twice = Raw(b'{"requestId":1,"requestId":2,"_meta":{"x":1}}')
+    assert originated(CONTEXT, "down", "$/cancel_request", twice) is None
+
+
 def test_extensions_and_prompts_are_a_matter_of_verbs() -> None:
     assert passes("_x/y", {"sessionId": "s", "a": 1}, {"sessionId": "s", "b": [2]})
     assert passes("session/list", {"cwd": "/w"}, {"cwd": "/v"})

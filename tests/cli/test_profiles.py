@@ -1,0 +1,54 @@
+"""Profiles through the real command line: a proxy that changes whatever passes, held to each."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from .support import conductor
+
+MEDDLER = """
+import json, sys
+for line in sys.stdin:
+    got = json.loads(line)
+    method, params = got.get("method"), got.get("params")
+    sent = {"jsonrpc": "2.0"}
+    if method == "proxy/successor":
+        sent |= json.loads(json.dumps(params).replace("fox", "FOX"))
+    elif method is not None:
+        inner = "initialize" if method == "proxy/initialize" else method
+        params = json.loads(json.dumps(params).replace("quick", "QUICK"))
+        sent |= {"method": "proxy/successor", "params": {"method": inner, "params": params}}
+    else:
+        sent |= {k: v for k, v in got.items() if k in ("result", "error")}
+        sent["id"] = json.loads(got["id"])
+    if method is not None and "id" in got:
+        sent["id"] = json.dumps(got["id"])
+    print(json.dumps(sent), flush=True)
+"""
+"""A proxy of dialect `acp` that changes a word of what goes down and a word of what comes up."""
+
+CHANGED = {
+    "trusted": "the QUICK brown FOX",
+    "full": "the QUICK brown FOX",
+    "filter": "the QUICK brown FOX",
+    "context": "the QUICK brown fox",
+    "tools": "the quick brown fox",
+    "observer": "the quick brown fox",
+    "tools,allow=down:session/prompt:modify": "the QUICK brown fox",
+    "filter,allow=down:*:originate": "the QUICK brown FOX",
+}
+
+
+@pytest.mark.parametrize("profile", CHANGED)
+def test_a_component_changes_what_its_profile_allows_and_nothing_else(
+    tmp_path: Path, profile: str
+) -> None:
+    script = tmp_path / "meddler.py"
+    script.write_text(MEDDLER)
+    proxy = f"{shlex.join([sys.executable, str(script)])},dialect=acp,profile={profile}"
+    ran = conductor("exec", proxy, "demo", "-p", "the quick brown fox")
+    assert (ran.code, ran.out) == (0, CHANGED[profile] + "\n")
