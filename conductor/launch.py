@@ -105,6 +105,12 @@ def plan(
             f"add one, e.g. `conductor agent … {specs[-1].name} demo`, "
             "or use `conductor proxy` for a chain without an agent",
         )
+    if options.require_hardening and options.isolation == "inline":
+        raise UsageError(
+            "`--require-hardening` and `--isolation inline` contradict each other: this process "
+            "cannot be locked up, since it starts programs",
+            "leave out --isolation: guests then get a process of their own",
+        )
     if options.require_sandbox:
         _require_sandbox(specs[:-1] if agent_last else specs)
     guardian = Guardian()

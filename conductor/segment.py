@@ -182,18 +182,23 @@ class Segment:
         return not left
 
     def _deliver(self, guest: wasm_host.Guest, data: bytes) -> None:
-        name = guest.name
+        name, router = guest.name, self._hub.router
+        router.delivering(name)
         try:
             said = deliver(guest, data, lambda line, why: self._refused(name, line, why))
         except wasm_host.GuestError as error:
             self._hub.feed(name, _lines(error.outbox))
             self._guest_failed(name, error)
             return
+        by_itself = guest.dead  # afterwards it may have been ended for a violation
         if said:
             self._hub.feed(name, _lines(said))
-        if guest.dead:
+        effects = router.delivered(name)
+        if effects:
+            self._hub.apply(effects)
+        if by_itself:
             self._guest_failed(name, ended(name))
-        elif self._hub.queued > _FLOOD:
+        elif not guest.dead and self._hub.queued > _FLOOD:
             guest.close()
             self._guest_failed(name, flooded(name, self._hub.queued))
 

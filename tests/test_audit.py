@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import stat
@@ -64,7 +65,7 @@ def test_each_line_holds_the_digest_of_the_one_before(tmp_path: Path) -> None:
     found = records(path)
     assert [one["seq"] for one in found] == [1, 2, 3, 4]
     assert [one["number"] for one in found] == [0, 1, 2, 3]
-    digests = [audit_file.hashlib.sha256(line).hexdigest() for line in lines]
+    digests = [hashlib.sha256(line).hexdigest() for line in lines]
     assert [one["prev"] for one in found] == [GENESIS, *digests[:-1]]
     assert len({one["hash"] for one in found}) == 4
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -282,7 +283,7 @@ def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     chain, module, command, agent, end = records(path)
     assert (chain["event"], chain["version"]) == ("chain", "1.2.3")
     assert {one["run"] for one in records(path)} == {chain["run"]}
-    digest = audit_file.hashlib.sha256(Path(module["file"]).read_bytes()).hexdigest()
+    digest = hashlib.sha256(Path(module["file"]).read_bytes()).hexdigest()
     assert (module["kind"], module["sha256"], module["sandboxed"]) == ("module", digest, True)
     assert module["policy"] == {
         "profile": "context",

@@ -6,7 +6,8 @@
     options   the options of chains, for typer
     usage     what is wrong with a command line
     exec_     one prompt from the terminal: client, client_output, client_permissions, client_files
-    inspect_  what a component is and can do
+    inspect_  what a component is and may do: inspect_policy, inspect_text
+    audit     whether the record of --audit is as it was written
     join      the successor side of an `scp` proxy
     report    errors and hints for people
 

@@ -33,8 +33,10 @@ _COMPONENT: Final = _paragraphs(
     'also {"wasm":PATH} and {"component":NAME}.',
     "• [bold]py:package.module:function[/] — Python code in this very process, trusted.",
     "Options follow a comma: "
-    "[bold]./p.wasm,name=filter,grant=clock,config.mode=strict,limit.cpu_ms=50[/]. Keys: name, "
-    "dialect, grant (a service: clock, random, log), config.KEY, limit.KEY.",
+    "[bold]./p.wasm,name=filter,profile=context,grant=clock,config.mode=strict,cpu=50ms[/]. Keys: "
+    "name, dialect, grant (a service: clock, random, log), profile (what it may do to the "
+    "conversation: observer, context, filter, tools, full, trusted), allow, unguard, on_violation, "
+    "on_failure, timeout, config.KEY, memory, cpu and other limits; docs/cli.md explains them.",
 )
 
 _AGENT_EXAMPLES: Final = _paragraphs(
@@ -62,6 +64,8 @@ _EXAMPLES: Final = _paragraphs(
     "  conductor agent datetime claude-code-acp",
     "What a module can do, without running it:",
     "  conductor inspect ./proxy.wasm",
+    "Whether everything is there:",
+    "  conductor doctor",
     "`conductor COMMAND --help` says more.",
 )
 
@@ -283,8 +287,9 @@ def exec_(
 
 
 @app.command(
-    epilog="Example:\n\n  conductor inspect ./proxy.wasm --json",
-    help="Say what a component is and what it can do, without running it.\n\n"
+    epilog="Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json",
+    help="Say what a component is and what it can do, without running it: what it may see, change, "
+    "answer and send, and what it may never do.\n\n"
     "Exit code 1 when it is a module that would be refused.",
 )
 def inspect(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -42,7 +43,17 @@ def read_error(body: bytes) -> ErrorBody:
 class Handshake:
     """One proxy being initialized: what was asked of it and what is left to try."""
 
-    __slots__ = ("held", "left", "params", "pending", "reopened", "tried")
+    __slots__ = (
+        "held",
+        "left",
+        "onward",
+        "params",
+        "pending",
+        "reopened",
+        "tried",
+        "upstream",
+        "when_back",
+    )
 
     def __init__(self, pending: Pending, params: Raw | UnsetType, peer: Peer) -> None:
         self.pending = pending
@@ -51,6 +62,12 @@ class Handshake:
         self.tried: list[Dialect] = []
         self.reopened = False
         """Whether the peer has been started once more; that happens once."""
+        self.onward: Pending | None = None
+        """The `initialize` a policed peer has forwarded for it."""
+        self.upstream: tuple[bytes, bytes] | None = None
+        """How that was answered (member, body)."""
+        self.when_back: Callable[[bytes, bytes, list[Effect]], None] | None = None
+        """Takes that answer, where the peer was not to give one of its own."""
         self.held: bytes | None = None
         """The peer's answer, while it is being told to launch its successor (`scp`)."""
 

@@ -70,14 +70,13 @@ def _settle(
     """Answers what waits for the peer, withdraws what it asked, lets go what it held up."""
     for link in peer.links():
         for pending in list(link.sent.values()):
-            exchange.fail(pending, reason, out)
+            if pending.token is None or not pending.token.goes_on:
+                exchange.fail(pending, reason, out)
         link.sent.clear()
     if resume:
         resume_waiting(peer, out)
     exchange.withdraw(peer, out)
-    if peer.gate is not None:
-        for waiting in peer.gate.reset():
-            waiting(out)
+    peer.forget_told()
 
 
 def expire(exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]) -> None:

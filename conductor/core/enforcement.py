@@ -6,40 +6,35 @@ must be; does it originate), then the message walks on: past components without 
 copy to those that observe, into the first that may change or answer it.
 
 A violation changes nothing for the others: the conversation goes on as if the component had passed
-the message through.
+the message through. Nor does what passes a component by overtake what it was given before, within
+one session and direction.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+
+from msgspec import Raw
 
 from conductor.core import guards, jsonrpc
-from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Effect, Send, Violated
+from conductor.core.copies import Copies, nobodys
+from conductor.core.detection import Handshake
+from conductor.core.dialects import CANCEL, INITIALIZE
+from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
-from conductor.core.gate import Gate, Params, Resume, Token, same, session_of
-from conductor.core.guards.capabilities import PROMISES
+from conductor.core.gate import MODIFY, OBSERVE, ORIGINATE, RELAY, THROUGH, Gate
+from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import SEES, SETUP, Direction, Verb
-from conductor.core.topology import Role, Side
+from conductor.core.policy import SETUP, Direction
+from conductor.core.tokens import HEAVY, Held, Params, Token, Told, Way, session_of
+from conductor.core.verdicts import Verdicts, closure, lacks
 
-_OBSERVE: Final = Verb.OBSERVE.value
-_MODIFY: Final = Verb.MODIFY.value
-_ANSWER: Final = Verb.ANSWER.value
-_ORIGINATE: Final = Verb.ORIGINATE.value
-_SEES: Final = SEES.value
+__all__ = ["Enforcer", "closure"]
 
-PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
-"""Methods that some agent capability promises an answer to."""
-
-_RULES: Final = {
-    _ORIGINATE: "may not send `{}` of its own",
-    _MODIFY: "may not change `{}`",
-    _ANSWER: "may not answer `{}`",
-}
+_MOST = 4096
+_OVER = "`{}` has been answered, or has gone on, without this"
 
 
 class Enforcer:
@@ -47,415 +42,503 @@ class Enforcer:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self._verdicts = Verdicts(exchange)
+        self.copies = Copies(exchange)
+        exchange.not_given = self.not_given
 
-    # -- a message leaves a peer -----------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------
 
     def notification(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """A notification leaves `lane`."""
-        gate = lane.peer.gate
-        direction = _direction(lane)
-        if gate is not None:
-            verdict = self._emitted(lane, gate, direction, method, params, out)
-            if verdict is None:
-                return
-            params = verdict
+        if lane.peer.gate is not None:
+            given = lane.told.get(method)
+            if given and given[0] == params:
+                given.popleft()
+            else:
+                allowed = self._allowed(lane, method, params, out)
+                if allowed is None:
+                    return
+                params = allowed
         assert lane.across is not None
-        self._deliver(lane.across, direction, method, params, None, out)
+        self._tell(lane.across, lane, method, params, out)
+
+    def _tell(
+        self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
+    ) -> None:
+        """Walks a notification of `source` on from `lane` until somebody takes it."""
+        while lane.peer.gate is not None:
+            verbs = lane.verbs.get(method)
+            if verbs is None:
+                verbs = _look_up(lane, method)
+            peer, onward = lane.peer, lane.other
+            if verbs & MODIFY:
+                if not peer.ready:
+                    if peer.closure is None and peer.handshake is not None:
+                        again = partial(self._tell_late, lane, source, method, params)
+                        peer.backlog.append(again)
+                        return
+                    break
+                given = onward.told.get(method)
+                if given is None:
+                    given = lane.peer.gate.told_of(onward.told, method)
+                given.append(params)
+                frame = lane.writer.notification(method, params)
+                if len(frame) > HEAVY or len(given) > _MOST:
+                    given.weigh(len(frame))
+                out.append(Send(peer.name, frame))
+                if self._exchange.tracing:
+                    route = ("notification", source, lane)
+                    self._exchange.trace(out, route, None, method, params)
+                return
+            if verbs & OBSERVE:
+                self.copies.notification(lane, method, params, out)
+            way = onward.way
+            if (way.asked or way.held) and way.waits(session := session_of(params)):
+                resume = partial(self._tell_held, onward, source, method, params)
+                way.held.append(Held(lane.peer.gate.next(), session, resume))
+                return
+            assert onward.across is not None
+            lane = onward.across
+        self._exchange.notify(lane, method, params, source, out)
+
+    def _tell_late(
+        self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
+    ) -> None:
+        """Tells a component what has waited for it to be ready."""
+        assert lane.peer.gate is not None
+        lane.peer.gate.late = True
+        self._tell(lane, source, method, params, out)
+
+    def _tell_held(
+        self, onward: Lane, source: Lane, method: str, params: Params, out: list[Effect]
+    ) -> None:
+        assert onward.across is not None
+        self._tell(onward.across, source, method, params, out)
+
+    def _allowed(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> Params | None:
+        """A component's notification as it may go on; None if it may not."""
+        gate, direction = lane.peer.gate, lane.direction
+        assert gate is not None
+        verbs = _verbs(lane.other, method)
+        given = lane.told.get(method)
+        if given is None or not verbs & MODIFY:
+            if verbs & OBSERVE and self.copies.take_notification(lane, verbs, method, params):
+                return None  # a copy came back: the original has gone on long ago
+            given = Told()
+        if given.take(params):
+            return params
+        fallback: tuple[int, Params] | None = None
+        wrong: Violation | None = None
+        for place, candidate in given.candidates(session_of(params)):
+            verdict = self._verdicts.forwards(gate, direction, method, candidate, params)
+            if verdict is None:
+                given.spend(place)
+                return params
+            if wrong is None:
+                fallback, wrong = (place, candidate), verdict
+        verdict = self._verdicts.originates(gate, direction, method, params)
+        if verdict is None:
+            return params
+        self._verdicts.report(lane.peer, direction, method, wrong or verdict, out)
+        if fallback is None:
+            return None
+        given.spend(fallback[0])
+        return fallback[1]
+
+    # -- a request leaves a peer -------------------------------------------------------------------
 
     def request(
         self, lane: Lane, method: str, params: Params, pending: Pending, out: list[Effect]
     ) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
         gate = lane.peer.gate
-        direction = _direction(lane)
         assert lane.across is not None
         if gate is None:
-            self._deliver(lane.across, direction, method, params, pending, out)
+            self._ask(lane.across, method, params, pending, out)
             return
-        token = gate.spend(direction, method, params, request=True)
-        if token is None:
-            wrong = self._originates(gate, direction, method, params)
-            if wrong is not None:
-                self._refuse(lane.peer, direction, method, wrong, pending, out)
+        verbs = _verbs(lane.other, method)
+        token, wrong = None, None
+        if verbs & THROUGH:
+            token, wrong = self._match(lane, gate, method, params)
+        elif verbs & OBSERVE and self.copies.take_request(
+            lane, verbs, method, params, pending, out
+        ):
+            return
+        if token is not None and wrong is None:
+            self._forward(token, lane, params if verbs & MODIFY else token.params, pending, out)
+            return
+        if token is None or token.session is None:
+            verdict = self._verdicts.originates(gate, lane.direction, method, params)
+            if verdict is None:
+                self._admit(gate, method, None, params)
+                self._ask(lane.across, method, params, pending, out)
                 return
-        else:
-            if token.settled:  # only a copy: its answer comes when the original's does
-                self.answer_copy(token, pending, out)
-                return
-            wrong = self._forwards(gate, direction, method, token.params, params)
-            if wrong is not None:
-                self._refuse(lane.peer, direction, method, wrong, pending, out)
-                self._go_without(lane.peer, gate, token, out)
-                return
-            token.forwarded = pending
-            pending.arriving = partial(self._upstream_answered, gate, token)
-            self._admit(gate, method, token.params, params)
-        self._deliver(lane.across, direction, method, params, pending, out)
-        self._let_go(gate, direction, out)
+            wrong = wrong or verdict
+        assert wrong is not None
+        if token is None and self._is_over(lane.way, method, params):
+            error = jsonrpc.error_object(INVALID_REQUEST, _OVER.format(method))
+            self._exchange.reply(pending, b"error", error, out)
+            return
+        self._verdicts.refuse(lane.peer, lane.direction, method, wrong, pending, out)
+        if token is not None:
+            self._go_without(token, out)
 
-    # -- a message arrives at the next peers -------------------------------------------------------
+    def _match(
+        self, lane: Lane, gate: Gate, method: str, params: Params
+    ) -> tuple[Token | None, Violation | None]:
+        """The token a request spends, and what is wrong with that."""
+        token, fitting = lane.way.find(method, params)
+        if token is not None:
+            return token, None
+        wrong: Violation | None = None
+        for candidate in fitting:
+            given = candidate.params
+            verdict = self._verdicts.forwards(gate, lane.direction, method, given, params)
+            if verdict is None:
+                return candidate, None
+            wrong = wrong or verdict
+        return (fitting[0], wrong) if fitting else (None, None)
 
-    def _deliver(
-        self,
-        lane: Lane,
-        direction: Direction,
-        method: str,
-        params: Params,
-        pending: Pending | None,
-        out: list[Effect],
+    def _forward(
+        self, token: Token, lane: Lane, params: Params, pending: Pending, out: list[Effect]
     ) -> None:
-        """Walks a message on from `lane` until somebody takes it."""
-        while (gate := lane.peer.gate) is not None:
-            verbs = gate.verbs(direction, method)
-            peer = lane.peer
-            if verbs & _SEES:
-                if method in SETUP:
-                    gate.foreign |= guards.declared(method, params)
-                token = Token(direction, method, params, pending)
-                gate.mint(token)
-                if pending is not None:
-                    pending.hook = partial(self._answered, peer, gate, token)
-                break
-            if verbs & _OBSERVE and peer.closure is None:
-                self._copy(lane, gate, direction, method, params, pending, out)
-            ahead = _other(lane).across
-            if ahead is None:
-                break
-            if gate.held[direction] or gate.tokens:
-                session = session_of(params)
-                if self._must_wait(gate, direction, session):
-                    resume: Resume = partial(
-                        self._resume, ahead, direction, method, params, pending
-                    )
-                    gate.held[direction].append((session, resume))
-                    return
-            lane = ahead
-        if pending is not None:
-            self._exchange.forward(lane, method, params, pending, out)
-        else:
-            self._exchange.notify(lane, method, params, out)
+        """A component sends on a request it was given."""
+        gate, way, method = lane.peer.gate, lane.way, token.method
+        assert gate is not None
+        assert lane.across is not None
+        if token.relay:  # those before it in the order are not to come after it
+            before = [t for t in way.asked.values() if t.relay and t.number < token.number]
+            for one in before:
+                if one.session == token.session and one.round >= 0:
+                    self._go_without(one, out)
+        del way.asked[token.number]
+        token.forwarded, pending.spends = pending, token
+        token.ordered = gate.orders(lane.direction, method)
+        changes = gate.verbs(lane.direction.opposite, method) & MODIFY
+        token.straight = not (changes or token.ordered)
+        pending.watchers = (*pending.watchers, partial(self._came_back, token))
+        self._admit(gate, method, token.params, params)
+        self._ask(lane.across, method, params, pending, out)
+        if not gate.verbs(lane.direction, CANCEL) & MODIFY:
+            self._follow(token, pending, out)
+        self._let_go(way, out)
 
-    def _resume(
-        self,
-        lane: Lane,
-        direction: Direction,
-        method: str,
-        params: Params,
-        pending: Pending | None,
-        out: list[Effect],
-    ) -> None:
-        if pending is None or pending.origin is not None:
-            self._deliver(lane, direction, method, params, pending, out)
+    def _follow(self, token: Token, pending: Pending, out: list[Effect]) -> None:
+        """Has the forwarded request cancelled with the original, whatever the component does."""
+        token.pending.followers = (*token.pending.followers, pending)
+        if token.pending.cancelled:
+            self._exchange.cancel(pending, out)
 
     @staticmethod
-    def _must_wait(gate: Gate, direction: Direction, session: str | None) -> bool:
-        """Whether what the component was given before, and still has, must come first."""
-        if any(held == session for held, _ in gate.held[direction]):
+    def _is_over(way: Way, method: str, params: Params) -> bool:
+        """Whether a request comes too late to be what the component was given."""
+        key = (method, session_of(params))
+        if key in way.over:
+            way.over.remove(key)
             return True
-        return gate.busy(direction, session)
+        return False
 
-    def _let_go(self, gate: Gate, direction: Direction, out: list[Effect]) -> None:
-        for resume in gate.release(direction):
-            resume(out)
+    # -- a request arrives at the next peers -------------------------------------------------------
 
-    # -- copies ------------------------------------------------------------------------------------
-
-    def _copy(
+    def _ask(
         self,
         lane: Lane,
-        gate: Gate,
-        direction: Direction,
         method: str,
         params: Params,
-        pending: Pending | None,
+        pending: Pending,
+        out: list[Effect],
+        number: int = 0,
+    ) -> None:
+        """Walks a request on from `lane` until somebody takes it.
+
+        `number` is its place in the order of the component at `lane`, if it has one already.
+        """
+        while (gate := lane.peer.gate) is not None:
+            verbs, onward = _verbs(lane, method), lane.other
+            way = onward.way
+            if verbs & THROUGH and not (verbs & RELAY and not _can_hear(lane.peer)):
+                if not number and verbs & RELAY and self._holds(way, params):
+                    number = gate.next()
+                    again = partial(self._ask_held, lane, method, params, pending, number)
+                    way.held.append(Held(number, session_of(params), again))
+                    return
+                token = Token(lane, method, params, pending, number or gate.next())
+                token.relay = bool(verbs & RELAY)
+                if method in SETUP:
+                    gate.foreign |= guards.declared(method, params)
+                self._give(token, out)
+                return
+            if verbs & OBSERVE:
+                self.copies.request(lane, method, params, pending, out)
+            assert onward.across is not None
+            if self._holds(way, params):
+                resume = partial(self._ask_past, onward, method, params, pending)
+                way.held.append(Held(gate.next(), session_of(params), resume))
+                return
+            lane, number = onward.across, 0
+        self._exchange.forward(lane, method, params, pending, out)
+
+    def _ask_held(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        pending: Pending,
+        number: int,
         out: list[Effect],
     ) -> None:
-        """Gives an observer a copy. What it makes of it concerns nobody."""
-        peer = lane.peer
-        if not peer.ready:
+        if pending.origin is not None:
+            self._ask(lane, method, params, pending, out, number)
+
+    def _ask_past(
+        self, onward: Lane, method: str, params: Params, pending: Pending, out: list[Effect]
+    ) -> None:
+        assert onward.across is not None
+        if pending.origin is not None:  # else: whoever asked is gone, or has been answered
+            self._ask(onward.across, method, params, pending, out)
+
+    @staticmethod
+    def _holds(way: Way, params: Params) -> bool:
+        return bool(way.asked or way.held) and way.waits(session_of(params))
+
+    def _give(self, token: Token, out: list[Effect]) -> None:
+        """Gives a component a request: now, or once it is ready for it."""
+        pending, peer, lane = token.pending, token.lane.peer, token.lane
+        if not _can_hear(peer):
+            self._exchange.forward(lane, token.method, token.params, pending, out)  # refuses it
             return
-        if pending is None:
-            token = Token(direction, method, params, None)
-            token.settled = True
-            gate.mint(token)
-            frame = lane.writer.notification(method, params)
-            out.append(Send(peer.name, frame, True))
-            return
-        link = lane.link
-        shadow = Pending(None, b"null", b"null", method)
-        shadow.hook = _ignore
-        shadow.target, shadow.target_id = lane, link.fresh_id()
-        link.sent[shadow.target_id] = shadow
-        token = Token(direction, method, params, shadow)
-        token.settled = True
-        gate.mint(token)
-        pending.watchers = (*pending.watchers, token)
-        frame = lane.writer.request(shadow.target_id, method, params)
-        out.append(Send(peer.name, frame, True))
+        lane.other.way.asked[token.number] = token
+        pending.token, pending.hook = token, partial(self._answered, token)
+        pending.watchers = (*pending.watchers, partial(self._closed, token))
+        self._send(token, out)
 
-    def answer_copy(self, token: Token, pending: Pending, out: list[Effect]) -> None:
-        """An observer forwards a request it got a copy of: it is answered with the original's."""
-        token.forwarded = pending
-        if token.upstream is not None:
-            self._exchange.reply(pending, *token.upstream, out)
-
-    # -- what a component does ---------------------------------------------------------------------
-
-    def _emitted(
-        self,
-        lane: Lane,
-        gate: Gate,
-        direction: Direction,
-        method: str,
-        params: Params,
-        out: list[Effect],
-    ) -> Params | None:
-        """A notification as it may go on, or None if it may not."""
-        token = gate.spend(direction, method, params, request=False)
-        if token is None:
-            wrong = self._originates(gate, direction, method, params)
-            if wrong is None:
-                return params
-            self._report(lane.peer, direction, method, wrong, out)
-            return None
+    def _send(self, token: Token, out: list[Effect]) -> None:
+        peer = token.lane.peer
         if token.settled:
-            return None  # a copy came back: the original has gone on long ago
-        wrong = self._forwards(gate, direction, method, token.params, params)
-        if wrong is None:
-            return params
-        self._report(lane.peer, direction, method, wrong, out)
-        return token.params
-
-    def _originates(
-        self, gate: Gate, direction: Direction, method: str, params: Params
-    ) -> guards.Violation | None:
-        if not gate.verbs(direction, method) & _ORIGINATE:
-            return _lacks(_ORIGINATE, method)
-        return guards.originated(self._context(gate), direction.value, method, params)
-
-    def _forwards(
-        self, gate: Gate, direction: Direction, method: str, original: Params, sent: Params
-    ) -> guards.Violation | None:
-        if same(original, sent):
-            return None
-        if not gate.verbs(direction, method) & _MODIFY:
-            return _lacks(_MODIFY, method)
-        return guards.forwarded(self._context(gate), direction.value, method, original, sent)
-
-    def _admit(self, gate: Gate, method: str, original: Params, sent: Params) -> None:
-        """Remembers the MCP servers it has just declared as its own."""
-        if method in SETUP and not same(original, sent):
-            gate.servers |= guards.declared(method, sent) - guards.declared(method, original)
-
-    # -- initialize --------------------------------------------------------------------------------
-
-    def initializing(self, peer: Peer, original: Params, sent: Params, out: list[Effect]) -> Params:
-        """The `initialize` a component forwards, as it may go on."""
-        assert peer.gate is not None
-        wrong = self._forwards(peer.gate, Direction.DOWN, INITIALIZE, original, sent)
-        if wrong is None:
-            return sent
-        self._report(peer, Direction.DOWN, INITIALIZE, wrong, out)
-        return original
-
-    def initialized(
-        self, peer: Peer, params: Params, answer: tuple[bytes, bytes], out: list[Effect]
-    ) -> tuple[bytes, bytes] | None:
-        """A component's answer to `initialize` as it may go back; None: it may not answer."""
-        gate = peer.gate
-        assert gate is not None
-        if peer.recorded is None:
-            verbs, wrong = gate.verbs(Direction.DOWN, INITIALIZE), None
-            if not verbs & _ANSWER:
-                wrong = _lacks(_ANSWER, INITIALIZE)
+            return
+        if not _can_hear(peer):
+            if token.relay:
+                self._go_without(token, out)
+            else:
+                self._exchange.forward(token.lane, token.method, token.params, token.pending, out)
+        elif peer.ready:
+            assert peer.gate is not None
+            token.round = peer.gate.round
+            self._exchange.send(token.lane, token.method, token.params, token.pending, out)
         else:
-            verbs, wrong = gate.verbs(Direction.UP, INITIALIZE), None
-            if answer != peer.recorded and not verbs & _MODIFY:
-                wrong = _lacks(_MODIFY, INITIALIZE)
-        if wrong is None:
-            wrong = guards.answered(
-                self._context(gate), "down", INITIALIZE, params, *answer, peer.recorded
-            )
-        if wrong is None:
-            return answer
-        self._report(peer, Direction.DOWN, INITIALIZE, wrong, out)
-        return peer.recorded
+            peer.backlog.append(partial(self._send, token))
+
+    def _closed(self, token: Token, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A request has its answer, from whomever: nothing waits for the component any more."""
+        if not token.settled:
+            token.settled = True
+            self._drop(token)
+            self._let_go(token.lane.other.way, out)
+
+    @staticmethod
+    def _drop(token: Token) -> None:
+        """Takes back a token: should the component still spend it, it is too late."""
+        way = token.lane.other.way
+        if way.asked.pop(token.number, None) is not None:
+            way.over.append((token.method, token.session))
+
+    def _let_go(self, way: Way, out: list[Effect]) -> None:
+        """Sends on what need not wait any more, in order."""
+        while way.held and (held := way.freed()) is not None:
+            held.resume(out)
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def _upstream_answered(
-        self, gate: Gate, token: Token, member: bytes, body: bytes, out: list[Effect]
-    ) -> None:
-        """The answer to what a component forwarded is about to reach it."""
+    def _came_back(self, token: Token, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """The answer to what a component forwarded has come."""
         token.upstream = (member, body)
-        changes = gate.verbs(token.direction.opposite, token.method) & _MODIFY
-        if token.settled or not changes:
-            self._settle(token, member, body, out)
+        gate = token.lane.peer.gate
+        assert gate is not None
+        if member == b"result":
+            gate.foreign |= guards.connected(token.method, Raw(body))
+        if token.settled:
+            return
+        if token.straight or token.apart:
+            self._finish(token, out)
+        elif token.ordered:
+            token.round = gate.round
+            gate.returned = [*(one for one in gate.returned if not one.settled), token]
+
+    def _finish(self, token: Token, out: list[Effect]) -> None:
+        """Answers a request as the other side did; the component's own answer no longer counts."""
+        assert token.upstream is not None
+        assert token.forwarded is not None
+        self._loosen(token)
+        token.settled = True
+        token.pending.target = token.forwarded.target
+        self._exchange.reply(token.pending, *token.upstream, out)
+
+    @staticmethod
+    def _loosen(token: Token) -> None:
+        """Does not wait for ever for an answer that concerns nobody."""
+        lane, pending = token.lane, token.pending
+        assert lane.peer.gate is not None
+        lane.peer.gate.loosen(lane.link, pending.target_id, pending)
 
     def _answered(
-        self,
-        peer: Peer,
-        gate: Gate,
-        token: Token,
-        pending: Pending,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, token: Token, pending: Pending, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
         """A component answers a request it was given."""
         if token.settled:
             return
-        direction, method = token.direction, token.method
-        wrong = None
-        if token.upstream is None:
-            if not gate.verbs(direction, method) & _ANSWER:
-                wrong = _lacks(_ANSWER, method)
-        elif token.upstream == (member, body):
-            self._settle(token, member, body, out)
-            return
+        lane = token.lane
+        gate, direction = lane.peer.gate, lane.other.direction
+        assert gate is not None
+        wrong = self._verdicts.answers(gate, token, direction, member, body)
         if wrong is None:
-            wrong = guards.answered(
-                self._context(gate),
-                direction.value,
-                method,
-                token.params,
-                member,
-                body,
-                token.upstream,
-            )
-        if wrong is None:
-            gate.drop(token)
-            self._settle(token, member, body, out)
-            self._let_go(gate, direction, out)
+            if token.upstream is None:
+                if member == b"result":
+                    gate.servers |= guards.connected(token.method, Raw(body))
+            elif not gate.verbs(direction.opposite, token.method) & MODIFY:
+                member, body = token.upstream
+            lane.other.way.asked.pop(token.number, None)
+            self._exchange.reply(pending, member, body, out)
             return
-        self._report(peer, direction, method, wrong, out)
+        self._verdicts.report(lane.peer, direction, token.method, wrong, out)
         if token.upstream is not None:
-            self._settle(token, *token.upstream, out)
+            self._exchange.reply(pending, *token.upstream, out)
         elif token.forwarded is not None:
-            token.settled = True  # its answer goes straight back when it comes
-            self._detach(token)
+            token.apart = True  # the answer goes straight back when it comes
+            self._follow(token, token.forwarded, out)
         else:
-            self._go_without(peer, gate, token, out)
+            self._go_without(token, out)
 
-    def _settle(self, token: Token, member: bytes, body: bytes, out: list[Effect]) -> None:
-        token.settled = True
-        if token.pending is not None:
-            self._exchange.reply(token.pending, member, body, out)
-
-    @staticmethod
-    def _detach(token: Token) -> None:
-        """The component has answered for itself: nothing is waited for from it any more."""
-        if token.pending is not None:
-            token.pending.hook = None
-
-    def _go_without(self, peer: Peer, gate: Gate, token: Token, out: list[Effect]) -> None:
+    def _go_without(self, token: Token, out: list[Effect]) -> None:
         """Sends the original on past the component; what it says to it no longer counts."""
-        gate.drop(token)
-        pending = token.pending
-        assert pending is not None
+        pending, lane, way = token.pending, token.lane, token.lane.other.way
         token.settled = True
-        lane = pending.target
-        if pending.target_id and lane is not None:
-            # Its answer, should it still come, belongs to nothing.
-            leftover = Pending(None, b"null", b"null", token.method)
-            leftover.hook = _ignore
-            leftover.target, leftover.target_id = lane, pending.target_id
-            if pending.target_id in lane.link.sent:
-                lane.link.sent[pending.target_id] = leftover
-        pending.hook = None
-        ahead = _other(_entry(peer, token.direction)).across
-        assert ahead is not None
-        self._deliver(ahead, token.direction, token.method, token.params, pending, out)
-        self._let_go(gate, token.direction, out)
+        self._drop(token)
+        if lane.link.sent.get(pending.target_id) is pending:
+            leftover = nobodys(token.method)
+            lane.link.sent[pending.target_id] = leftover
+            assert lane.peer.gate is not None
+            lane.peer.gate.loosen(lane.link, pending.target_id, leftover)
+        pending.hook = pending.token = pending.target = None
+        self._ask_past(lane.other, token.method, token.params, pending, out)
+        self._let_go(way, out)
 
-    # -- reports -----------------------------------------------------------------------------------
+    def _admit(self, gate: Gate, method: str, given: Params | None, sent: Params) -> None:
+        """Remembers the MCP servers a component has just declared as its own."""
+        if method in SETUP and given != sent:
+            known = frozenset() if given is None else guards.declared(method, given)
+            gate.servers |= guards.declared(method, sent) - known
 
-    def _refuse(
-        self,
-        peer: Peer,
-        direction: Direction,
-        method: str,
-        wrong: guards.Violation,
-        pending: Pending,
-        out: list[Effect],
-    ) -> None:
-        """Tells a component which rule its request broke."""
-        self._report(peer, direction, method, wrong, out)
-        data = {"rule": wrong.guard, "pointer": wrong.pointer, "component": peer.name}
-        text = f"{peer.label} {wrong.text}"
-        body = jsonrpc.error_object(INVALID_REQUEST, text, data)
-        self._exchange.reply(pending, b"error", body, out)
+    # -- rounds, cancelling, frames that are not taken -----------------------------------------
 
-    def _report(
-        self,
-        peer: Peer,
-        direction: Direction,
-        method: str,
-        wrong: guards.Violation,
-        out: list[Effect],
-    ) -> None:
+    def heard(self, peer: Peer, out: list[Effect]) -> None:
+        """A guest has been given everything written to it before its round began, and has said all
+        it had to say to that."""
         gate = peer.gate
         assert gate is not None
-        fatal = gate.policy.on_violation == "fail"
-        out.append(
-            Violated(
-                peer.name,
-                wrong.guard,
-                direction.value,
-                method,
-                wrong.pointer,
-                f"{peer.label} {wrong.text}",
-                fatal,
-            )
-        )
+        if gate.late:
+            gate.late = False
+        else:
+            peer.forget_told()
+        if gate.relays:
+            self._relay_on(peer, gate, out)
 
-    def _context(self, gate: Gate) -> guards.Context:
-        policy = gate.policy
-        return guards.Context(
-            self._exchange.version,
-            policy.lifted,
-            gate.servers,
-            gate.foreign,
-            frozenset(
-                method for method in PROMISED if gate.verbs(Direction.DOWN, method) & _ANSWER
-            ),
-        )
+    def _relay_on(self, peer: Peer, gate: Gate, out: list[Effect]) -> None:
+        """Sends on what a guest was shown for its place in the order, and has not passed on."""
+        for lane in (peer.p, peer.s):
+            for token in list(lane.way.asked.values()):
+                if token.relay and 0 <= token.round < gate.round and not token.settled:
+                    self._go_without(token, out)
+        for token in gate.returned:
+            if token.round < gate.round and not token.settled:
+                self._finish(token, out)
+        gate.returned = [token for token in gate.returned if not token.settled]
+
+    def may_cancel(self, pending: Pending, out: list[Effect]) -> bool:
+        """Whether a component may cancel a request it has made: its own, or one it has forwarded
+        and whoever made it has cancelled."""
+        token = pending.spends
+        if token is None or token.pending.cancelled or token.pending.origin is None:
+            return True
+        peer, direction = token.lane.peer, token.lane.other.direction
+        assert peer.gate is not None
+        if peer.gate.verbs(direction, CANCEL) & ORIGINATE:
+            return True
+        self._verdicts.report(peer, direction, CANCEL, lacks(ORIGINATE, CANCEL), out)
+        return False
+
+    def not_given(self, pending: Pending, out: list[Effect]) -> bool:
+        """A request did not fit a component. Whether it goes on without it, as what it may neither
+        change nor answer must."""
+        token = pending.token
+        if token is None or token.settled:
+            return False
+        if token.relay:
+            self._go_without(token, out)
+            return True
+        pending.hook = None  # the refusal is the conductor's, and no act of the component
+        return False
+
+    # -- initialize --------------------------------------------------------------------------------
+
+    def initializing(
+        self, lane: Lane, params: Params, pending: Pending, out: list[Effect]
+    ) -> Params | None:
+        """The `initialize` a component forwards, as it may go on; None if it may not."""
+        peer = lane.peer.launched_by or lane.peer
+        assert peer.gate is not None
+        handshake = peer.handshake
+        if handshake is None or handshake.onward is not None:
+            wrong = self._verdicts.originates(peer.gate, Direction.DOWN, INITIALIZE, params)
+            wrong = wrong or lacks(ORIGINATE, INITIALIZE)
+            self._verdicts.refuse(peer, Direction.DOWN, INITIALIZE, wrong, pending, out)
+            return None
+        handshake.onward = pending
+        pending.watchers = (*pending.watchers, partial(self._initialize_answered, handshake))
+        given = handshake.params
+        wrong = self._verdicts.forwards(peer.gate, Direction.DOWN, INITIALIZE, given, params)
+        if wrong is None:
+            return params if peer.gate.verbs(Direction.DOWN, INITIALIZE) & MODIFY else given
+        self._verdicts.report(peer, Direction.DOWN, INITIALIZE, wrong, out)
+        return given
+
+    @staticmethod
+    def _initialize_answered(
+        handshake: Handshake, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        handshake.upstream = (member, body)
+        if handshake.when_back is not None:
+            handshake.when_back(member, body, out)
+
+    def initialized(
+        self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
+    ) -> tuple[bytes, bytes] | None:
+        """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
+        gate = peer.gate
+        assert gate is not None
+        upstream = handshake.upstream
+        wrong = self._verdicts.initialized(gate, handshake.params, answer, upstream)
+        if wrong is None:
+            changes = upstream is None or gate.verbs(Direction.UP, INITIALIZE) & MODIFY
+            return answer if changes else upstream
+        self._verdicts.report(peer, Direction.DOWN, INITIALIZE, wrong, out)
+        return upstream
 
 
-def _direction(lane: Lane) -> Direction:
-    """Which way a message goes that leaves on this lane."""
-    role = lane.peer.role
-    if lane.peer.launched_by is not None:
-        return Direction.DOWN
-    if role is Role.PROXY:
-        return Direction.UP if lane.side is Side.P else Direction.DOWN
-    if role is Role.AGENT:
-        return Direction.UP
-    return Direction.DOWN if lane.side is Side.P else Direction.UP
+def _verbs(lane: Lane, method: str) -> int:
+    """The verbs a policed peer holds on what comes in on a lane."""
+    found = lane.verbs.get(method)
+    return _look_up(lane, method) if found is None else found
 
 
-def _other(lane: Lane) -> Lane:
-    """A peer's other lane."""
-    return lane.peer.s if lane is lane.peer.p else lane.peer.p
+def _look_up(lane: Lane, method: str) -> int:
+    gate = lane.peer.gate
+    assert gate is not None
+    held = gate.verbs(lane.other.direction, method)
+    if len(lane.verbs) < 1024:
+        lane.verbs[method] = held
+    return held
 
 
-def _entry(peer: Peer, direction: Direction) -> Lane:
-    """The lane by which a message of this direction comes to a proxy."""
-    return peer.p if direction is Direction.DOWN else peer.s
-
-
-def _lacks(verb: int, method: str) -> guards.Violation:
-    return guards.Violation("verbs", _RULES[verb].format(method), "")
-
-
-def _ignore(pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> None:
-    """The answer to a copy, or one that comes too late: nobody reads it."""
-
-
-def closure(violation: Violated) -> Closure:
-    """Why a component is ended whose violations are not tolerated."""
-    return Closure(
-        violation.text,
-        f"it broke the rule `{violation.rule}`; `conductor inspect` shows its policy",
-        {"component": violation.peer, "rule": violation.rule},
-    )
+def _can_hear(peer: Peer) -> bool:
+    """Whether a peer is there, or will be."""
+    return peer.ready or (peer.closure is None and peer.handshake is not None)

@@ -5,7 +5,8 @@ The one state the parts share is here: the peers, and whether the chain has fail
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Raw, UnsetType
@@ -16,6 +17,7 @@ from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
+from conductor.core.policy import Direction
 from conductor.core.topology import Port, Role, Side, Topology, chain
 
 UPSTREAM: Final = "client"
@@ -42,6 +44,8 @@ class Exchange:
         if len(self.peers) != len(components) + 1:
             raise ValueError("two components have the same name")
         self._failed = False
+        self.not_given: Callable[[Pending, list[Effect]], bool] = lambda pending, out: False
+        """Whether a request that its peer could not be given goes on without that."""
 
     # -- the chain's shape ---------------------------------------------------------------------
 
@@ -52,7 +56,7 @@ class Exchange:
         proxies = [component.name for component in self.components]
         if mode == "agent":
             agent = self.peers[proxies.pop()]
-            agent.role, agent.ready = Role.AGENT, True
+            agent.role, agent.ready, agent.gate = Role.AGENT, True, None
             agent.guessing = agent.unsettled = False
             agent.speak(PLAIN)
             tail = Port(agent.name, Side.P)
@@ -71,6 +75,7 @@ class Exchange:
         for here, there in topology:
             lane, across = self.peers[here.peer].lane(here.side), self.peers[there.peer]
             lane.across = across.lane(there.side)
+            lane.direction = _direction(lane)
             lane.policed = lane.peer.gate is not None or across.gate is not None
 
     # -- requests ------------------------------------------------------------------------------
@@ -95,18 +100,25 @@ class Exchange:
         else:
             peer.backlog.append(lambda out: self._resume(lane, method, params, pending, out))
 
-    def notify(self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]) -> None:
-        """Sends a notification out on `lane`: now, or once its peer is ready for it."""
+    def notify(
+        self,
+        lane: Lane,
+        method: str,
+        params: Raw | UnsetType,
+        source: Lane,
+        out: list[Effect],
+    ) -> None:
+        """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if peer.ready:
             out.append(Send(peer.name, lane.writer.notification(method, params)))
-            if self.tracing and lane.across is not None:
-                self.trace(out, ("notification", lane.across, lane), None, method, params)
+            if self.tracing:
+                self.trace(out, ("notification", source, lane), None, method, params)
         elif peer.closure is None and peer.handshake is not None:
-            peer.backlog.append(lambda out: self.notify(lane, method, params, out))
+            peer.backlog.append(partial(self.notify, lane, method, params, source))
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
-            self.note(out, "debug", lane.across.peer if lane.across else peer, text)
+            self.note(out, "debug", source.peer, text)
 
     def _resume(
         self,
@@ -145,6 +157,8 @@ class Exchange:
             target = pending.target
             if target is not None and target.peer.closure is None:
                 self._send_cancel(pending, target, out)
+            for follower in pending.followers:
+                self.cancel(follower, out)
 
     def _send_cancel(self, pending: Pending, lane: Lane, out: list[Effect]) -> None:
         out.append(Send(lane.peer.name, lane.writer.cancel(pending.target_id)))
@@ -156,7 +170,8 @@ class Exchange:
         """Cancels what a peer that is gone had asked for; nobody will read the answers."""
         for link in peer.links():
             for pending in list(link.received.values()):
-                self.cancel(pending, out)
+                if pending.spends is None or not pending.spends.goes_on:
+                    self.cancel(pending, out)
                 pending.origin = None
             link.received.clear()
 
@@ -176,11 +191,38 @@ class Exchange:
                 route = ("error", target, pending.origin)
                 self.trace(report, route, pending.raw_id, pending.method, body)
                 out[position:position] = report
+            if pending.target_id == id_:
+                # Answered for good. What it leads to leads back to it, and may be large: it shall
+                # not have to wait for the garbage collector.
+                pending.hook = pending.token = None
         else:
             self.reply(pending, member, body, out)
 
-    def reply(self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]) -> None:
-        """Answers `pending`'s origin; nothing happens if it is gone or has its answer."""
+    def reply(
+        self,
+        pending: Pending,
+        member: bytes,
+        body: Raw | bytes,
+        out: list[Effect],
+        *,
+        copy: bool = False,
+    ) -> None:
+        """Answers `pending`'s origin, if it is still there and has no answer yet, and tells the
+        answer to whoever else waits for it. `copy`: it is an observer's request."""
+        watchers, pending.watchers = pending.watchers, ()
+        self._answer(pending, member, body, out, copy=copy)
+        for watcher in watchers:
+            watcher(member, bytes(body), out)
+
+    def _answer(
+        self,
+        pending: Pending,
+        member: bytes,
+        body: Raw | bytes,
+        out: list[Effect],
+        *,
+        copy: bool,
+    ) -> None:
         origin = pending.origin
         if origin is None:
             return
@@ -188,18 +230,15 @@ class Exchange:
             arriving, pending.arriving = pending.arriving, None
             arriving(member, bytes(body), out)
         del origin.link.received[pending.key]
-        pending.origin = None
+        pending.origin = pending.spends = None
+        pending.followers = ()
         if self.tracing and pending.target is not None:
             kind = "error" if member == b"error" else "response"
             route = (kind, pending.target, origin)
             self.trace(out, route, pending.raw_id, pending.method, body)
         frame = origin.writer.answer(pending.raw_id, member, body)
-        for token in pending.watchers:
-            token.upstream = (member, bytes(body))
-            if token.forwarded is not None:
-                self.reply(token.forwarded, member, body, out)
         if pending.batch is None:
-            out.append(Send(origin.peer.name, frame))
+            out.append(Send(origin.peer.name, frame, copy))
         else:
             self.add_to_batch(origin, pending.batch, frame, out)
 
@@ -257,3 +296,13 @@ class Exchange:
                 target.side.value,
             )
         )
+
+
+def _direction(lane: Lane) -> Direction:
+    """Which way a message goes that leaves on this lane."""
+    role = lane.peer.role
+    if role is Role.PROXY:
+        return Direction.UP if lane.side is Side.P else Direction.DOWN
+    if role is Role.AGENT:
+        return Direction.UP
+    return Direction.DOWN if lane.side is Side.P else Direction.UP

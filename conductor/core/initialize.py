@@ -23,12 +23,12 @@ from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SACP
 from conductor.core.effects import Closure, Effect, Listen, Reopen
 from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
-from conductor.core.gate import Token
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed
 from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy import Direction
+from conductor.core.tokens import Copy
 from conductor.core.topology import Role, Side
 
 __all__ = ["Initializer", "successor_name"]
@@ -76,11 +76,15 @@ class Initializer:
             params = self._from_upstream(lane, method, params)
         else:
             params = self._forwarded(lane, method, params)
-            if peer.shadow is not None:
-                self._enforcer.answer_copy(peer.shadow, pending, out)
+            shadow = (peer.launched_by or peer).shadow
+            if shadow is not None:
+                self._enforcer.copies.forwarded(shadow, pending, out)
                 return
-            if peer.gate is not None and peer.handshake is not None:
-                params = self._enforcer.initializing(peer, peer.handshake.params, params, out)
+            if peer.gate is not None:
+                allowed = self._enforcer.initializing(lane, params, pending, out)
+                if allowed is None:
+                    return
+                params = allowed
         pending.method = INITIALIZE
         target = lane.across
         assert target is not None
@@ -158,13 +162,11 @@ class Initializer:
         """Initializes a proxy that may not take part in it: with a copy, while the original goes
         on; what the proxy forwards is answered as the original is."""
         peer = lane.peer
-        if peer.closure is None:
+        if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = Token(Direction.DOWN, INITIALIZE, params, None)
-            peer.shadow.settled = True
-            pending.watchers = (*pending.watchers, peer.shadow)
+            peer.shadow = self._enforcer.copies.shadow(pending, INITIALIZE, params)
             self._initialize_copy(peer, params, out)
-        ahead = peer.lane(Side.S).across
+        ahead = peer.p.other.across
         assert ahead is not None
         self._deliver(ahead, params, pending, out)
 
@@ -181,9 +183,10 @@ class Initializer:
             peer.ready = not peer.guessing
             resume_waiting(peer, out)
             return
-        peer.shadow = Token(Direction.DOWN, INITIALIZE, peer.initialize, None)
-        peer.shadow.settled = True
-        peer.shadow.upstream = peer.recorded
+        answer = peer.recorded if peer.shadow is None else peer.shadow.answer
+        if peer.shadow is None or answer is not None:
+            peer.shadow = Copy(INITIALIZE, peer.initialize)
+            peer.shadow.answer = answer
         self._initialize_copy(peer, peer.initialize, out)
 
     def _attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
@@ -292,15 +295,27 @@ class Initializer:
                 )
                 self._exchange.note(out, "warning", peer, text)
         if peer.gate is not None and peer.shadow is None:
-            verdict = self._enforcer.initialized(peer, handshake.params, (member, body), out)
-            if verdict is None:  # as if the proxy had passed the original on
-                peer.handshake = None
-                ahead = peer.s.across
-                assert ahead is not None
-                self._deliver(ahead, handshake.params, handshake.pending, out)
+            if member == b"result" and peer.offer_shape is not None:
+                kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)
+                body = bytes(_raw(offer.remove(Raw(body), kept)))
+            verdict = self._enforcer.initialized(peer, handshake, (member, body), out)
+            if verdict is None:
+                self._go_without(peer, handshake, out)
                 return
             member, body = verdict
         self.finish(handshake, member, body, out)
+
+    def _go_without(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+        """As if a proxy had passed on the `initialize` that it was not to answer by itself."""
+        if handshake.onward is not None:  # it has, and the answer is on its way
+            handshake.when_back = partial(self.finish, handshake)
+            return
+        peer.handshake = None
+        ahead = peer.p.other.across
+        assert ahead is not None
+        self._deliver(ahead, handshake.params, handshake.pending, out)
+        if not peer.ready:
+            resume_waiting(peer, out)
 
     def finish(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
         """The handshake is over: its answer goes back, and what waited for it goes on."""
@@ -379,3 +394,8 @@ class Initializer:
             origin.peer.recorded = (member, bytes(answer))
         assert isinstance(answer, Raw)
         self._exchange.reply(pending, member, answer, out)
+
+
+def _raw(body: Raw | UnsetType) -> Raw:
+    assert isinstance(body, Raw)
+    return body

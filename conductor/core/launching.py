@@ -51,6 +51,7 @@ class Launcher:
         )
         successor.launched_by = peer
         successor.p.wraps = False
+        successor.gate = peer.gate
         self._exchange.peers[name] = successor
         handshake = peer.handshake
         if peer.closure is not None or handshake is None or handshake.held is None:
@@ -105,6 +106,9 @@ def _move(old: Lane, new: Lane) -> None:
     across = old.across
     assert across is not None
     old.across, new.across, across.across = None, across, new
+    # What comes in at the proxy's other end leaves it here from now on.
+    new.other, old.other.other = old.other, new
+    new.direction, new.policed = old.direction, old.policed
     new.policed = old.policed
 
 

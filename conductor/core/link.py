@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
-    from conductor.core.gate import Token
     from conductor.core.peer import Lane
+    from conductor.core.tokens import Token
 
 
 class Batch:
@@ -37,13 +37,16 @@ class Pending:
         "arriving",
         "batch",
         "cancelled",
+        "followers",
         "hook",
         "key",
         "method",
         "origin",
         "raw_id",
+        "spends",
         "target",
         "target_id",
+        "token",
         "watchers",
     )
 
@@ -68,8 +71,14 @@ class Pending:
         """Where it went out; None while it waits."""
         self.target_id = b""
         self.cancelled = False
-        self.watchers: tuple[Token, ...] = ()
-        """Copies of it that observers were given."""
+        self.watchers: tuple[Callable[[bytes, bytes, list[Effect]], None], ...] = ()
+        """Told its answer (member and body), once, whether or not the asker is still there."""
+        self.followers: tuple[Pending, ...] = ()
+        """Requests that are cancelled with it."""
+        self.token: Token | None = None
+        """For one given to a policed component: what is remembered of that."""
+        self.spends: Token | None = None
+        """For one a policed component has forwarded: what it was given as."""
         self.arriving: Callable[[bytes, bytes, list[Effect]], None] | None = None
         """Told of the answer (member and body) before the asker gets it, whoever it comes from."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None

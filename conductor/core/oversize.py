@@ -84,7 +84,7 @@ def undeliverable(
 
 def _not_given(exchange: Exchange, lane: Lane, raw: bytes, why: str, out: list[Effect]) -> None:
     pending = lane.link.sent.pop(raw, None)
-    if pending is not None:
+    if pending is not None and not exchange.not_given(pending, out):
         peer = lane.peer
         text = f"{peer.label} was not given `{pending.method}`: {why}"
         body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.dialects import PLAIN, Dialect
-from conductor.core.gate import Gate, Token
+from conductor.core.gate import Gate
 from conductor.core.link import Link
-from conductor.core.policy import Policy
+from conductor.core.policy import Direction, Policy
+from conductor.core.tokens import Copy, Told, Way
 from conductor.core.topology import Role, Side
 from conductor.core.writer import Writer, writers
 
@@ -41,7 +42,20 @@ class Component(msgspec.Struct, frozen=True):
 class Lane:
     """One side of one peer: where what it says there goes, and how it is written to there."""
 
-    __slots__ = ("across", "link", "peer", "policed", "side", "wraps", "writer")
+    __slots__ = (
+        "across",
+        "direction",
+        "link",
+        "other",
+        "peer",
+        "policed",
+        "side",
+        "told",
+        "verbs",
+        "way",
+        "wraps",
+        "writer",
+    )
 
     def __init__(self, peer: Peer, side: Side, link: Link, writer: Writer) -> None:
         self.peer = peer
@@ -50,6 +64,16 @@ class Lane:
         self.writer = writer
         self.across: Lane | None = None
         """The lane it is joined to: `lane.across.across is lane`."""
+        self.other = self
+        """Where its peer sends on what comes in here."""
+        self.direction = Direction.DOWN
+        """Which way messages go that its peer sends here."""
+        self.told: dict[str, Told] = {}
+        """Of a policed peer: notifications it was given that would leave here, by method."""
+        self.way = Way()
+        """… and requests, copies, and what is held up for them."""
+        self.verbs: dict[str, int] = {}
+        """The verbs it holds on what comes in here, by method, as far as they were asked for."""
         self.policed = False
         """Whether a policy has to be asked about what is said on it."""
         self.wraps = False
@@ -107,7 +131,7 @@ class Peer:
         """What waits until it can be, in order."""
         self.handshake: Handshake | None = None
         """Its initialization, while that is going on."""
-        self.shadow: Token | None = None
+        self.shadow: Copy | None = None
         """The `initialize` it got a copy of, where the original passes it by."""
         self.initialize: Raw | UnsetType | None = None
         """The params of the last `initialize` it was given; None before the first."""
@@ -126,6 +150,7 @@ class Peer:
         plain = Writer()
         self.p = Lane(self, Side.P, Link(), plain)
         self.s = Lane(self, Side.S, self.p.link, plain)
+        self.p.other, self.s.other = self.s, self.p
         self.c = Lane(self, Side.P, self.p.link, plain)
         """For requests to the conductor itself; joined to nothing."""
         self.sides: dict[bytes, Lane] = {}
@@ -145,6 +170,14 @@ class Peer:
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""
         return self.p if side is Side.P else self.s
+
+    def forget_told(self) -> None:
+        """It has had its say: what it was told and has not passed on by now it keeps."""
+        if self.gate is not None:
+            for told in self.gate.told:
+                told.forget()
+        for lane in (self.p, self.s):
+            lane.way.copies.clear()
 
     def links(self) -> list[Link]:
         """Its id spaces, one or three."""

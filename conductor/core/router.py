@@ -171,11 +171,30 @@ class Router:
         oversize.undeliverable(self._exchange, self.peers[name], frame, why, out)
         return out
 
-    def delivered(self, name: str) -> None:
-        """A guest has been given everything sent to it so far, and has said all it had to say."""
+    def delivering(self, name: str) -> None:
+        """A guest is about to be given everything sent to it so far."""
         gate = self.peers[name].gate
         if gate is not None:
-            gate.forget_notifications()
+            gate.round += 1
+
+    def delivered(self, name: str) -> list[Effect]:
+        """… and has said all it had to say to that."""
+        gate = self.peers[name].gate
+        if gate is None:
+            return []
+        if gate.simple and not gate.late:
+            for told in gate.told:
+                if told or told.skipped:
+                    told.forget()
+            return []
+        out: list[Effect] = []
+        self._enforcer.heard(self.peers[name], out)
+        return out
+
+    def lost(self, name: str) -> int:
+        """How many copies an observer has missed while it was being initialized."""
+        gate = self.peers[name].gate
+        return gate.lost if gate is not None else 0
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
         """The outcome of a `Serve` effect: raw JSON of the result, or of an error object."""
@@ -309,7 +328,7 @@ class Router:
             if self._exchange.tracing:
                 self._exchange.trace(out, ("notification", lane, target), None, method, params)
         else:
-            self._exchange.notify(target, method, params, out)
+            self._exchange.notify(target, method, params, lane, out)
 
     def _special_notification(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]

@@ -13,6 +13,8 @@ import pytest
 import wasmtime
 
 from conductor.catalog import components_folder
+from wasm_host.harden import missing
+from wasm_host.probe import probe
 
 from .support import ROOT, conductor
 
@@ -116,8 +118,42 @@ def test_a_guest_that_is_started_again_is_recorded(tmp_path: Path, chatty: Path)
     evil = f"{chatty},on_violation=fail,on_failure=bypass"
     conductor("exec", "--audit", str(file), "-p", "hi", evil, "passthrough", "demo")
     found = [json.loads(line) for line in file.read_text().splitlines()]
-    assert ("bypass", "chatty") in events(found, "bypass")
+    assert events(found, "restart", "bypass") == [("bypass", "chatty")]
+    evil = f"{chatty},on_violation=fail,on_failure=restart+bypass"
+    conductor("exec", "--audit", str(file), "-p", "hi", evil, "passthrough", "demo")
+    more = [json.loads(line) for line in file.read_text().splitlines()][len(found) :]
+    violations = sum(one["event"] == "violation" for one in more)
+    restarts = events(more, "restart", "bypass")
+    assert len(restarts) == violations  # each is answered once
+    assert set(restarts) <= {("restart", "chatty"), ("bypass", "chatty")}
     assert conductor("audit", "verify", str(file)).code == 0
+
+
+MORTAL = """
+import json, sys
+for line in sys.stdin:
+    got = json.loads(line)
+    if got.get("method") == "session/prompt":
+        sys.exit(3)
+    if got.get("method") == "proxy/initialize":
+        inner = {"method": "initialize", "params": got["params"]}
+        got |= {"method": "proxy/successor", "params": inner}
+    elif "method" in got:
+        inner = {"method": got["method"], "params": got["params"]}
+        got |= {"method": "proxy/successor", "params": inner}
+    print(json.dumps(got), flush=True)
+"""
+"""A proxy of dialect `acp` that dies of the first prompt; ids are the same on both sides."""
+
+
+def test_a_program_that_is_bypassed_is_recorded(tmp_path: Path) -> None:
+    file, script = tmp_path / "audit", tmp_path / "mortal.py"
+    script.write_text(MORTAL)
+    proxy = f"{sys.executable} {script},dialect=acp,on_failure=bypass,name=mortal"
+    found = audited(file, proxy, "demo", code=1)
+    assert events(found, "bypass", "failure") == [("bypass", "mortal")]
+    assert "exited with code 3" in found[-2]["text"]
+    assert found[-1]["failure"] is None
 
 
 def test_agent_and_proxy_audit_too(tmp_path: Path) -> None:
@@ -215,3 +251,21 @@ def test_a_refusal_is_put_on_record(tmp_path: Path) -> None:
     found = audited(file, "--require-sandbox", "python p.py", "demo", code=2)
     assert found[-1]["event"] == "end"
     assert "is not sandboxed" in found[-1]["failure"]
+
+
+# -- --require-hardening -------------------------------------------------------------------------
+
+
+def test_hardening_cannot_be_had_in_this_process() -> None:
+    options = ("--require-hardening", "--isolation", "inline")
+    ran = conductor("exec", *options, "passthrough", "demo", "-p", "hi")
+    ran.assert_error(2, "contradict each other", "leave out --isolation")
+
+
+def test_guests_run_where_hardening_is_in_force() -> None:
+    """Or are refused with the layers that are missing: which, depends on this machine."""
+    ran = conductor("exec", "--require-hardening", "passthrough", "demo", "-p", "hi")
+    if missing(probe()):
+        ran.assert_error(1, "cannot be hardened as required", missing(probe())[0].name)
+    else:
+        assert (ran.code, ran.out, ran.err) == (0, "hi\n", "")

@@ -121,7 +121,7 @@ def test_components_as_json_are_taken(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     texts = [block.text for block in pages.blocks(pages.read(CLI), "json")]
     specs = [catalog.resolve(text) for text in texts if "agent_servers" not in text]
-    assert [spec.name for spec in specs] == ["mine", "filter", "datetime"]
+    assert [spec.name for spec in specs] == ["mine", "filter", "datetime", "datetime"]
     assert specs[1].limits == {"cpu_ms": 50}
     for name in Limits.__struct_fields__:
         assert catalog.resolve(f"./p.wasm,limit.{name}=7").limits == {name: 7}

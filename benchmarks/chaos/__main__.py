@@ -1,0 +1,127 @@
+"""``python -m benchmarks.chaos``: see ../README.md."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+from benchmarks.chaos import endings, report, rounds, victims
+from benchmarks.chaos.life import Life, StuckError
+from benchmarks.chaos.options import Options, parse
+from benchmarks.chaos.report import Summary
+from benchmarks.chaos.script import LifePlan, draw_life, draw_round
+from benchmarks.measure import environment
+from benchmarks.native import BuildError, build_c
+
+
+def main() -> int:
+    """0; 1 when anything was lost, doubled, unanswered, left over …; 2 when nothing can run."""
+    options = parse()
+    if not victims.SUPPORTED:
+        say("error: only Linux shows and holds processes as this needs\n\nhint: run it on Linux")
+        return 2
+    if options.conductor is None:
+        say("error: no conductor found beside this Python\n\nhint: install it, or --conductor")
+        return 2
+    try:
+        proxy = build_c(options.cache).proxy
+    except BuildError as error:
+        say(f"error: {error}\n\nhint: {error.hint}")
+        return 2
+    victims.adopt_orphans()
+    summary = run(options, options.conductor, proxy)
+    print(report.table(summary))
+    if options.json is not None:
+        options.json.write_text(json.dumps(report.as_json(summary), indent=1) + "\n")
+    return 1 if summary.tally.faults else 0
+
+
+def run(options: Options, conductor: tuple[str, ...], proxy: Path) -> Summary:
+    """One life after the other until the time is over; a life that has begun ends in order."""
+    summary = Summary(options.seed)
+    env = environment(options.cache)
+    start = time.monotonic()
+    over = start + 60 * options.minutes
+    while time.monotonic() < over:
+        rng = Random(f"{options.seed}/{summary.lives}")
+        plan = draw_life(rng)
+        say(f"chain {summary.lives}: {' '.join(plan.proxies)}, {plan.isolation}, "
+            f"{plan.rounds} rounds, then {plan.ending.value}")  # fmt: skip
+        live(plan, rng, [*conductor, *arguments(plan, proxy, options.cache)], env, over, summary)
+    summary.seconds = time.monotonic() - start
+    return summary
+
+
+def arguments(plan: LifePlan, proxy: Path, cache: Path) -> list[str]:
+    """The conductor's arguments for a chain."""
+    components = []
+    for at, kind in enumerate(plan.proxies):
+        if kind == "guest":
+            components.append(f"passthrough,name=guest{at},on_failure=restart")
+            continue
+        spec = {
+            "command": str(proxy),
+            "args": [rounds.proxy_word(at)],
+            "name": f"process{at}",
+            "dialect": "acp",
+            "on_failure": "restart",
+        }
+        components.append(json.dumps(spec))
+    options = ["--isolation", plan.isolation, "--cache", str(cache / "modules")]
+    return ["agent", *options, *components, "demo,name=agent"]
+
+
+def live(
+    plan: LifePlan,
+    rng: Random,
+    command: list[str],
+    env: Mapping[str, str],
+    over: float,
+    summary: Summary,
+) -> None:
+    """One chain from its first message to its last process; adds what came of it."""
+    life = Life(plan, command, dict(env))
+    try:
+        life.initialize()
+        for number in range(plan.rounds):
+            if time.monotonic() > over:
+                break
+            rounds.play(life, draw_round(rng, number), number)
+            summary.rounds += 1
+        endings.compare_histories(life)
+        endings.end(life)
+    except StuckError as error:
+        life.tally.failures += 1
+        life.tally.trouble(f"chain {summary.lives}, round {summary.rounds}: {error}")
+    finally:
+        life.release()
+    life.ledger.close()
+    endings.look_for_orphans(life)
+    _add(summary, life)
+
+
+def _add(summary: Summary, life: Life) -> None:
+    life.tally.messages = life.wire.lines
+    if "Traceback (most recent" in life.wire.stderr:
+        life.tally.failures += 1
+        life.tally.trouble(f"a traceback: {life.wire.stderr[-1500:]}")
+    summary.tally.add(life.tally)
+    summary.lives += 1
+    for what, count in life.harms.items():
+        summary.harms[what] = summary.harms.get(what, 0) + count
+    ending = life.plan.ending.value
+    summary.endings[ending] = summary.endings.get(ending, 0) + 1
+    memory = report.memory_of(life.memory)
+    if memory is not None:
+        summary.memory.append(memory)
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr, so that stdout holds the table only."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The command line."""
+
+import argparse
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.native import default_cache
+from benchmarks.options import find_conductor
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    minutes: float
+    seed: int
+    json: Path | None
+    cache: Path
+    conductor: tuple[str, ...] | None
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """Reads the command line; ends the program with usage and code 2 if it is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
+    parser.add_argument(
+        "--minutes", type=float, default=2.0, help="how long (the last chain is ended in order)"
+    )
+    parser.add_argument("--seed", type=int, help="what is done is drawn from it (default: any)")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="for what is built")
+    parser.add_argument("--conductor", metavar="COMMAND", help="the build to be tried")
+    given = parser.parse_args(arguments)
+    if given.minutes <= 0:
+        parser.error("--minutes is above 0")
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    return Options(
+        given.minutes, seed, given.json, given.cache, find_conductor(given.conductor)
+    )

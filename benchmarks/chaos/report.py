@@ -1,0 +1,108 @@
+"""The table, and the same as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.chaos.ledger import FAULTS, SUMMED, Tally
+from benchmarks.stats import fit
+
+_SETTLED = 3
+"""Rounds before a chain's memory counts: buffers and caches are filled then."""
+
+_LEAST = 20
+"""Rounds a chain's memory is followed over before it has a trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """PSS of one conductor over its rounds, in MB (10^6 bytes)."""
+
+    least: float
+    most: float
+    trend: float | None
+    """MB per 100 rounds, by least squares; None for a life too short to tell."""
+    rounds: int
+
+
+@dataclass(slots=True)
+class Summary:
+    """A whole run."""
+
+    seed: int
+    lives: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+    harms: dict[str, int] = field(default_factory=dict)
+    endings: dict[str, int] = field(default_factory=dict)
+    memory: list[Memory] = field(default_factory=list)
+
+
+def memory_of(samples: Sequence[float]) -> Memory | None:
+    """What became of one conductor's memory; None where it was not seen."""
+    settled = [sample for sample in samples[_SETTLED:] if sample]
+    if not settled:
+        return None
+    enough = len(settled) >= _LEAST
+    line = fit([(float(at), sample) for at, sample in enumerate(settled)]) if enough else None
+    trend = None if line is None else 100 * line.slope
+    return Memory(min(settled), max(settled), trend, len(settled))
+
+
+def table(summary: Summary) -> str:
+    """The account of the run, for people."""
+    tally = summary.tally
+    rows: list[tuple[str, object]] = [
+        ("seed", summary.seed),
+        ("chains / rounds", f"{summary.lives} / {summary.rounds}"),
+        ("seconds", f"{summary.seconds:.0f}"),
+        ("messages at the client", f"{tally.messages:,}"),
+        ("requests", f"{tally.requests:,}"),
+        ("  answered ok", f"{tally.ok:,}"),
+        ("  refused as asked", f"{tally.refused:,}"),
+        *((f"  error: {cause}", f"{n:,}") for cause, n in sorted(tally.errors.items())),
+        ("permissions asked", f"{tally.permissions:,}"),
+        ("updates after a failed turn's answer", f"{tally.cut_updates:,}"),
+        *((f"done: {what}", f"{n:,}") for what, n in sorted(summary.harms.items())),
+        *((f"ended by: {what}", n) for what, n in sorted(summary.endings.items())),
+        *((name, getattr(tally, name)) for name in FAULTS),
+        ("memory of the conductor", _memory(summary.memory)),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    return "\n".join([*lines, *tally.troubles])
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+    """The account of the run, for machines."""
+    tally = summary.tally
+    return {
+        "seed": summary.seed,
+        "lives": summary.lives,
+        "rounds": summary.rounds,
+        "seconds": summary.seconds,
+        **{name: getattr(tally, name) for name in SUMMED},
+        "errors": dict(tally.errors),
+        "harms": summary.harms,
+        "endings": summary.endings,
+        "memory_mb": [
+            {"min": one.least, "max": one.most, "per_100_rounds": one.trend, "rounds": one.rounds}
+            for one in summary.memory
+        ],
+        "troubles": tally.troubles,
+    }
+
+
+def _memory(memory: Sequence[Memory]) -> str:
+    if not memory:
+        return "not seen"
+    least, most = min(one.least for one in memory), max(one.most for one in memory)
+    text = f"{least:.1f} to {most:.1f} MB"
+    longest = max(memory, key=lambda one: one.rounds)
+    if longest.trend is None:
+        return f"{text}; no life was long enough for a trend"
+    return (
+        f"{text}; the longest life: {longest.least:.1f} to {longest.most:.1f} MB, "
+        f"trend {longest.trend:+.2f} MB per 100 rounds over {longest.rounds}"
+    )
