@@ -19,8 +19,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -28,6 +27,9 @@ from conductor import component_options
 from conductor.core.policy import TRUSTED, PolicyWords
 from conductor.core.services import SERVICES
 from conductor.errors import UsageError
+
+if TYPE_CHECKING:
+    import pathlib
 
 WASM_MAGIC: Final = b"\0asm"
 _JSON_HINT: Final = (
@@ -86,7 +88,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     def label(self, role: str) -> str:
         """How errors name it, e.g. "proxy `date` (python date.py)"."""
-        what = self.what if self.wasm is None else Path(self.wasm).name
+        what = self.what if self.wasm is None else os.path.basename(self.wasm)
         return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")
 
 
@@ -103,10 +105,17 @@ class Manifest(msgspec.Struct, frozen=True):
     sha256: str = ""
 
 
-def components_folder() -> Path:
+def components_folder() -> pathlib.Path:
     """Where the bundled components are: in the installed package, or beside it in a checkout."""
-    installed = Path(__file__).parent / "_components"
-    return installed if installed.is_dir() else Path(__file__).parent.parent / "components"
+    from pathlib import Path  # 4 ms to import, which an editor need not wait for
+
+    return Path(os.path.realpath(_folder()))
+
+
+def _folder() -> str:
+    here = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(here, "_components")
+    return installed if os.path.isdir(installed) else os.path.join(here, "..", "components")
 
 
 def bundled() -> list[str]:
@@ -116,12 +125,13 @@ def bundled() -> list[str]:
 
 def manifest(name: str) -> Manifest | None:
     """The manifest of a bundled component, or None if there is no such component."""
-    path = components_folder() / name / "component.toml"
-    if not re.fullmatch(r"[\w-]+", name) or not path.is_file():
+    path = os.path.join(_folder(), name, "component.toml")
+    if not re.fullmatch(r"[\w-]+", name) or not os.path.isfile(path):
         return None
     import tomllib
 
-    return msgspec.convert(tomllib.loads(path.read_text()), Manifest)
+    with open(path, "rb") as file:
+        return msgspec.convert(tomllib.load(file), Manifest)
 
 
 def resolve_all(specs: Sequence[str]) -> list[Spec]:
@@ -163,7 +173,7 @@ def resolve(text: str) -> Spec:
 
 def _single(word: str) -> Spec:
     if word.endswith(".wasm"):
-        return _module(Path(word))
+        return _module(word)
     if word.endswith(".py") and not _which(word):
         raise UsageError(
             f"`{word}` is a Python file, not a program",
@@ -177,15 +187,15 @@ def _single(word: str) -> Spec:
     return Spec(name=_name_of([word]), command=_runnable([word]))
 
 
-def _module(path: Path) -> Spec:
-    if not path.is_file():
+def _module(path: str) -> Spec:
+    if not os.path.isfile(path):
         raise UsageError(
             f"no such module: `{path}`",
             "check the path; it is relative to the current directory"
-            if not path.is_absolute()
+            if not os.path.isabs(path)
             else "check the path",
         )
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         magic = file.read(4)
     if magic != WASM_MAGIC:
         looks = "text" if magic.isascii() and magic else "something else"
@@ -194,8 +204,8 @@ def _module(path: Path) -> Spec:
             "build the module first; `conductor inspect FILE` shows what a file is",
         )
     return Spec(
-        name=path.stem,
-        wasm=str(path.resolve()),
+        name=_stem(path),
+        wasm=os.path.realpath(path),
         grants=frozenset(),
         policy=PolicyWords(),
         on_failure="restart",
@@ -203,20 +213,19 @@ def _module(path: Path) -> Spec:
 
 
 def _bundled(found: Manifest) -> Spec:
-    folder = components_folder() / found.name
+    folder = os.path.join(os.path.realpath(_folder()), found.name)
     if found.file is not None:
         services = frozenset(found.wants.get("services", {})) & SERVICES
         return Spec(
             name=found.name,
-            wasm=str(folder / found.file),
+            wasm=os.path.join(folder, found.file),
             grants=services,
             sha256=found.sha256,
             policy=PolicyWords(),
             on_failure="restart",
         )
     command = [
-        word.replace("{python}", sys.executable).replace("{dir}", str(folder))
-        for word in found.command
+        word.replace("{python}", sys.executable).replace("{dir}", folder) for word in found.command
     ]
     return Spec(name=found.name, command=command)
 
@@ -259,10 +268,15 @@ def _which(program: str) -> str | None:
 
 def _name_of(words: Sequence[str]) -> str:
     for word in words:
-        stem = Path(word).stem or word
+        stem = _stem(word) or word
         if not _RUNNERS.match(stem) and not _RUNNERS.match(word):
             return re.sub(r"[^\w.@-]", "-", stem)
-    return Path(words[0]).stem or words[0]
+    return _stem(words[0]) or words[0]
+
+
+def _stem(path: str) -> str:
+    """The last part of a path, without its ending."""
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
@@ -319,7 +333,7 @@ def _from_json(text: str) -> Spec:
         env = None if given.env is None else {**os.environ, **given.env}
         spec = Spec(name=_name_of(words), command=_runnable(words), env=env)
     elif given.wasm is not None:
-        spec = _module(Path(given.wasm))
+        spec = _module(given.wasm)
     else:
         spec = _single(str(component))
     return _apply(spec, component_options.from_json(held))

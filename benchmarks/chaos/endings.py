@@ -56,7 +56,7 @@ def _eof(life: Life) -> None:
 
 def _sigterm(life: Life) -> None:
     _hang(life)
-    life.killed.add("")
+    life.killed.add("")  # errors name no component: none has failed
     victims.send(life.wire.process.pid, signal.SIGTERM)
     _until_gone(life, None)
 

@@ -12,7 +12,8 @@ from benchmarks.chaos.expected import Arrival, Expected
 
 Json = dict[str, Any]
 Explains = Callable[[str], bool]
-"""Whether a failure of the component of this name is what was done to the chain."""
+"""Whether a failure of the component of this name is what was done to the chain; no name: whether
+the conductor was told to stop."""
 
 _KEPT_TROUBLES = 20
 
@@ -186,8 +187,9 @@ class Ledger:
     def _error(self, entry: Entry, error: Json, explains: Explains) -> None:
         data = error.get("data")
         name = str(data.get("component", "")) if isinstance(data, dict) else ""
-        if name and explains(name):
-            self.tally.errors[f"{name} killed"] += 1
+        if explains(name):
+            cause = f"{name} killed" if name else "conductor stopped"
+            self.tally.errors[cause] += 1
         elif entry.code is not None and error.get("code") == entry.code:
             self.tally.refused += 1
         else:

@@ -242,7 +242,7 @@ def dies_in_flood(proxy: Proxy, frame: Json) -> None:
 
 def floods_stderr(proxy: Proxy, _: Json) -> None:
     """20 MB of standard error in lines."""
-    write(b"evil\n" * 4_000_000, 2)
+    write(b"evil %b\n" % (b"x" * 194) * 100_000, 2)
 
 
 def endless_stderr(proxy: Proxy, _: Json) -> None:
