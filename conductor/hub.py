@@ -7,22 +7,38 @@ once: many messages a system call, many messages a crossing into a guest.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 from conductor.core import Effect, Router, Send
 
 
 class Hub:
-    """The outboxes of one router. `perform` is called for every effect that is no `Send`."""
+    """The outboxes of one router. `perform` is called for every effect that is no `Send`.
 
-    def __init__(self, router: Router, perform: Callable[[Effect], None]) -> None:
+    An observer that has more than `room` bytes waiting, in copies here and in what `held` says of
+    its transport, gets no more copies until it has caught up: it delays nobody and fills nothing.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        perform: Callable[[Effect], None],
+        held: Callable[[str], int] = lambda peer: 0,
+        room: int = 1024 * 1024,
+    ) -> None:
         self.router = router
         self._perform = perform
         self._outboxes: dict[str, list[bytes]] = {}
         self._touched: deque[str] = deque()
         self.queued = 0
         """Bytes posted and not taken yet."""
+        self.lost: Counter[str] = Counter()
+        """Copies that observers were too slow for."""
+        self._copied: Counter[str] = Counter()
+        """Bytes of copies posted and not taken yet."""
+        self._held = held
+        self._room = room
 
     def feed(self, peer: str, frames: Iterable[bytes]) -> None:
         """Routes frames of one peer, in order."""
@@ -30,7 +46,8 @@ class Hub:
         for frame in frames:
             for effect in receive(peer, frame):
                 if type(effect) is Send:
-                    self.post(effect.peer, effect.frame)
+                    if not effect.copy or self._has_room(effect):
+                        self.post(effect.peer, effect.frame)
                 else:
                     self._perform(effect)
 
@@ -38,7 +55,8 @@ class Hub:
         """Takes effects that came from elsewhere than a frame."""
         for effect in effects:
             if type(effect) is Send:
-                self.post(effect.peer, effect.frame)
+                if not effect.copy or self._has_room(effect):
+                    self.post(effect.peer, effect.frame)
             else:
                 self._perform(effect)
 
@@ -52,6 +70,15 @@ class Hub:
         outbox.append(frame)
         self.queued += len(frame)
 
+    def _has_room(self, copy: Send) -> bool:
+        """Whether an observer may be given a copy now; counts those it may not."""
+        peer, size = copy.peer, len(copy.frame)
+        if self._held(peer) + self._copied[peer] + size > self._room:
+            self.lost[peer] += 1
+            return False
+        self._copied[peer] += size
+        return True
+
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
         outbox = self._outboxes.get(peer)
@@ -59,6 +86,7 @@ class Hub:
             self._touched.remove(peer)
             self.queued -= sum(map(len, outbox))
             outbox.clear()
+            self._copied.pop(peer, None)
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
@@ -68,5 +96,7 @@ class Hub:
         outbox = self._outboxes[peer]
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
         outbox.clear()
+        if self._copied:
+            self._copied.pop(peer, None)
         self.queued -= len(data)
         return peer, data

@@ -139,7 +139,7 @@ class Runtime:
             tracing=tracer is not None,
         )
         self.router = router
-        self._hub = Hub(router, self._perform)
+        self._hub = Hub(router, self._perform, self._held, options.high_water // 2)
         self._services = Services(log, options.clock)
         self._transports: dict[str, Transport] = {UPSTREAM: upstream}
         self._transports |= {name: one.transport for name, one in self._planned.items()}
@@ -245,9 +245,21 @@ class Runtime:
         final = name in self._last_words
         self._component_ended(name, self._closure(name, how), final=final)
 
+    def _held(self, name: str) -> int:
+        """Bytes that wait to be written to a component."""
+        transport = self._transports.get(name)
+        return transport.buffered if transport is not None else 0
+
+    def _report_lost(self, name: str) -> None:
+        """Says how many copies an observer was too slow for."""
+        lost = self._hub.lost.pop(name, 0) + self.router.forget_lost(name)
+        if lost:
+            self._log("warning", name, f"it was too slow for {lost} copies of what it observes")
+
     def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)
         self._hub.discard(name)
+        self._report_lost(name)
         if self._stopping:
             self.apply(self.router.closed(name, reason))
         else:
@@ -462,6 +474,8 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._closing)
         names = [name for name in self._transports if name != UPSTREAM]
+        for name in self._planned:
+            self._report_lost(name)
         for name in names:
             self._transports[name].finish()
             gone = self._gone.get(name)

@@ -1,9 +1,9 @@
 """``python -m benchmarks.chaos``: see ../README.md."""
 
+import itertools
 import json
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
@@ -44,12 +44,16 @@ def run(options: Options, conductor: tuple[str, ...], proxy: Path) -> Summary:
     env = environment(options.cache)
     start = time.monotonic()
     over = start + 60 * options.minutes
-    while time.monotonic() < over:
-        rng = Random(f"{options.seed}/{summary.lives}")
+    numbers = itertools.count() if options.chain is None else (options.chain,)
+    for number in numbers:
+        if time.monotonic() > over:
+            break
+        rng = Random(f"{options.seed}/{number}")  # noqa: S311 - no secret is drawn
         plan = draw_life(rng)
-        say(f"chain {summary.lives}: {' '.join(plan.proxies)}, {plan.isolation}, "
+        command = [*conductor, *arguments(plan, proxy, options.cache)]
+        say(f"chain {number}: {' '.join(plan.proxies)}, {plan.isolation}, "
             f"{plan.rounds} rounds, then {plan.ending.value}")  # fmt: skip
-        live(plan, rng, [*conductor, *arguments(plan, proxy, options.cache)], env, over, summary)
+        live(number, plan, rng, Life(plan, command, env), over, summary)
     summary.seconds = time.monotonic() - start
     return summary
 
@@ -74,29 +78,23 @@ def arguments(plan: LifePlan, proxy: Path, cache: Path) -> list[str]:
 
 
 def live(
-    plan: LifePlan,
-    rng: Random,
-    command: list[str],
-    env: Mapping[str, str],
-    over: float,
-    summary: Summary,
+    number: int, plan: LifePlan, rng: Random, life: Life, over: float, summary: Summary
 ) -> None:
     """One chain from its first message to its last process; adds what came of it."""
-    life = Life(plan, command, dict(env))
+    played = 0
     try:
         life.initialize()
-        for number in range(plan.rounds):
-            if time.monotonic() > over:
-                break
-            rounds.play(life, draw_round(rng, number), number)
-            summary.rounds += 1
+        while played < plan.rounds and time.monotonic() < over:
+            rounds.play(life, draw_round(rng, played), played)
+            played += 1
         endings.compare_histories(life)
         endings.end(life)
     except StuckError as error:
         life.tally.failures += 1
-        life.tally.trouble(f"chain {summary.lives}, round {summary.rounds}: {error}")
+        life.tally.trouble(f"chain {number}, round {played}: {error}")
     finally:
         life.release()
+    summary.rounds += played
     life.ledger.close()
     endings.look_for_orphans(life)
     _add(summary, life)

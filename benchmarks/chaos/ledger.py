@@ -16,6 +16,7 @@ Explains = Callable[[str], bool]
 the conductor was told to stop."""
 
 _KEPT_TROUBLES = 20
+_LONGEST = 2000
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class Tally:
     def trouble(self, text: str) -> None:
         """Keeps a fault in words, up to a bound."""
         if len(self.troubles) < _KEPT_TROUBLES:
-            self.troubles.append(text[:500])
+            self.troubles.append(text[:_LONGEST])
 
     def add(self, other: "Tally") -> None:
         """Takes in another tally."""
@@ -126,10 +127,10 @@ class Ledger:
         failed = bool(turn.answers) and not turn.good
         if arrival is Arrival.AGAIN:
             self._fault("doubled", f"{turn.what}: an update came twice: {text[:80]!r}")
+        elif failed:  # what the agent tells of its own failed requests is news, too
+            self.tally.cut_updates += 1
         elif arrival is Arrival.FOREIGN:
             self._fault("altered", f"{turn.what}: a strange update: {text[:80]!r}")
-        elif failed:
-            self.tally.cut_updates += 1
         elif turn.answers:
             self._fault("lost", f"{turn.what}: an update after the answer: {text[:80]!r}")
         elif arrival is Arrival.GAP:

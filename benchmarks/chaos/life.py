@@ -150,7 +150,7 @@ class Life:
                 last, seen = now, self.wire.lines
             if now - last > DEADLINE or self.wire.ended:
                 why = "the conductor ended" if self.wire.ended else "nothing came any more"
-                raise StuckError(f"waited for {what}: {why}\n{self.wire.stderr[-1500:]}")
+                raise StuckError(f"waited for {what}: {why}\n{self.wire.stderr[-1800:]}")
             self.wire.turn(min(0.05, self._do_due(now)))
 
     def until_answered(self, entries: Sequence[Entry]) -> None:

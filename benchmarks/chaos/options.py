@@ -16,6 +16,8 @@ class Options:
 
     minutes: float
     seed: int
+    chain: int | None
+    """The number of the one chain of the seed to play; None: all until the time is over."""
     json: Path | None
     cache: Path
     conductor: tuple[str, ...] | None
@@ -28,6 +30,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "--minutes", type=float, default=2.0, help="how long (the last chain is ended in order)"
     )
     parser.add_argument("--seed", type=int, help="what is done is drawn from it (default: any)")
+    parser.add_argument("--chain", type=int, help="only the chain of this number, to look closer")
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="for what is built")
     parser.add_argument("--conductor", metavar="COMMAND", help="the build to be tried")
@@ -35,6 +38,5 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     if given.minutes <= 0:
         parser.error("--minutes is above 0")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    return Options(
-        given.minutes, seed, given.json, given.cache, find_conductor(given.conductor)
-    )
+    conductor = find_conductor(given.conductor)
+    return Options(given.minutes, seed, given.chain, given.json, given.cache, conductor)

@@ -11,7 +11,7 @@ _SETTLED = 3
 """Rounds before a chain's memory counts: buffers and caches are filled then."""
 
 _LEAST = 20
-"""Rounds a chain's memory is followed over before it has a trend."""
+"""Rounds the later half of a life has to have for its memory to have a trend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Memory:
     least: float
     most: float
     trend: float | None
-    """MB per 100 rounds, by least squares; None for a life too short to tell."""
+    """MB per 100 rounds over the later half, by least squares; None for a life too short."""
     rounds: int
 
 
@@ -44,8 +44,9 @@ def memory_of(samples: Sequence[float]) -> Memory | None:
     settled = [sample for sample in samples[_SETTLED:] if sample]
     if not settled:
         return None
-    enough = len(settled) >= _LEAST
-    line = fit([(float(at), sample) for at, sample in enumerate(settled)]) if enough else None
+    later = settled[len(settled) // 2 :]  # floods fill the allocator first, then it stays
+    enough = len(later) >= _LEAST
+    line = fit([(float(at), sample) for at, sample in enumerate(later)]) if enough else None
     trend = None if line is None else 100 * line.slope
     return Memory(min(settled), max(settled), trend, len(settled))
 
@@ -104,5 +105,5 @@ def _memory(memory: Sequence[Memory]) -> str:
         return f"{text}; no life was long enough for a trend"
     return (
         f"{text}; the longest life: {longest.least:.1f} to {longest.most:.1f} MB, "
-        f"trend {longest.trend:+.2f} MB per 100 rounds over {longest.rounds}"
+        f"{longest.rounds} rounds, trend of the later half {longest.trend:+.2f} MB per 100 rounds"
     )

@@ -70,7 +70,7 @@ def _settle(
     """Answers what waits for the peer, withdraws what it asked, lets go what it held up."""
     for link in peer.links():
         for pending in list(link.sent.values()):
-            if pending.token is None or not pending.token.goes_on:
+            if pending.token is None or not exchange.outlives(pending.token, out):
                 exchange.fail(pending, reason, out)
         link.sent.clear()
     if resume:

@@ -45,6 +45,8 @@ class Enforcer:
         self._verdicts = Verdicts(exchange)
         self.copies = Copies(exchange)
         exchange.not_given = self.not_given
+        exchange.outlives = self.outlives
+        exchange.must_wait = self.must_wait
 
     # -- notifications -----------------------------------------------------------------------------
 
@@ -93,7 +95,7 @@ class Enforcer:
             if verbs & OBSERVE:
                 self.copies.notification(lane, method, params, out)
             way = onward.way
-            if (way.asked or way.held) and way.waits(session := session_of(params)):
+            if way.busy and way.waits(session := session_of(params)):
                 resume = partial(self._tell_held, onward, source, method, params)
                 way.held.append(Held(lane.peer.gate.next(), session, resume))
                 return
@@ -206,11 +208,8 @@ class Enforcer:
         gate, way, method = lane.peer.gate, lane.way, token.method
         assert gate is not None
         assert lane.across is not None
-        if token.relay:  # those before it in the order are not to come after it
-            before = [t for t in way.asked.values() if t.relay and t.number < token.number]
-            for one in before:
-                if one.session == token.session and one.round >= 0:
-                    self._go_without(one, out)
+        if token.relay:
+            self._keep_order(way, token.number, token.session, out)
         del way.asked[token.number]
         token.forwarded, pending.spends = pending, token
         token.ordered = gate.orders(lane.direction, method)
@@ -222,6 +221,19 @@ class Enforcer:
         if not gate.verbs(lane.direction, CANCEL) & MODIFY:
             self._follow(token, pending, out)
         self._let_go(way, out)
+
+    def _keep_order(self, way: Way, number: int, session: str | None, out: list[Effect]) -> None:
+        """Sends on what a component was only shown before what it passes on now."""
+        for at, token in way.shown():
+            if at < number and token.session == session and token.round >= 0:
+                self._pass_on(way, at, token, out)
+
+    def _pass_on(self, way: Way, at: int, token: Token, out: list[Effect]) -> None:
+        """Sends on what a component was only shown, unless that has happened meanwhile."""
+        if at in way.owed:
+            self._finish(token, out)
+        elif at in way.asked:
+            self._go_without(token, out)
 
     def _follow(self, token: Token, pending: Pending, out: list[Effect]) -> None:
         """Has the forwarded request cancelled with the original, whatever the component does."""
@@ -251,7 +263,7 @@ class Enforcer:
     ) -> None:
         """Walks a request on from `lane` until somebody takes it.
 
-        `number` is its place in the order of the component at `lane`, if it has one already.
+        `number` is its place in the order of the component at `lane`, if it has waited for that.
         """
         while (gate := lane.peer.gate) is not None:
             verbs, onward = _verbs(lane, method), lane.other
@@ -271,7 +283,8 @@ class Enforcer:
             if verbs & OBSERVE:
                 self.copies.request(lane, method, params, pending, out)
             assert onward.across is not None
-            if self._holds(way, params):
+            _goes_past(lane, pending, params)
+            if not number and self._holds(way, params):
                 resume = partial(self._ask_past, onward, method, params, pending)
                 way.held.append(Held(gate.next(), session_of(params), resume))
                 return
@@ -299,7 +312,7 @@ class Enforcer:
 
     @staticmethod
     def _holds(way: Way, params: Params) -> bool:
-        return bool(way.asked or way.held) and way.waits(session_of(params))
+        return way.busy and way.waits(session_of(params))
 
     def _give(self, token: Token, out: list[Effect]) -> None:
         """Gives a component a request: now, or once it is ready for it."""
@@ -334,6 +347,14 @@ class Enforcer:
             token.settled = True
             self._drop(token)
             self._let_go(token.lane.other.way, out)
+            self._give_back(token, out)
+
+    def _give_back(self, token: Token, out: list[Effect]) -> None:
+        """The component does not owe this answer any more."""
+        way = token.lane.way
+        for at in [at for at, one in way.owed.items() if one is token]:
+            del way.owed[at]
+            self._let_go(way, out)
 
     @staticmethod
     def _drop(token: Token) -> None:
@@ -359,19 +380,27 @@ class Enforcer:
         if token.settled:
             return
         if token.straight or token.apart:
-            self._finish(token, out)
+            way = token.lane.way
+            if way.busy and way.waits(token.session):
+                finish = partial(self._finish, token)
+                way.held.append(Held(gate.next(), token.session, finish))
+            else:
+                self._finish(token, out)
         elif token.ordered:
             token.round = gate.round
-            gate.returned = [*(one for one in gate.returned if not one.settled), token]
+            token.lane.way.owed[gate.next()] = token
 
     def _finish(self, token: Token, out: list[Effect]) -> None:
         """Answers a request as the other side did; the component's own answer no longer counts."""
         assert token.upstream is not None
         assert token.forwarded is not None
+        if token.settled:
+            return
         self._loosen(token)
         token.settled = True
         token.pending.target = token.forwarded.target
         self._exchange.reply(token.pending, *token.upstream, out)
+        self._give_back(token, out)
 
     @staticmethod
     def _loosen(token: Token) -> None:
@@ -397,6 +426,8 @@ class Enforcer:
             elif not gate.verbs(direction.opposite, token.method) & MODIFY:
                 member, body = token.upstream
             lane.other.way.asked.pop(token.number, None)
+            for at in [at for at, one in lane.way.owed.items() if one is token]:
+                self._keep_order(lane.way, at, token.session, out)
             self._exchange.reply(pending, member, body, out)
             return
         self._verdicts.report(lane.peer, direction, token.method, wrong, out)
@@ -419,6 +450,7 @@ class Enforcer:
             assert lane.peer.gate is not None
             lane.peer.gate.loosen(lane.link, pending.target_id, leftover)
         pending.hook = pending.token = pending.target = None
+        _goes_past(lane, pending, token.params)
         self._ask_past(lane.other, token.method, token.params, pending, out)
         self._let_go(way, out)
 
@@ -445,13 +477,37 @@ class Enforcer:
     def _relay_on(self, peer: Peer, gate: Gate, out: list[Effect]) -> None:
         """Sends on what a guest was shown for its place in the order, and has not passed on."""
         for lane in (peer.p, peer.s):
-            for token in list(lane.way.asked.values()):
-                if token.relay and 0 <= token.round < gate.round and not token.settled:
-                    self._go_without(token, out)
-        for token in gate.returned:
-            if token.round < gate.round and not token.settled:
+            for at, token in lane.way.shown():
+                if 0 <= token.round < gate.round:
+                    self._pass_on(lane.way, at, token, out)
+
+    def outlives(self, token: Token, out: list[Effect]) -> bool:
+        """A component is gone that was given a request. Whether that goes on, as what it may
+        neither change nor answer must."""
+        if token.settled:
+            return False
+        if token.forwarded is None:
+            if token.relay:
+                self._go_without(token, out)
+            return token.relay
+        if token.upstream is not None:
+            if token.ordered:
                 self._finish(token, out)
-        gate.returned = [token for token in gate.returned if not token.settled]
+            return token.ordered
+        token.apart = token.apart or token.ordered
+        return token.goes_on
+
+    def must_wait(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
+        """Keeps an answer that must not overtake what a component it passes by still has."""
+        while pending.past:
+            lane, session = pending.past[-1]
+            pending.past = pending.past[:-1]
+            if lane.way.busy and lane.way.waits(session):
+                assert lane.peer.gate is not None
+                resume = partial(self._exchange.complete, pending, member, Raw(body))
+                lane.way.held.append(Held(lane.peer.gate.next(), session, resume))
+                return True
+        return False
 
     def may_cancel(self, pending: Pending, out: list[Effect]) -> bool:
         """Whether a component may cancel a request it has made: its own, or one it has forwarded
@@ -537,6 +593,14 @@ def _look_up(lane: Lane, method: str) -> int:
     if len(lane.verbs) < 1024:
         lane.verbs[method] = held
     return held
+
+
+def _goes_past(lane: Lane, pending: Pending, params: Params) -> None:
+    """Takes note that a request passes a component by, whose other direction its answer must keep
+    its place in."""
+    assert lane.peer.gate is not None
+    if lane.direction in lane.peer.gate.holds:
+        pending.past = (*pending.past, (lane, session_of(params)))
 
 
 def _can_hear(peer: Peer) -> bool:

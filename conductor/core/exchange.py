@@ -18,6 +18,7 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.policy import Direction
+from conductor.core.tokens import Token
 from conductor.core.topology import Port, Role, Side, Topology, chain
 
 UPSTREAM: Final = "client"
@@ -46,6 +47,12 @@ class Exchange:
         self._failed = False
         self.not_given: Callable[[Pending, list[Effect]], bool] = lambda pending, out: False
         """Whether a request that its peer could not be given goes on without that."""
+        self.outlives: Callable[[Token, list[Effect]], bool] = lambda token, out: False
+        """Whether a request goes on although the component it was given to is gone."""
+        self.must_wait: Callable[[Pending, bytes, bytes, list[Effect]], bool] = (
+            lambda pending, member, body, out: False
+        )
+        """Whether an answer must not overtake what a component it passes by still has."""
 
     # -- the chain's shape ---------------------------------------------------------------------
 
@@ -181,6 +188,8 @@ class Exchange:
         self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
     ) -> None:
         """Takes the answer of the peer a request went to."""
+        if pending.past and self.must_wait(pending, member, bytes(body), out):
+            return
         if pending.hook is not None:
             target, id_, position = pending.target, pending.target_id, len(out)
             pending.hook(pending, member, bytes(body), out)

@@ -8,7 +8,7 @@ from typing import Final
 from conductor.core.guards.capabilities import PROMISES
 from conductor.core.link import Link, Pending
 from conductor.core.policy import ACCOMPANIED, Direction, Policy, Verb
-from conductor.core.tokens import Token, Told
+from conductor.core.tokens import Told
 
 OBSERVE: Final = Verb.OBSERVE.value
 MODIFY: Final = Verb.MODIFY.value
@@ -32,12 +32,12 @@ class Gate:
         "_loose",
         "answerable",
         "foreign",
+        "holds",
         "late",
         "lost",
         "number",
         "policy",
         "relays",
-        "returned",
         "round",
         "servers",
         "simple",
@@ -62,14 +62,18 @@ class Gate:
         """Whether it was told something in its round, which it will hear in the next."""
         self.relays = any(self.orders(way, method) for way, method in ACCOMPANIED)
         """Whether it is given requests, or answers, for their place in the order only."""
+        self.holds = frozenset(
+            rule.direction
+            for rule in policy.rules
+            if rule.verbs & (Verb.MODIFY | Verb.ANSWER) or self.relays
+        )
+        """Directions in which it may have what others must not overtake."""
         self.simple = not self.relays and not any(
             Verb.OBSERVE in rule.verbs and Verb.MODIFY not in rule.verbs for rule in policy.rules
         )
         """Whether all it ever has to be forgotten for it is what it was told."""
         self.told: list[Told] = []
         """That, of both its lanes."""
-        self.returned: list[Token] = []
-        """Relayed requests whose answer it was given."""
         self.lost = 0
         """Copies that it was too slow for."""
         self._loose: deque[tuple[Link, bytes, Pending]] = deque()

@@ -42,6 +42,7 @@ class Pending:
         "key",
         "method",
         "origin",
+        "past",
         "raw_id",
         "spends",
         "target",
@@ -75,6 +76,9 @@ class Pending:
         """Told its answer (member and body), once, whether or not the asker is still there."""
         self.followers: tuple[Pending, ...] = ()
         """Requests that are cancelled with it."""
+        self.past: tuple[tuple[Lane, str | None], ...] = ()
+        """The components it passed by whose other direction its answer must keep its place in: the
+        lane it would have come in by, and its session."""
         self.token: Token | None = None
         """For one given to a policed component: what is remembered of that."""
         self.spends: Token | None = None

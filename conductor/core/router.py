@@ -191,10 +191,16 @@ class Router:
         self._enforcer.heard(self.peers[name], out)
         return out
 
-    def lost(self, name: str) -> int:
-        """How many copies an observer has missed while it was being initialized."""
-        gate = self.peers[name].gate
-        return gate.lost if gate is not None else 0
+    def forget_lost(self, name: str) -> int:
+        """How many copies an observer has missed since this was last asked, for it was not ready.
+
+        Zero for a peer that is none, or not known.
+        """
+        peer = self.peers.get(name)
+        if peer is None or peer.gate is None:
+            return 0
+        lost, peer.gate.lost = peer.gate.lost, 0
+        return lost
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
         """The outcome of a `Serve` effect: raw JSON of the result, or of an error object."""

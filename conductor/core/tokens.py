@@ -224,11 +224,13 @@ class Held(NamedTuple):
 class Way:
     """What a component was given that would leave it by one lane."""
 
-    __slots__ = ("asked", "copied", "copies", "held", "over", "seen")
+    __slots__ = ("asked", "copied", "copies", "held", "over", "owed", "seen")
 
     def __init__(self) -> None:
         self.asked: dict[int, Token] = {}
         """Requests it has neither passed on nor answered, oldest first."""
+        self.owed: dict[int, Token] = {}
+        """Requests whose answer it was given for its place in the order, and has not passed on."""
         self.held: list[Held] = []
         """What passes the component by but has to wait for what it was given before."""
         self.copies: dict[str, int] = {}
@@ -243,8 +245,22 @@ class Way:
     def waits(self, session: str | None) -> bool:
         """Whether a message of this session must wait for another."""
         return any(held.session == session for held in self.held) or any(
-            token.session == session for token in self.asked.values()
+            token.session == session for _, token in self._kept()
         )
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything a message might have to wait for."""
+        return bool(self.asked or self.held or self.owed)
+
+    def _kept(self) -> Iterator[tuple[int, Token]]:
+        yield from self.asked.items()
+        yield from self.owed.items()
+
+    def shown(self) -> list[tuple[int, Token]]:
+        """What it has for its place in the order only, requests and answers, oldest first."""
+        asked = [(at, token) for at, token in self.asked.items() if token.relay]
+        return sorted([*asked, *self.owed.items()], key=lambda one: one[0])
 
     def freed(self) -> Held | None:
         """The next message that need not wait any more."""
@@ -252,8 +268,7 @@ class Way:
         for place, held in enumerate(self.held):
             if held.session not in blocked:
                 if not any(
-                    token.number < held.number and token.session == held.session
-                    for token in self.asked.values()
+                    at < held.number and token.session == held.session for at, token in self._kept()
                 ):
                     return self.held.pop(place)
                 blocked.add(held.session)

@@ -1,9 +1,11 @@
-"""A proxy that means harm: it passes everything on until a prompt says `poison`. Linux, std. library.
+"""A proxy that means harm: it passes everything on until a prompt says `poison`.
 
     python -m actors.hostile_proxy --fault answers_twice
 
 Its dialect is `acp`. What it does then is one function below, chosen by `--fault`; where that
 returns normally, the poisoned prompt is passed on afterwards like any other.
+
+Standard library only, on Linux.
 """
 
 from __future__ import annotations
@@ -312,7 +314,15 @@ def batches(proxy: Proxy, _: Json) -> None:
     """Batches in batches."""
     evil = {"jsonrpc": "2.0", "method": "_evil/batched", "params": {}}
     asked = {"jsonrpc": "2.0", "id": "b", "method": "_evil/batched", "params": {}}
-    for batch in ([], [[]], [[[evil]], [evil]], [1, None, [asked]], [evil] * 1000, [asked] * 100):
+    many: tuple[list[Any], ...] = (
+        [],
+        [[]],
+        [[[evil]], [evil]],
+        [1, None, [asked]],
+        [evil] * 1000,
+        [asked] * 100,
+    )
+    for batch in many:
         proxy.say(batch)
 
 
@@ -326,7 +336,8 @@ def envelopes(proxy: Proxy, _: Json) -> None:
         inner = {"method": WRAP, "params": inner}
     for id_ in ({}, {"id": "env"}):
         proxy.say({"jsonrpc": "2.0", **id_, **inner})
-    for params in ({}, [], None, {"method": 7}, {"method": "_evil/x", "params": 7}):
+    oddities: tuple[Any, ...] = ({}, [], None, {"method": 7}, {"method": "_evil/x", "params": 7})
+    for params in oddities:
         proxy.say({"jsonrpc": "2.0", "method": WRAP, "params": params})
     for older in ("_proxy/successor", "_proxy/successor/request", "_proxy/successor/send/request"):
         wrapped = {"method": older, "params": {"method": "_evil/older", "params": {}}}
@@ -385,9 +396,10 @@ def closes_stdout(proxy: Proxy, _: Json) -> None:
 
 
 def closes_stdin(proxy: Proxy, _: Json) -> None:
-    """Closes its input and lives on: nothing can be said to it any more."""
+    """Closes its input, says so, and lives on: whoever speaks to it next finds out."""
     _exit_on_alarm()
     os.close(0)
+    proxy.say({"jsonrpc": "2.0", "method": "_evil/closed", "params": {}})
     _sleep()
 
 
@@ -400,7 +412,7 @@ def closes_both(proxy: Proxy, _: Json) -> None:
 
 
 def stops(proxy: Proxy, _: Json) -> None:
-    """Stops itself, as a debugger would: alive, but neither reads nor writes nor ends by SIGTERM."""
+    """Stops itself, as a debugger would: it neither reads nor writes nor ends by SIGTERM."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
