@@ -260,8 +260,9 @@ class Runtime:
         self.flow.forget(name)
         self._hub.discard(name)
         self._report_lost(name)
-        if self._stopping:
-            self.apply(self.router.closed(name, reason))
+        if self._stopping or self._failure is not None:
+            # It ends because the chain does: whoever still asks is told why that is.
+            self.apply(self.router.closed(name, self._failure or reason))
         else:
             self._supervisor.failed(name, reason, final=final)
 
@@ -470,8 +471,10 @@ class Runtime:
         """Closes the chain from head to tail, then the connection to the client."""
         self._stopping = True
         self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._closing)
         names = [name for name in self._transports if name != UPSTREAM]
         for name in self._planned:

@@ -126,6 +126,8 @@ class Supervisor:
         self._start = start
         self._recoveries = {name: Recovery(one.on_failure) for name, one in planned.items()}
         self._swapping: set[str] = set()
+        self._places = {name: asyncio.Lock() for name in planned}
+        """Held by whoever is putting a transport in a component's place: one at a time."""
 
     # -- failures ------------------------------------------------------------------------------
 
@@ -164,15 +166,16 @@ class Supervisor:
     async def _restart(self, name: str, delay: float) -> None:
         one = self._planned[name]
         assert one.renew is not None
-        await self._host.disconnect(name)
-        await asyncio.sleep(delay)
-        try:
-            transport = one.renew()
-        except ComponentError as error:
-            self.failed(name, Closure(error.text, error.hint, error.data), final=False)
-            return
-        if await self._host.connect(name, transport):
-            self._host.apply(self._host.router.returned(name))
+        async with self._places[name]:
+            await self._host.disconnect(name)
+            await asyncio.sleep(delay)
+            try:
+                transport = one.renew()
+            except ComponentError as error:
+                self.failed(name, Closure(error.text, error.hint, error.data), final=False)
+                return
+            if await self._host.connect(name, transport):
+                self._host.apply(self._host.router.returned(name))
 
     # -- new builds ----------------------------------------------------------------------------
 
@@ -211,12 +214,25 @@ class Supervisor:
                 host.log("error", name, f"the new build is not used: {refused}")
                 await fresh.close(0.5)
                 return
-        while not host.router.idle(name):
+        try:
+            await self._take_over(name, fresh, events)
+        except asyncio.CancelledError:
+            await fresh.close(0.5)  # the chain is ending
+            raise
+
+    async def _take_over(self, name: str, fresh: Transport, events: Handover) -> None:
+        """Puts a new build in place as soon as nothing is open and nobody else is at it."""
+        host = self._host
+        while True:
+            async with self._places[name]:
+                if host.router.idle(name):
+                    label = host.router.peers[name].label
+                    reason = Closure(f"{label} is being replaced by a new build")
+                    host.apply(host.router.leaving(name, reason))
+                    await host.adopt(name, fresh, events)
+                    host.apply(host.router.returned(name))
+                    break
             await asyncio.sleep(_IDLE)
-        reason = Closure(f"{host.router.peers[name].label} is being replaced by a new build")
-        host.apply(host.router.leaving(name, reason))
-        await host.adopt(name, fresh, events)
-        host.apply(host.router.returned(name))
         host.log("warning", name, "replaced by its new build")
         host.record("swap", name, "replaced by its new build")
 

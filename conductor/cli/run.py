@@ -23,6 +23,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.launch import Options, Planned, plan
 from conductor.transports.guardian import Guardian
+from conductor.transports.strays import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from conductor.catalog import Spec
     from conductor.runtime import Runtime
     from conductor.trace import Tracer
+
+_ADOPTING: Final = 0.03
+"""Seconds until orphans are adopted: it costs an import that an editor shall not wait for."""
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
@@ -119,6 +123,7 @@ def _run(
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
     guardian.release()
+    end_strays()
     return 128 + stopped[0] if stopped else code
 
 
@@ -135,6 +140,7 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
+    loop.call_later(_ADOPTING, adopt_orphans)
     return await runtime.run()
 
 

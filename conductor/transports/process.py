@@ -128,12 +128,16 @@ class ProcessTransport:
         assert process.stderr is not None
         self._events = events
         self._exit = asyncio.get_running_loop().create_future()
-        self._writer = FdWriter(_take(process.stdin), events.drained, self._half_closed)
+        self._writer = FdWriter(_take(process.stdin), events.drained, self._input_closed)
         self._stderr = FdReader(
             _take(process.stderr), 64 * 1024, self._stderr_lines, _ignore, _ignore
         )
         self._reader = FdReader(
-            _take(process.stdout), self._limit, events.received, events.oversized, self._half_closed
+            _take(process.stdout),
+            self._limit,
+            events.received,
+            events.oversized,
+            self._output_closed,
         )
         self._watch()
         for data in self._early:
@@ -208,12 +212,17 @@ class ProcessTransport:
             if self._on_stderr is not None:
                 self._on_stderr(text)
 
-    def _half_closed(self, error: OSError | None) -> None:
+    def _output_closed(self, _: OSError | None) -> None:
+        self._half_closed("closed its standard output")
+
+    def _input_closed(self, _: OSError) -> None:
+        self._half_closed("closed its standard input")
+
+    def _half_closed(self, text: str) -> None:
         """One of its pipes is closed: normally because the process is about to end."""
         import asyncio
 
-        del error
-        asyncio.get_running_loop().call_later(_LINGER, self._report, "closed its standard output")
+        asyncio.get_running_loop().call_later(_LINGER, self._report, text)
 
     def _exited(self) -> None:
         if self._pidfd >= 0:

@@ -1,0 +1,192 @@
+"""Proxies that leave and return, that are bypassed, and requests that nobody answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.core import CHANNEL, Closure, Component, Effect, Fail, Router, Send
+from conductor.core.policy import PolicyWords
+from tests.core.plays import OK, V1, agent_mode, begin_acp, error, notification, request, result
+from tests.playbook import Playbook
+
+GONE = Closure("proxy `p` died", "start it again", {"component": "p"})
+TEXT = "proxy `p` died\nhint: start it again"
+DATA = {"component": "p"}
+
+
+def wrapped(id_: object, method: str, params: object = None) -> dict[str, object]:
+    """A request in the envelope of dialect `acp`."""
+    return request(id_, "proxy/successor", notification(method, params) | {"jsonrpc": "2.0"})
+
+
+def envelope(id_: object, method: str) -> dict[str, object]:
+    """The same as the conductor writes it."""
+    return request(id_, "proxy/successor", {"method": method})
+
+
+def sent(effects: list[Effect]) -> list[tuple[str, bytes]]:
+    """What effects send, to whom."""
+    return [(one.peer, one.frame) for one in effects if isinstance(one, Send)]
+
+
+def test_a_proxy_leaves_and_returns_while_its_neighbours_go_on() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        assert pb.router.has_role("p")
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+        pb << ("agent", request(2, "_x"))
+        assert not pb.router.idle("p")
+        pb >> (lambda r: r.leaving("p", GONE))
+        pb << ("client", error("c", -32603, TEXT, DATA))
+        pb << ("agent", notification("$/cancel_request", {"requestId": 2}))
+        pb >> ("agent", result(2, "too late"))
+        # What comes now waits, from both sides.
+        pb >> ("client", request("d", "_y"))
+        pb >> ("agent", notification("_n"))
+        pb >> (lambda r: r.leaving("p", GONE))
+        assert pb.router.has_role("p")
+        pb >> (lambda r: r.returned("p")) << ("p", request(3, "proxy/initialize", V1))
+        pb >> ("p", request("r", "proxy/successor", {"method": "initialize", "params": V1}))
+        pb << ("p", result("r", OK))
+        pb >> ("p", result(3, OK))
+        pb << ("p", request(4, "_y"))
+        pb << ("p", notification("proxy/successor", {"method": "_n"}))
+        pb >> ("p", result(4, 1)) << ("client", result("d", 1))
+        assert pb.router.idle("p")
+        # A repeated `initialize` is the real one again.
+        pb >> ("client", request("i2", "initialize", V1))
+        pb << ("p", request(5, "proxy/initialize", V1))
+        pb >> ("p", request("s", "proxy/successor", {"method": "initialize", "params": V1}))
+        pb << ("agent", request(3, "initialize", V1))
+
+
+def test_a_proxy_that_had_no_role_yet_returns_as_it_was() -> None:
+    with agent_mode("acp") as pb:
+        assert not pb.router.has_role("p")
+        pb >> (lambda r: r.leaving("p", GONE))
+        pb >> (lambda r: r.returned("p"))
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("p", request(1, "proxy/initialize", V1))
+        # It ends amid its handshake: that is failed, and may be tried again.
+        pb >> (lambda r: r.leaving("p", GONE)) << ("client", error("i", -32603, TEXT, DATA))
+        pb >> ("client", request("j", "initialize", V1))
+        pb >> (lambda r: r.returned("p")) << ("p", request(2, "proxy/initialize", V1))
+
+
+def test_a_proxy_is_bypassed() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        pb >> (lambda r: r.bypassed("p", GONE)) << ("client", error("c", -32603, TEXT, DATA))
+        pb >> (lambda r: r.bypassed("p", GONE))
+        pb >> (lambda r: r.leaving("p", GONE))
+        pb >> ("client", request("d", "_y")) << ("agent", request(2, "_y"))
+        pb >> ("agent", notification("_n")) << ("client", notification("_n"))
+        pb >> ("agent", result(2, 1)) << ("client", result("d", 1))
+        pb >> ("p", notification("_late"))
+
+
+def test_an_end_of_the_chain_cannot_be_bypassed() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> (lambda r: r.bypassed("agent", GONE))
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+
+
+@pytest.mark.parametrize("profile", ["full", "context"])
+def test_a_policed_guest_leaves_with_messages_held_and_returns(profile: str) -> None:
+    """Nothing that waited behind what it held is lost; what it was given before counts no more."""
+    policy = PolicyWords(profile).policy()
+    guest = Component("p", "proxy `p`", CHANNEL, policy=policy)
+    router = Router([guest, Component("agent", "agent `agent`")])
+    router.receive("client", b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}')  # noqa: E501
+    router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}')  # noqa: E501
+    router.receive("agent", b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
+    router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
+    prompt = b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"S","prompt":[]}}'
+    cancel = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"S"}}'
+    first = sent(router.receive("client", prompt))
+    assert [peer for peer, _ in first] == ["p"]
+    behind = sent(router.receive("client", cancel))
+    gone = sent(router.leaving("p", GONE))
+    assert any(peer == "client" and b'"id":7' in frame for peer, frame in gone)
+    # The cancel reaches the agent now, or is the guest's again when it has returned.
+    told = sent(router.returned("p"))
+    told += sent(router.receive("p", b's{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":1}}'))  # noqa: E501
+    told += sent(router.receive("p", b'p{"jsonrpc":"2.0","id":3,"result":{"protocolVersion":1}}'))
+    everything = [*behind, *gone, *told]
+    assert sum(peer == "agent" and b"session/cancel" in frame for peer, frame in everything) == (
+        profile == "context"
+    )
+
+
+def test_a_request_expires() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        ((key, method),) = pb.router.waiting_on("p")
+        assert (key, method) == (b"0:2", "_x")
+        pb >> (lambda r: r.expire("p", key, GONE))
+        pb << ("p", notification("$/cancel_request", {"requestId": 2}))
+        pb << ("client", error("c", -32603, TEXT, DATA))
+        pb >> ("p", result(2, "too late"))
+        assert pb.router.waiting_on("p") == []
+        pb >> (lambda r: r.expire("p", key, GONE))
+
+
+def overdue(pb: Playbook) -> Closure | None:
+    """Fails what is open; the first reason."""
+    reason, effects = pb.router.overdue("in time", "wait longer")
+    pb >> (lambda _: effects)
+    return reason
+
+
+def test_overdue_requests_name_who_holds_them() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        assert overdue(pb) is None
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        pb >> ("client", request("d", "_y")) << ("p", request(3, "_y"))
+        pb >> ("p", request("q", "proxy/successor", {"method": "_y"}))
+        pb << ("agent", request(2, "_y"))
+        reason = overdue(pb)
+        assert reason is not None
+        assert reason.text == "proxy `p` did not answer `_x` in time"
+        text = "proxy `p` did not answer `_x` in time\nhint: wait longer"
+        pb << ("client", error("c", -32603, text, {"component": "p"}))
+        text = "agent `agent` did not answer `_y` in time\nhint: wait longer"
+        pb << ("client", error("d", -32603, text, {"component": "agent"}))
+
+
+def test_overdue_requests_that_went_nowhere_or_round_in_circles() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+        pb << ("agent", request(2, "_x"))
+        # The agent asks the same thing back, and the proxy is asked again.
+        pb >> ("agent", request("a", "_x"))
+        pb << ("p", request(3, "proxy/successor", {"method": "_x"}))
+        reason = overdue(pb)
+        assert reason is not None
+        text = "proxy `p` did not answer `_x` in time\nhint: wait longer"
+        pb << ("client", error("c", -32603, text, {"component": "p"}))
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> (lambda r: r.leaving("p", GONE))
+        pb >> ("client", request("c", "_x"))
+        reason = overdue(pb)
+        text = "the chain did not answer `_x` in time\nhint: wait longer"
+        pb << ("client", error("c", -32603, text))
+
+
+def test_what_the_agent_asks_the_client_is_the_clients_to_answer() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        pb >> ("p", request("u", "_x")) << ("client", request(1, "_x"))
+        reason = overdue(pb)
+        assert reason is not None
+        text = "proxy `p` did not answer `_x` in time\nhint: wait longer"
+        pb << ("client", error("c", -32603, text, {"component": "p"}))
+
+
+def test_a_peer_that_fails_for_good_fails_the_chain_once() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> (lambda r: r.leaving("p", GONE))
+        pb >> ("client", request("c", "_x"))
+        pb >> (lambda r: r.closed("p", GONE)) << ("client", error("c", -32603, TEXT, DATA))
+        pb << Fail("p", GONE)
