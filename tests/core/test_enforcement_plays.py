@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Effect, Fail, Router, Send, Trace, Violated
+from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Trace, Violated
 from conductor.core.policy import NO_PROFILE, Policy, parse_rule
 from tests.core.plays import OK, V1, Json, error, notification, request, result
 from tests.playbook import Hole, Noted, Playbook
@@ -79,12 +79,6 @@ def refusal(id_: object, text: str, rule: str = "verbs", pointer: str = "") -> J
     data = {"rule": rule, "pointer": pointer, "component": "g"}
     joint = " " if rule == "verbs" else ": "
     return error(id_, -32600, f"proxy `g`{joint}{text}", data)
-
-
-def play(pb: Playbook, *frames: tuple[str, str | None, Json]) -> None:
-    """Gives the guest the client's messages, or lets it say its own, without asserting more."""
-    for who, side, value in frames:
-        pb >> ((who, value) if side is None else (who, side, value))
 
 
 def cancel(id_: object) -> Json:
@@ -214,7 +208,8 @@ def test_what_passes_by_does_not_overtake_what_was_given() -> None:
         pb << ("agent", notification("_n", S)) << ("agent", notification("_n", {**S, "t": 2}))
         pb << ("agent", request(Hole("r"), "_r", S))
         pb >> ("agent", result(Hole("r"), 2)) << ("client", result(2, 2))
-        pb >> ("agent", result(Hole("f"), 1)) << ("client", result(1, 1))
+        pb >> ("agent", result(Hole("f"), 1)) << ("g", "s", result("f", 1))
+        pb << ("client", result(1, 1))
         # Its own answer counts no more.
         pb >> ("g", "p", result(Hole("q"), 3))
 
@@ -412,22 +407,19 @@ def asked_and_forwarded(pb: Playbook, id_: object, text: str, session: Json = S)
 
 def test_what_a_guest_passes_on_pushes_on_what_came_before() -> None:
     with begun(guest(NO_PROFILE, "up:session/update:modify")) as pb:
-        for text in ("a", "b", "c"):
-            pb >> ("client", request(text, "session/prompt", prompt(text)))
-            pb << ("g", "p", request(Hole(f"q{text}"), "session/prompt", prompt(text)))
-        pb >> ("g", "s", request("fb", "session/prompt", prompt("b")))
-        pb << ("agent", request(Hole("ra"), "session/prompt", prompt("a")))
-        pb << ("agent", request(Hole("fb"), "session/prompt", prompt("b")))
-        pb >> ("g", "s", request("fc", "session/prompt", prompt("c")))
-        pb << ("agent", request(Hole("fc"), "session/prompt", prompt("c")))
-        for text in ("b", "c"):
+        for text in ("a", "b"):
+            asked_and_forwarded(pb, text, text)
+        ask = ("session/request_permission", {**S, "options": []})
+        pb >> ("agent", request(1, *ask)) << ("g", "s", request(Hole("p"), *ask))
+        for text in ("a", "b"):
             pb >> ("agent", result(Hole(f"f{text}"), text))
             pb << ("g", "s", result(f"f{text}", text))
-        # The answer of the later one pushes on that of the earlier.
-        pb >> ("g", "p", result(Hole("qc"), "c"))
-        pb << ("client", result("b", "b")) << ("client", result("c", "c"))
-        pb >> ("agent", result(Hole("ra"), "a")) << ("client", result("a", "a"))
+        # The answer of the last pushes on the permission, and the answer before it.
         pb >> ("g", "p", result(Hole("qb"), "b"))
+        pb << ("client", request(Hole("ask"), *ask))
+        pb << ("client", result("a", "a")) << ("client", result("b", "b"))
+        pb >> ("g", "p", result(Hole("qa"), "a"))
+        pb >> ("client", result(Hole("ask"), 1)) << ("agent", result(1, 1))
 
 
 def test_what_a_guest_is_shown_waits_behind_what_passes_it_by() -> None:
@@ -450,10 +442,20 @@ def test_what_waits_to_be_shown_is_dropped_with_its_asker() -> None:
         pb >> ("client", request(2, "session/prompt", prompt("a")))
         pb >> ("client", request(3, "_r", S))
         pb >> (lambda router: router.abandon(GONE))
-        for id_ in (1, 2, 3):
-            pb << ("client", error(id_, -32603, GONE_TEXT, GONE.data))
+        pb << ("client", error(1, -32603, GONE_TEXT, GONE.data))
+        pb << ("g", "p", request(Hole("qa"), "session/prompt", prompt("a")))
+        pb << ("client", error(2, -32603, GONE_TEXT, GONE.data))
+        pb << ("agent", request(Hole("r"), "_r", S))
+        pb << ("client", error(3, -32603, GONE_TEXT, GONE.data))
+        pb >> ("agent", result(Hole("r"), 1))
 
 
-def sends(effects: list[Effect]) -> list[str]:
-    """To whom something is sent."""
-    return [effect.peer for effect in effects if isinstance(effect, Send)]
+def test_what_waits_is_dropped_when_its_asker_is_gone() -> None:
+    rules = ("up:session/update:modify", "down:_q:modify")
+    with begun(guest(NO_PROFILE, *rules)) as pb:
+        pb >> ("client", request(1, "_q", S)) << ("g", "p", request(Hole("q"), "_q", S))
+        pb >> ("client", request(2, "session/prompt", prompt("a")))
+        pb >> ("client", request(3, "_r", S))
+        pb >> (lambda router: router.closed("client", GONE)) << ("g", "p", cancel(Hole("q")))
+        pb >> ("g", "s", request("f", "_q", S)) << ("agent", request(Hole("f"), "_q", S))
+        pb << ("agent", cancel(Hole("f")))

@@ -83,11 +83,9 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (DEEP, DEEP + b" ", False),
         (Raw(DEEP), DEEP, True),
     ],
-    ids=range(13),
+    ids=map(str, range(13)),
 )
-def test_payloads_that_say_the_same(
-    one: Params | bytes, other: Params | bytes, same: bool
-) -> None:
+def test_payloads_that_say_the_same(one: Params | bytes, other: Params | bytes, same: bool) -> None:
     assert equal(one, other) is same
     assert equal(other, one) is same
 
@@ -396,7 +394,8 @@ def test_what_a_policy_makes_of_a_gate(
     name: str, relays: bool, simple: bool, holds: set[Direction]
 ) -> None:
     gate = ONE[name]()
-    assert (gate.relays, gate.simple, gate.holds) == (relays, simple, holds)
+    assert (gate.relays, gate.simple) == (relays, simple)
+    assert gate.holds == frozenset(holds)
 
 
 def test_a_gate_numbers_what_its_component_is_given() -> None:
