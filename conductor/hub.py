@@ -73,7 +73,8 @@ class Hub:
     def _has_room(self, copy: Send) -> bool:
         """Whether an observer may be given a copy now; counts those it may not."""
         peer, size = copy.peer, len(copy.frame)
-        if self._held(peer) + self._copied[peer] + size > self._room:
+        waiting = self._held(peer) + self._copied[peer]
+        if waiting and waiting + size > self._room:
             self.lost[peer] += 1
             return False
         self._copied[peer] += size

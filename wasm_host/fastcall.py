@@ -12,7 +12,6 @@ objects; the raw call with prepared arguments costs a tenth. The rules that make
   would raise ``ValueError`` rather than touch foreign memory.
 """
 
-
 from __future__ import annotations
 
 import _thread

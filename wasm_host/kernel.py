@@ -13,9 +13,7 @@ __all__ = ["LINUX", "MACHINE", "Unsupported", "number", "prctl", "syscall", "thr
 LINUX: Final = sys.platform == "linux"
 
 #: ``x86_64`` or ``aarch64`` where system call numbers are known; else an empty string.
-MACHINE: Final = (
-    os.uname().machine if LINUX and os.uname().machine in ("x86_64", "aarch64") else ""
-)
+MACHINE: Final = os.uname().machine if LINUX and os.uname().machine in ("x86_64", "aarch64") else ""
 
 _COLUMN: Final = {"x86_64": 0, "aarch64": 1}
 

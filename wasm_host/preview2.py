@@ -5,7 +5,6 @@ files, a clock that stands at 0 and random bytes that repeat, unless granted. Wh
 component imports from WASI is a trap that names itself when called.
 """
 
-
 from __future__ import annotations
 
 import hashlib

@@ -85,9 +85,7 @@ def _own_limits() -> bytes:
     """``prlimit64`` that reads limits of this process: no pid, no new values."""
     refuse = _fail(errno.EPERM)
     zero = _step(_EQUAL, 0, 1, 0) + refuse
-    return (
-        _argument(0) + zero + _argument(2) + zero + _argument(2, high=True) + zero + _give(ALLOW)
-    )
+    return _argument(0) + zero + _argument(2) + zero + _argument(2, high=True) + zero + _give(ALLOW)
 
 
 def _another_filter(threads: bool) -> bytes:

@@ -232,7 +232,7 @@ class Enforcer:
         """Sends on what a component was only shown, unless that has happened meanwhile."""
         if at in way.owed:
             self._finish(token, out)
-        elif at in way.asked:
+        elif at in way.asked:  # pragma: no branch - no way is known to have it settled by then
             self._go_without(token, out)
 
     def _follow(self, token: Token, pending: Pending, out: list[Effect]) -> None:
@@ -493,7 +493,7 @@ class Enforcer:
         if token.upstream is not None:
             if token.ordered:
                 self._finish(token, out)
-            return token.ordered
+            return token.ordered or token.goes_on
         token.apart = token.apart or token.ordered
         return token.goes_on
 

@@ -191,19 +191,19 @@ class Exchange:
         if pending.past and self.must_wait(pending, member, bytes(body), out):
             return
         if pending.hook is not None:
+            # What the hook leads to leads back to it, and may be large: it shall not have to wait
+            # for the garbage collector. Whoever asks again sets it anew.
             target, id_, position = pending.target, pending.target_id, len(out)
-            pending.hook(pending, member, bytes(body), out)
-            if self.tracing and pending.target_id != id_ and pending.origin is not None:
+            hook, pending.hook, pending.token = pending.hook, None, None
+            hook(pending, member, bytes(body), out)
+            again = pending.target is not target or pending.target_id != id_
+            if self.tracing and again and pending.origin is not None:
                 # It was asked again, in another way: the first answer reaches nobody else.
                 assert target is not None
                 report: list[Effect] = []
                 route = ("error", target, pending.origin)
                 self.trace(report, route, pending.raw_id, pending.method, body)
                 out[position:position] = report
-            if pending.target_id == id_:
-                # Answered for good. What it leads to leads back to it, and may be large: it shall
-                # not have to wait for the garbage collector.
-                pending.hook = pending.token = None
         else:
             self.reply(pending, member, body, out)
 
@@ -235,9 +235,6 @@ class Exchange:
         origin = pending.origin
         if origin is None:
             return
-        if pending.arriving is not None:
-            arriving, pending.arriving = pending.arriving, None
-            arriving(member, bytes(body), out)
         del origin.link.received[pending.key]
         pending.origin = pending.spends = None
         pending.followers = ()

@@ -34,7 +34,6 @@ class Pending:
     """One request on its way: who asked under which id, and where it went under which."""
 
     __slots__ = (
-        "arriving",
         "batch",
         "cancelled",
         "followers",
@@ -83,8 +82,6 @@ class Pending:
         """For one given to a policed component: what is remembered of that."""
         self.spends: Token | None = None
         """For one a policed component has forwarded: what it was given as."""
-        self.arriving: Callable[[bytes, bytes, list[Effect]], None] | None = None
-        """Told of the answer (member and body) before the asker gets it, whoever it comes from."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
         """Takes the answer (member and body) instead of the asker, where one is set."""
 

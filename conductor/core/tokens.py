@@ -88,7 +88,7 @@ class Told(deque[Params]):
         self._heavy += size
         if self._heavy > _MOST_BYTES:
             self._heavy = sum(map(_size, self))
-            while self._heavy > _MOST_BYTES:
+            while self._heavy > _MOST_BYTES // 2:  # so that this is not done each time
                 self._heavy -= _size(self.popleft())
 
     def take(self, params: Params) -> bool:

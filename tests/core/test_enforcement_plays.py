@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Trace, Violated
+from conductor.core import DIALECTS, Closure, Component, Effect, Fail, Router, Send, Trace, Violated
 from conductor.core.policy import NO_PROFILE, Policy, parse_rule
 from tests.core.plays import OK, V1, Json, error, notification, request, result
 from tests.playbook import Hole, Noted, Playbook
@@ -17,6 +17,8 @@ S: Final[Json] = {"sessionId": "S"}
 T: Final[Json] = {"sessionId": "T"}
 GONE: Final = Closure("proxy `g` died", "start it again", {"component": "g"})
 GONE_TEXT: Final = "proxy `g` died\nhint: start it again"
+ROLE_REQUEST: Final = {**request(Hole("i"), "initialize", V1), "method": Hole("role")}
+"""What a guest of unknown dialect is asked first."""
 OVER: Final = "`{}` has been answered, or has gone on, without this"
 
 
@@ -79,6 +81,12 @@ def refusal(id_: object, text: str, rule: str = "verbs", pointer: str = "") -> J
     data = {"rule": rule, "pointer": pointer, "component": "g"}
     joint = " " if rule == "verbs" else ": "
     return error(id_, -32600, f"proxy `g`{joint}{text}", data)
+
+
+def delivering(router: Router) -> list[Effect]:
+    """The guest is given what was written to it so far."""
+    router.delivering("g")
+    return []
 
 
 def cancel(id_: object) -> Json:
@@ -251,14 +259,14 @@ def test_what_comes_before_a_filter_is_ready_waits() -> None:
     wrapped = {"method": "initialize", "params": V1}
     with guessed(guest("filter", kind=None)) as pb:
         pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("i"), Hole("role"), Hole("p")))
+        pb << ("g", ROLE_REQUEST)
         pb >> ("client", notification("_n", S))
         pb >> ("client", request(1, "_q", S))
         pb >> ("g", request("f", "proxy/successor", wrapped))
         pb << ("g", notification("_n", S)) << ("g", request(Hole("q"), "_q", S))
         pb << ("agent", request(Hole("ai"), "initialize", V1))
         pb >> (lambda router: router.delivered("g"))  # it has not heard of `_n` yet
-        pb >> (lambda router: router.delivering("g") or [])
+        pb >> delivering
         pb >> ("g", notification("proxy/successor", notification("_n", S)))
         pb << ("agent", notification("_n", S))
         pb >> (lambda router: router.delivered("g"))
@@ -267,7 +275,7 @@ def test_what_comes_before_a_filter_is_ready_waits() -> None:
 def test_what_waits_for_a_filter_that_dies_is_told_so() -> None:
     with guessed(guest("filter", kind=None)) as pb:
         pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("i"), Hole("role"), Hole("p")))
+        pb << ("g", ROLE_REQUEST)
         pb >> ("client", notification("_n", S))
         pb >> ("client", request(1, "_q", S))
         pb >> ("client", request(2, "session/prompt", S))
@@ -282,7 +290,7 @@ def test_what_a_guest_is_only_shown_goes_on_when_it_dies_unready() -> None:
     rules = ("up:session/update:modify",)
     with guessed(guest(NO_PROFILE, *rules, kind=None)) as pb:
         pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("i"), Hole("role"), Hole("p")))
+        pb << ("g", ROLE_REQUEST)
         pb << ("agent", request(Hole("ai"), "initialize", V1))
         pb >> ("client", request(1, "session/prompt", S))
         pb >> (lambda router: router.closed("g", GONE))
@@ -296,7 +304,7 @@ def test_what_a_guest_is_only_shown_goes_on_when_it_dies_unready() -> None:
 def test_a_request_answered_before_its_guest_is_ready() -> None:
     with guessed(guest("filter", kind=None)) as pb:
         pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("i"), Hole("role"), Hole("p")))
+        pb << ("g", ROLE_REQUEST)
         pb >> ("client", request(1, "_q", S))
         pb >> (lambda router: router.abandon(GONE))
         pb << ("client", error("i", -32603, GONE_TEXT, GONE.data))
@@ -310,7 +318,7 @@ def test_copies_wait_for_an_observer() -> None:
     wrapped = {"method": "initialize", "params": V1}
     with guessed(guest("observer", kind=None)) as pb:
         pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("i"), Hole("role"), Hole("p")))
+        pb << ("g", ROLE_REQUEST)
         pb << ("agent", request(Hole("ai"), "initialize", V1))
         pb >> ("client", notification("_n", S)) << ("agent", notification("_n", S))
         pb >> ("client", request(1, "_q", S)) << ("agent", request(Hole("q"), "_q", S))
@@ -328,7 +336,7 @@ def test_copies_wait_for_an_observer() -> None:
 def test_an_observer_that_never_takes_its_role_misses_copies() -> None:
     with guessed(guest("observer", kind=None)) as pb:
         pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("i"), Hole("role"), Hole("p")))
+        pb << ("g", ROLE_REQUEST)
         pb << ("agent", request(Hole("ai"), "initialize", V1))
         for _ in range(4097):
             pb >> ("client", notification("_n")) << ("agent", notification("_n"))
@@ -347,11 +355,11 @@ def test_an_observer_that_never_takes_its_role_misses_copies() -> None:
 def test_a_guest_keeps_what_it_has_not_passed_on_in_its_round() -> None:
     with begun(guest("filter")) as pb:
         assert pb.router.delivered("agent") == []
-        pb >> (lambda router: router.delivering("agent") or [])
+        pb.router.delivering("agent")
         for text in ("a", "b"):
             pb >> ("client", notification("_n", {**S, "t": text}))
             pb << ("g", "p", notification("_n", {**S, "t": text}))
-        pb >> (lambda router: router.delivering("g") or [])
+        pb >> delivering
         pb >> ("g", "s", notification("_n", {**S, "t": "b"}))
         pb << ("agent", notification("_n", {**S, "t": "b"}))
         pb >> (lambda router: router.delivered("g")) >> (lambda router: router.delivered("g"))
@@ -363,7 +371,7 @@ def test_an_observers_copies_are_forgotten_with_its_round() -> None:
     with begun(guest("observer")) as pb:
         pb >> ("client", notification("_n"))
         pb << ("g", "p", notification("_n")) << ("agent", notification("_n"))
-        pb >> (lambda router: router.delivering("g") or [])
+        pb >> delivering
         pb >> (lambda router: router.delivered("g"))
         pb >> ("g", "s", notification("_n")) << broken("may not send `_n` of its own", "_n")
 
@@ -377,7 +385,7 @@ def test_what_a_guest_is_shown_and_keeps_goes_on_after_its_round() -> None:
     with begun(guest(NO_PROFILE, "up:session/update:modify")) as pb:
         pb >> ("client", request(1, "session/prompt", prompt("a")))
         pb << ("g", "p", request(Hole("q"), "session/prompt", prompt("a")))
-        pb >> (lambda router: router.delivering("g") or [])
+        pb >> delivering
         pb >> (lambda router: router.delivered("g"))
         pb << ("agent", request(Hole("r"), "session/prompt", prompt("a")))
         pb >> ("agent", result(Hole("r"), 1)) << ("client", result(1, 1))
@@ -392,7 +400,7 @@ def test_an_answer_a_guest_is_shown_and_keeps_goes_on_after_its_round() -> None:
         asked_and_forwarded(pb, 1, "a")
         pb >> ("agent", result(Hole("fa"), 1)) << ("g", "s", result("fa", 1))
         pb >> (lambda router: router.delivered("g"))  # what began before the answer came
-        pb >> (lambda router: router.delivering("g") or [])
+        pb >> delivering
         pb >> (lambda router: router.delivered("g")) << ("client", result(1, 1))
         pb >> ("g", "p", result(Hole("qa"), 2))
 

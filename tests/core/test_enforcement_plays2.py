@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from conductor.core import DIALECTS, Component, Fail, Router, Violated
+from conductor.core import DIALECTS, Component, Fail, Router, Trace, Violated
 from conductor.core.policy import NO_PROFILE
 from tests.core.plays import OK, V1, Json, error, notification, request, result
 from tests.core.test_enforcement_plays import (
     GONE,
     GONE_TEXT,
     OVER,
+    ROLE_REQUEST,
     S,
     T,
     asked_and_forwarded,
@@ -49,6 +52,46 @@ def test_a_filter_changes_requests_and_answers() -> None:
         pb >> ("g", "p", result(Hole("q"), 2)) << Noted("warning", "g", "no request is open")
 
 
+def test_an_error_comes_back_through_a_filter() -> None:
+    with begun(guest("filter")) as pb:
+        passed(pb, "a", "_q")
+        pb >> ("agent", error(Hole("fa"), 1, "no")) << ("g", "s", error("fa", 1, "no"))
+        pb >> ("g", "p", error(Hole("qa"), 1, "no")) << ("client", error("a", 1, "no"))
+
+
+def test_two_filters_that_both_answer_what_they_may_not() -> None:
+    text = "may not answer `_q`"
+    with begun(guest("filter"), guest("filter", name="h")) as pb:
+        pb >> ("client", request(1, "_q", S)) << ("g", "p", request(Hole("g"), "_q", S))
+        pb >> ("g", "p", result(Hole("g"), "forged")) << broken(text, "_q")
+        pb << ("h", "p", request(Hole("h"), "_q", S))
+        pb >> ("h", "p", result(Hole("h"), "forged too"))
+        pb << Violated("h", "verbs", "down", "_q", "", f"proxy `h` {text}", False)
+        pb << ("agent", request(Hole("a"), "_q", S))
+        pb >> ("agent", result(Hole("a"), 1)) << ("client", result(1, 1))
+
+
+def test_tracing_tells_of_answers_that_were_not_allowed() -> None:
+    with begun(guest("filter"), tracing=True) as pb:
+        pb >> ("g", "s", notification("_x")) << broken("may not send `_x` of its own", "_x")
+        # The agent's ids shall differ from the guest's.
+        for id_ in (1, 2):
+            pb >> ("client", request(id_, "_q", S)) << ("g", "p", request(Hole("q"), "_q", S))
+            pb << Trace("request", "client", "g", str(id_), "_q", _bytes(S), False, "p", "p")
+            if id_ == 1:
+                pb.values["first"] = pb.values.pop("q")
+        pb >> ("g", "p", result(Hole("q"), 5))
+        pb << Trace("response", "g", "client", "2", "_q", b"5", True, "p", "p")
+        pb << broken("may not answer `_q`", "_q") << ("agent", request(Hole("a"), "_q", S))
+        pb << Trace("request", "client", "agent", "2", "_q", _bytes(S), False, "p", "p")
+
+
+def test_tracing_tells_of_what_passes_a_guest_by() -> None:
+    with begun(guest(), tracing=True) as pb:
+        pb >> ("client", notification("_n", S)) << ("agent", notification("_n", S))
+        pb << Trace("notification", "client", "agent", None, "_n", _bytes(S), False, "p", "p")
+
+
 def test_only_the_answer_may_be_changed() -> None:
     with begun(guest(NO_PROFILE, "down:_q:answer", "up:_q:modify")) as pb:
         passed(pb, "a", "_q")
@@ -67,7 +110,11 @@ def test_a_request_that_may_not_be_changed_goes_on_as_it_was() -> None:
         pb << ("g", "s", refusal("f", text)) << ("agent", request(Hole("a"), "_q", {**S, "n": 2}))
         pb >> ("agent", result(Hole("a"), 1)) << ("client", result(2, 1))
         # The same in other words is the same.
-        pb >> ("g", "s", b'{"jsonrpc":"2.0","id":"g","method":"_q","params":{"n":1,"sessionId":"S"}}')
+        pb >> (
+            "g",
+            "s",
+            b'{"jsonrpc":"2.0","id":"g","method":"_q","params":{"n":1,"sessionId":"S"}}',
+        )
         pb << ("agent", request(Hole("b"), "_q", {**S, "n": 1}))
         pb >> ("g", "s", request("f", "_q", S)) << ("g", "s", error("f", -32600, OVER.format("_q")))
         pb >> ("g", "s", request("f", "_q", S))
@@ -98,7 +145,11 @@ def test_requests_of_a_guests_own() -> None:
         # What names no session and is not as it was given may be the guest's own too.
         given = {"n": 1}
         pb >> ("client", request(1, "_q", given)) << ("g", "p", request(Hole("q"), "_q", given))
-        pb >> ("g", "s", request("g", "_q", {"n": 2})) << ("agent", request(Hole("b"), "_q", {"n": 2}))
+        (
+            pb
+            >> ("g", "s", request("g", "_q", {"n": 2}))
+            << ("agent", request(Hole("b"), "_q", {"n": 2}))
+        )
 
 
 def test_a_request_that_breaks_a_guard_may_not_be_the_guests_own_either() -> None:
@@ -107,11 +158,10 @@ def test_a_request_that_breaks_a_guard_may_not_be_the_guests_own_either() -> Non
         pb >> ("client", request(1, "session/new", given))
         pb << ("g", "p", request(Hole("q"), "session/new", given))
         pb >> ("g", "s", request("f", "session/new", {**given, "cwd": "/b"}))
-        violated = pb._effects[0]
-        if isinstance(violated, Violated):
-            assert violated.rule == "session-setup"
-            pb << violated << ("g", "s", Hole("refused"))
-        pb << ("agent", request(Hole("a"), "session/new", Hole("params")))
+        text = "'cwd' of `session/new` may not be changed or added"
+        pb << broken(text, "session/new", rule="session-setup", pointer="/cwd")
+        pb << ("g", "s", refusal("f", text, "session-setup", "/cwd"))
+        pb << ("agent", request(Hole("a"), "session/new", given))
 
 
 def test_declared_servers_and_those_that_were_connected() -> None:
@@ -142,7 +192,9 @@ def test_answering_instead_of_the_agent() -> None:
         pb >> ("client", notification("_n", S))
         pb >> ("g", "p", result(Hole("q"), 1)) << ("client", result(1, 1))
         pb << ("agent", notification("_n", S))
-        pb >> ("g", "s", request("f", "_q", S)) << ("g", "s", error("f", -32600, OVER.format("_q")))
+        pb >> ("g", "s", request("f", "_q", S))
+        pb << broken("may not send `_q` of its own", "_q")
+        pb << ("g", "s", refusal("f", "may not send `_q` of its own"))
 
 
 def test_answering_without_the_verb() -> None:
@@ -249,12 +301,13 @@ def test_a_batch_is_answered_as_one() -> None:
         pb >> ("agent", result(Hole("a2"), 2))
         pb >> ("agent", result(Hole("a1"), 1)) << ("g", "s", result("f", 1))
         pb >> ("g", "p", result(Hole("q1"), 1))
-        pb << ("client", b'[{"jsonrpc":"2.0","id":2,"result":2},{"jsonrpc":"2.0","id":1,"result":1}]')
+        pb << (
+            "client",
+            b'[{"jsonrpc":"2.0","id":2,"result":2},{"jsonrpc":"2.0","id":1,"result":1}]',
+        )
 
 
 def _bytes(value: Json) -> bytes:
-    import json
-
     return json.dumps(value).encode()
 
 
@@ -313,11 +366,22 @@ def test_what_does_not_fit_a_guest() -> None:
         pb >> ("client", request(1, PROMPT, prompt("a")))
         pb << ("g", "p", request(Hole("q"), PROMPT, prompt("a")))
         pb >> (lambda r: r.undeliverable("g", _frame(pb, "q", PROMPT, prompt("a")), "too large"))
+        pb << Noted("warning", "g", "not delivered: too large")
         pb << ("agent", request(Hole("a"), PROMPT, prompt("a")))
         pb >> ("agent", result(Hole("a"), 1)) << ("client", result(1, 1))
         pb >> ("client", request(2, "_q", T)) << ("g", "p", request(Hole("q2"), "_q", T))
         pb >> (lambda r: r.undeliverable("g", _frame(pb, "q2", "_q", T), "too large"))
-        pb << ("client", error(2, -32603, Hole("text"), Hole("data")))
+        pb << Noted("warning", "g", "not delivered: too large")
+        pb << (
+            "client",
+            error(2, -32600, "proxy `g` was not given `_q`: too large", {"component": "g"}),
+        )
+        pb >> ("client", request(3, "_r")) << ("agent", request(Hole("q3"), "_r"))
+        frame = _bytes(request(pb.values["q3"], "_r"))
+        pb >> (lambda r: r.undeliverable("agent", frame, "too large"))
+        pb << Noted("warning", "agent", "not delivered: too large")
+        text = "agent `agent` was not given `_r`: too large"
+        pb << ("client", error(3, -32600, text, {"component": "agent"}))
 
 
 def _frame(pb: Playbook, hole: str, method: str, params: Json) -> bytes:
@@ -344,6 +408,9 @@ def test_a_guest_ends_with_requests_it_was_given() -> None:
         pb >> ("agent", result(Hole("ff"), 6)) << ("g", "s", result("ff", 6))
         passed(pb, "h", "_r", {"sessionId": "U"})
         pb >> ("agent", result(Hole("fh"), 8)) << ("g", "s", result("fh", 8))
+        passed(pb, "k", "_q", {"sessionId": "X"})
+        pb >> ("agent", result(Hole("fk"), 9)) << ("g", "s", result("fk", 9))
+        pb << ("client", result("k", 9))
         died(pb)
         pb << ("agent", request(Hole("a"), PROMPT, prompt("a")))
         pb << ("client", error(2, -32603, GONE_TEXT, GONE.data))
@@ -378,7 +445,11 @@ INITIALIZE = "initialize"
 def test_initialize_passes_through_who_may_change_it() -> None:
     with asked(chain(guest("filter"))) as pb:
         more = {**V1, "clientInfo": {"name": "n", "version": "1"}}
-        pb >> ("g", "s", request("f", INITIALIZE, V1)) << ("agent", request(Hole("a"), INITIALIZE, V1))
+        (
+            pb
+            >> ("g", "s", request("f", INITIALIZE, V1))
+            << ("agent", request(Hole("a"), INITIALIZE, V1))
+        )
         pb >> ("g", "s", request("f2", INITIALIZE, more))
         pb << broken("may not send `initialize` of its own", INITIALIZE)
         pb << ("g", "s", refusal("f2", "may not send `initialize` of its own"))
@@ -401,7 +472,11 @@ def test_initialize_that_may_not_be_changed() -> None:
 
 def test_initialize_said_in_other_words() -> None:
     with asked(chain(guest(NO_PROFILE, "down:initialize:answer"))) as pb:
-        pb >> ("g", "s", request("f", INITIALIZE, V1)) << ("agent", request(Hole("a"), INITIALIZE, V1))
+        (
+            pb
+            >> ("g", "s", request("f", INITIALIZE, V1))
+            << ("agent", request(Hole("a"), INITIALIZE, V1))
+        )
         pb >> ("agent", result(Hole("a"), OK)) << ("g", "s", result("f", OK))
         pb >> ("g", "p", result(Hole("i"), dict(reversed(OK.items()))))
         pb << ("client", result("i", OK))
@@ -419,7 +494,11 @@ def test_initialize_answered_without_forwarding_it() -> None:
 
 def test_initialize_answered_before_it_came_back() -> None:
     with asked(chain(guest("filter"))) as pb:
-        pb >> ("g", "s", request("f", INITIALIZE, V1)) << ("agent", request(Hole("a"), INITIALIZE, V1))
+        (
+            pb
+            >> ("g", "s", request("f", INITIALIZE, V1))
+            << ("agent", request(Hole("a"), INITIALIZE, V1))
+        )
         pb >> ("g", "p", result(Hole("i"), OK)) << broken("may not answer `initialize`", INITIALIZE)
         pb >> ("agent", result(Hole("a"), OK)) << ("g", "s", result("f", OK))
         pb << ("client", result("i", OK))
@@ -445,13 +524,15 @@ def test_initialize_goes_past_who_may_not_see_it() -> None:
 def test_initialize_goes_past_who_is_gone() -> None:
     with chain(guest()) as pb:
         pb >> (lambda router: router.closed("g", GONE)) << Fail("g", GONE)
-        pb >> ("client", request("i", INITIALIZE, V1)) << ("agent", request(Hole("a"), INITIALIZE, V1))
+        (
+            pb
+            >> ("client", request("i", INITIALIZE, V1))
+            << ("agent", request(Hole("a"), INITIALIZE, V1))
+        )
 
 
-@pytest.mark.parametrize("kind", ["sacp", "scp"])
-def test_initialize_in_dialects_that_offer_the_role(kind: str) -> None:
-    offered = DIALECTS[kind]
-    assert offered.offer
+def test_initialize_in_a_dialect_that_offers_the_role() -> None:
+    assert DIALECTS["sacp"].offer
     with chain(guest("filter", kind="sacp")) as pb:
         pb >> ("client", request("i", INITIALIZE, V1))
         pb << ("g", request(Hole("i"), INITIALIZE, Hole("params")))
@@ -459,4 +540,48 @@ def test_initialize_in_dialects_that_offer_the_role(kind: str) -> None:
         pb >> ("g", request("f", "_proxy/successor/request", wrapped))
         pb << ("agent", request(Hole("a"), INITIALIZE, V1))
         pb >> ("agent", result(Hole("a"), OK)) << ("g", result("f", OK))
-        pb >> ("g", result(Hole("i"), {**OK, "_meta": {"proxy": True}})) << ("client", result("i", OK))
+        (
+            pb
+            >> ("g", result(Hole("i"), {**OK, "_meta": {"proxy": True}}))
+            << ("client", result("i", OK))
+        )
+
+
+def test_initialize_refused_by_a_guest_of_unknown_dialect() -> None:
+    with chain(guest("filter", kind=None)) as pb:
+        pb >> ("client", request("i", INITIALIZE, V1))
+        pb << ("g", ROLE_REQUEST)
+        pb >> ("client", request(1, "_q", S))
+        pb >> ("g", error(Hole("i"), 1, "no")) << broken("may not answer `initialize`", INITIALIZE)
+        pb << ("agent", request(Hole("a"), INITIALIZE, V1))
+        pb << ("client", error(1, -32600, "proxy `g` has not been initialized"))
+        pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
+
+
+def test_initialize_repeated_while_a_guest_has_its_copy() -> None:
+    with chain(guest()) as pb:
+        pb >> ("client", request("i", INITIALIZE, V1))
+        pb << ("g", "p", request(Hole("i"), INITIALIZE, V1))
+        pb << ("agent", request(Hole("a"), INITIALIZE, V1))
+        (
+            pb
+            >> ("client", request("j", INITIALIZE, V1))
+            << ("agent", request(Hole("b"), INITIALIZE, V1))
+        )
+        pb >> ("agent", result(Hole("b"), OK)) << ("client", result("j", OK))
+
+
+def test_a_filter_that_is_not_ready_may_not_answer_what_passed_another_by() -> None:
+    text = "may not answer `_q`"
+    guests = [guest("filter"), guest("filter", name="h", kind=None)]
+    with Playbook(Router([*guests, Component("agent", "agent `agent`")])) as pb:
+        asked(pb)
+        pb >> ("g", "s", request("f", INITIALIZE, V1))
+        pb << ("h", {**request(Hole("j"), INITIALIZE, V1), "method": Hole("role")})
+        pb >> ("client", request(1, "_q", S)) << ("g", "p", request(Hole("g"), "_q", S))
+        pb >> ("g", "p", result(Hole("g"), "forged")) << broken(text, "_q")
+        pb >> ("h", request("f", "proxy/successor", {"method": INITIALIZE, "params": V1}))
+        pb << ("h", request(Hole("h"), "_q", S)) << ("agent", request(Hole("a"), INITIALIZE, V1))
+        pb >> ("h", result(Hole("h"), "forged too"))
+        pb << Violated("h", "verbs", "down", "_q", "", f"proxy `h` {text}", False)
+        pb << ("agent", request(Hole("b"), "_q", S))

@@ -97,11 +97,17 @@ def test_a_policed_guest_leaves_with_messages_held_and_returns(profile: str) -> 
     policy = PolicyWords(profile).policy()
     guest = Component("p", "proxy `p`", CHANNEL, policy=policy)
     router = Router([guest, Component("agent", "agent `agent`")])
-    router.receive("client", b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}')  # noqa: E501
-    router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}')  # noqa: E501
+    router.receive(
+        "client", b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
+    )
+    router.receive(
+        "p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
+    )
     router.receive("agent", b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
     router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
-    prompt = b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"S","prompt":[]}}'
+    prompt = (
+        b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"S","prompt":[]}}'
+    )
     cancel = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"S"}}'
     first = sent(router.receive("client", prompt))
     assert [peer for peer, _ in first] == ["p"]
@@ -110,7 +116,11 @@ def test_a_policed_guest_leaves_with_messages_held_and_returns(profile: str) -> 
     assert any(peer == "client" and b'"id":7' in frame for peer, frame in gone)
     # The cancel reaches the agent now, or is the guest's again when it has returned.
     told = sent(router.returned("p"))
-    told += sent(router.receive("p", b's{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":1}}'))  # noqa: E501
+    told += sent(
+        router.receive(
+            "p", b's{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":1}}'
+        )
+    )
     told += sent(router.receive("p", b'p{"jsonrpc":"2.0","id":3,"result":{"protocolVersion":1}}'))
     everything = [*behind, *gone, *told]
     assert sum(peer == "agent" and b"session/cancel" in frame for peer, frame in everything) == (

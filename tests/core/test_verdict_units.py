@@ -449,3 +449,11 @@ def test_an_observer_s_answer_concerns_nobody() -> None:
     watched.exchange.complete(shadow, b"result", b'"forged"', watched.out)
     assert watched.given() == []
     assert len(original.watchers) == 1  # it still has no answer
+
+
+def test_an_observer_may_leave_copies_unanswered_for_ever() -> None:
+    watched = Watched(OBSERVER)
+    for _ in range(1030):
+        watched.copy("_x", UNSET)
+    waiting = list(watched.peer.p.link.sent)
+    assert waiting == [b"%d" % number for number in range(7, 1031)]

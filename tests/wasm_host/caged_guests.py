@@ -115,9 +115,7 @@ def load(plan: Plan) -> Modules:
     limits = plan.get("limits", {})
     cache = Path(plan["cache"]) if plan.get("cache") else None
     return {
-        name: wasm_host.load(
-            path, cache_dir=cache, limits=wasm_host.Limits(**limits.get(name, {}))
-        )
+        name: wasm_host.load(path, cache_dir=cache, limits=wasm_host.Limits(**limits.get(name, {})))
         for name, path in plan["modules"].items()
     }
 
@@ -137,4 +135,3 @@ def main(scenario: str, plan_text: str) -> None:
     said = memoryview(encode({"result": result, "layers": harden.report()}) + b"\n")
     while said:
         said = said[os.write(1, said) :]
-

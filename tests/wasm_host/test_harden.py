@@ -195,11 +195,7 @@ def test_it_dies_with_its_parent() -> None:
     inside = (
         "from wasm_host import harden; harden.early(); import os; os.write(1, b'.'); os.read(0, 1)"
     )
-    between = (
-        "import os, subprocess, sys\n"
-        f"subprocess.Popen({cages.code(inside)!r})\n"
-        "os.read(2, 1)"
-    )
+    between = f"import os, subprocess, sys\nsubprocess.Popen({cages.code(inside)!r})\nos.read(2, 1)"
     held = os.pipe()
     with subprocess.Popen(
         cages.code(between), stdin=held[0], stdout=subprocess.PIPE, stderr=held[0]
@@ -270,6 +266,7 @@ def test_elsewhere_there_is_less_and_the_report_says_so() -> None:
 @linux
 def test_without_landlock_the_report_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     for code, reason in {38: "no Landlock", 95: "switched off"}.items():
+
         def refuse(*_: object, code: int = code) -> int:
             raise OSError(code, os.strerror(code))
 

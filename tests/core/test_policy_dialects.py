@@ -1,0 +1,141 @@
+"""Well-behaved components of every dialect under every profile: nobody can tell."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from conductor.core import CHANNEL, DIALECTS, Component, Router
+from conductor.core.policy import NO_PROFILE, PROFILES, Policy
+from tests.core.actors import FORMS, NEW, PROMPT, Actor, Agent, Launching, Stage, chain, proxy
+from tests.core.actors import INITIALIZE as FIRST
+from tests.core.actors import conversation as converse
+from tests.core.plays import notification, request
+from tests.core.policed import policy
+from tests.core.test_chains import Nested
+
+KINDS = (*FORMS, "scp", "channel")
+POLICIES = {
+    **{profile: Policy(profile) for profile in (*PROFILES, NO_PROFILE)},
+    "updates": policy("up:session/update:modify"),
+    "answers": policy("down:session/prompt:answer", "down:initialize:answer"),
+    "handshake": policy("down:initialize:modify"),
+    "results": policy("down:initialize:modify", "up:initialize:modify", "up:session/*:modify"),
+    "all watched": policy("down:*:observe+originate", "up:*:observe+originate"),
+}
+
+
+def policed(kinds: tuple[str, ...], policies: tuple[Policy, ...], *, told: bool) -> Stage:
+    """A chain of pass-through components under these policies."""
+    names = [f"p{number}" for number in range(len(kinds))]
+    components = [
+        Component(name, dialect=DIALECTS[kind] if told or kind == "channel" else None, policy=held)
+        for name, kind, held in zip(names, kinds, policies, strict=True)
+    ]
+    actors = [proxy(kind, name) for name, kind in zip(names, kinds, strict=True)]
+    return Stage(Router([*components, Component("agent")]), [*actors, Agent("agent")])
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "found-out"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_nobody_can_tell(kind: str, name: str, told: bool) -> None:
+    stage = policed((kind,), (POLICIES[name],), told=told)
+    assert converse(stage) == converse(chain(()))
+    assert stage.effects == []
+    assert seen(stage) == seen_alone()
+
+
+@pytest.mark.parametrize("names", list(itertools.product(POLICIES, POLICIES)))
+def test_nor_with_two(names: tuple[str, str]) -> None:
+    for kinds in (("channel", "acp"), ("sdk", "channel"), ("scp", "pacp")):
+        stage = policed(kinds, (POLICIES[names[0]], POLICIES[names[1]]), told=True)
+        assert converse(stage) == converse(chain(()))
+        assert stage.effects == []
+        assert seen(stage) == seen_alone()
+
+
+def seen(stage: Stage) -> list[object]:
+    """What the agent was told, without the ids."""
+    agent = stage.actors["agent"]
+    assert isinstance(agent, Agent)
+    return [(m.get("method"), m.get("params"), m.get("result")) for m in agent.seen if "id" in m]
+
+
+def seen_alone() -> list[object]:
+    """The same of an agent alone."""
+    alone = chain(())
+    converse(alone)
+    return seen(alone)
+
+
+@pytest.mark.parametrize("outer", ["acp", "sdk", "sacp", "pacp", "channel"])
+@pytest.mark.parametrize("name", POLICIES)
+def test_nor_in_a_conductor_that_is_a_proxy(outer: str, name: str) -> None:
+    inner = PolicedWithin("a", outer, POLICIES[name])
+    stage = Stage(
+        Router([Component("a", dialect=DIALECTS[outer]), Component("agent")]),
+        [inner, Agent("agent")],
+    )
+    assert converse(stage) == converse(chain(()))
+    assert stage.effects == inner.stage.effects == []
+
+
+class PolicedWithin(Nested):
+    """A conductor in proxy mode over one policed guest."""
+
+    def __init__(self, name: str, outer: str, held: Policy) -> None:
+        Actor.__init__(self, name)
+        upstream = CHANNEL if outer == "channel" else None
+        part = Component(f"{name}.0", dialect=CHANNEL, policy=held)
+        router = Router([part], "proxy", upstream=upstream)
+        self.stage = Stage(router, [proxy("channel", part.name)])
+
+
+def test_initializing_again_is_nothing_special() -> None:
+    for held in POLICIES.values():
+        for kind in FORMS.keys() | {"channel"}:
+            stage, alone = policed((kind,), (held,), told=True), chain(())
+            for one in (stage, alone):
+                converse(one)
+            assert stage.say({**FIRST, "id": 77}) == alone.say({**FIRST, "id": 77})
+            assert stage.say({**NEW, "id": 78}) == alone.say({**NEW, "id": 78})
+            assert stage.effects == []
+
+
+class Greedy(Launching):
+    """An `scp` proxy that also sends a request of its own over its successor's connection."""
+
+    def hear(self, peer: str, line: bytes) -> list[tuple[str, bytes]]:
+        if b'"id":"own"' in line:
+            return []
+        said = super().hear(peer, line)
+        if b"session/prompt" in line:
+            mine = b'{"jsonrpc":"2.0","id":"own","method":"session/set_mode","params":{}}'
+            said.append((f"{self.name}/successor", mine))
+        return said
+
+
+def test_the_second_connection_of_an_scp_proxy_is_policed_too() -> None:
+    components = [
+        Component("p", dialect=DIALECTS["scp"], policy=Policy("context")),
+        Component("agent"),
+    ]
+    stage = Stage(Router(components), [Greedy("p"), Agent("agent")])
+    stage.say(FIRST)
+    stage.say(NEW)
+    stage.say(PROMPT)
+    (violated,) = stage.effects
+    assert (violated.peer, violated.rule) == ("p", "verbs")  # type: ignore[union-attr]
+    assert '"method":"session/set_mode"' not in "".join(
+        entry for entry in stage.log if entry.startswith("agent<")
+    )
+
+
+def test_two_observers_say_nothing_of_each_other() -> None:
+    stage = policed(("acp", "channel"), (Policy("observer"),) * 2, told=True)
+    converse(stage)
+    answers = stage.say(request(9, "_unknown"))
+    assert [answer["error"]["code"] for answer in answers] == [-32601]
+    assert stage.say(notification("_n")) == []

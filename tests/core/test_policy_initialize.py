@@ -1,0 +1,363 @@
+"""`initialize` and a policed component: it takes its role, and no more part in it than it may."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from conductor.core import Closure, Component, Effect, Router, Send, Violated
+from conductor.core.policy import NO_PROFILE, Policy
+from tests.core.plays import OK, V1, error, notification, request, result
+from tests.core.policed import (
+    LABEL,
+    Json,
+    broke,
+    chain,
+    component,
+    lacks,
+    policy,
+    prompt,
+    refusal,
+    skip,
+    taken,
+)
+from tests.playbook import Hole, Playbook
+
+ASKED = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": False}}}
+GREEDY = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": True}}}
+ANSWER = {"protocolVersion": 1, "agentCapabilities": {"loadSession": False}}
+CLAIM = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+
+
+def before(*rules: str, profile: str = NO_PROFILE, kind: str | None = "channel") -> Playbook:
+    """A chain before `initialize`."""
+    held = component(policy(*rules, profile=profile), kind)
+    return Playbook(Router([held, Component("agent", "agent `agent`")]))
+
+
+def given(pb: Playbook, asked: Json = ASKED, id_: str = "i") -> None:
+    """The client initializes, and only the component is told."""
+    pb >> ("client", request(id_, "initialize", asked))
+    pb << ("g", "p", request(Hole(f"g-{id_}"), "initialize", asked))
+
+
+def forwarded(pb: Playbook, sent: Json = ASKED, on: Json = ASKED, id_: str = "i") -> None:
+    """The component forwards it, and the agent is told."""
+    pb >> ("g", "s", request(f"f-{id_}", "initialize", sent))
+    pb << ("agent", request(Hole(f"a-{id_}"), "initialize", on))
+
+
+def answered(pb: Playbook, answer: Json = ANSWER, id_: str = "i") -> None:
+    """The agent answers, and the component is told."""
+    pb >> ("agent", result(Hole(f"a-{id_}"), answer))
+    pb << ("g", "s", result(f"f-{id_}", answer))
+
+
+# -- as a copy -------------------------------------------------------------------------------------
+
+
+def copied(pb: Playbook) -> None:
+    """The client initializes, the agent is told, and the component has a copy."""
+    pb >> ("client", request("i", "initialize", ASKED))
+    pb << ("g", "p", request(Hole("g"), "initialize", ASKED))
+    pb << ("agent", request(Hole("a"), "initialize", ASKED))
+
+
+@pytest.mark.parametrize("rules", [[], ["up:initialize:modify"], ["down:initialize:observe"]])
+def test_without_a_verb_it_takes_its_role_by_a_copy(rules: list[str]) -> None:
+    with before(*rules) as pb:
+        copied(pb)
+        pb >> ("g", "s", request("f", "initialize", GREEDY))
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+        (told,) = taken(pb, 1)
+        assert isinstance(told, Send)
+        assert json.loads(told.frame[1:]) == result("f", ANSWER)
+        pb >> ("g", "p", result(Hole("g"), CLAIM))
+        pb >> ("client", notification("_n")) << ("agent", notification("_n"))
+
+
+def test_it_may_forward_its_copy_late_twice_or_not_at_all() -> None:
+    with before() as pb:
+        copied(pb)
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+        for id_ in ("f", "again"):
+            pb >> ("g", "s", request(id_, "initialize", ASKED))
+            (told,) = taken(pb, 1)
+            assert isinstance(told, Send)
+            assert json.loads(told.frame[1:]) == result(id_, ANSWER)
+        pb >> ("client", request("j", "initialize", ASKED))
+        pb << ("agent", request(Hole("b"), "initialize", ASKED))  # it is not done with the first
+        pb >> ("agent", result(Hole("b"), ANSWER)) << ("client", result("j", ANSWER))
+        pb >> ("g", "p", error(Hole("g"), 1, "no"))
+        pb >> ("client", request("k", "initialize", ASKED))
+        pb << ("g", "p", request(Hole("g2"), "initialize", ASKED))
+        pb << ("agent", request(Hole("c"), "initialize", ASKED))
+
+
+def test_an_observer_that_is_slow_to_start_misses_nothing() -> None:
+    with before(profile="observer", kind=None) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", request(Hole("g"), "proxy/initialize", V1))
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+        pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
+        pb >> ("client", request("q", "_q", {"n": 1}))
+        pb << ("agent", request(Hole("q"), "_q", {"n": 1}))
+        pb >> ("client", notification("_n")) << ("agent", notification("_n"))
+        pb >> ("agent", result(Hole("q"), 5)) << ("client", result("q", 5))
+        wrapped = {"method": "initialize", "params": V1}
+        pb >> ("g", request("f", "proxy/successor", wrapped))
+        told = [json.loads(effect.frame) for effect in taken(pb, 3) if isinstance(effect, Send)]
+        assert told[0] == request(told[0]["id"], "_q", {"n": 1})
+        assert told[1:] == [notification("_n"), result("f", OK)]
+        inner = {"method": "_q", "params": {"n": 1}}
+        pb >> ("g", request("m", "proxy/successor", inner))
+        (late,) = taken(pb, 1)
+        assert isinstance(late, Send)
+        assert (json.loads(late.frame), late.copy) == (result("m", 5), True)
+
+
+def test_it_misses_something_if_there_is_too_much() -> None:
+    with before(profile="observer", kind="scp") as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        skip(pb)
+        for n in range(5000):
+            pb.router.receive("client", json.dumps(notification("_n", {"n": n})).encode())
+        assert pb.router.forget_lost("g") == 904
+        assert pb.router.forget_lost("g") == 0
+        assert pb.router.forget_lost("agent") == 0
+        assert pb.router.forget_lost("nobody") == 0
+
+
+# -- as the message itself -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["full", "filter"])
+def test_with_verbs_it_takes_part(profile: str) -> None:
+    with before(profile=profile) as pb:
+        given(pb)
+        forwarded(pb)
+        answered(pb, CLAIM)
+        less = {"protocolVersion": 1, "agentCapabilities": {}}
+        pb >> ("g", "p", result(Hole("g-i"), less)) << ("client", result("i", less))
+
+
+def test_it_may_not_claim_more_than_the_client_said() -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        pb >> ("g", "s", request("f-i", "initialize", GREEDY))
+        broke(pb, "capability-claims", "/clientCapabilities/fs/readTextFile")
+        pb << ("agent", request(Hole("a-i"), "initialize", ASKED))
+        answered(pb)
+        pb >> ("g", "p", result(Hole("g-i"), ANSWER)) << ("client", result("i", ANSWER))
+
+
+def test_nor_more_than_the_agent() -> None:
+    with before(profile="filter") as pb:
+        given(pb)
+        forwarded(pb)
+        answered(pb)
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM))
+        broke(pb, "capability-claims", "/agentCapabilities/loadSession")
+        pb << ("client", result("i", ANSWER))
+
+
+def test_what_it_may_not_change_goes_as_it_was() -> None:
+    with before("down:initialize:answer") as pb:
+        given(pb)
+        pb >> ("g", "s", request("f-i", "initialize", GREEDY))
+        pb << lacks("modify", "down", "initialize")
+        pb << ("agent", request(Hole("a-i"), "initialize", ASKED))
+        answered(pb)
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM)) << lacks("modify", "down", "initialize")
+        pb << ("client", result("i", ANSWER))
+
+
+def test_what_says_the_same_is_no_change() -> None:
+    with before("down:initialize:modify") as pb:
+        given(pb)
+        forwarded(pb)
+        answered(pb)
+        spelled = b'{"agentCapabilities":{"loadSession":false},"protocolVersion":1.0}'
+        pb >> ("g", "p", b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (pb.values["g-i"], spelled))
+        pb << ("client", result("i", ANSWER))
+
+
+@pytest.mark.parametrize("body", [{"result": ANSWER}, {"error": {"code": 1, "message": "no"}}])
+def test_without_answer_it_cannot_answer_in_the_agents_place(body: Json) -> None:
+    with before("down:initialize:modify") as pb:
+        given(pb)
+        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-i"), **body})
+        if "result" in body:
+            taken(pb, 1)  # a warning that it has not forwarded it
+        pb << lacks("answer", "down", "initialize")
+        pb << ("agent", request(Hole("a"), "initialize", ASKED))
+        pb >> ("g", "s", request("late", "initialize", ASKED))
+        pb << lacks("originate", "down", "initialize")
+        pb << ("g", "s", refusal("late", "originate", "initialize"))
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+
+
+def test_nor_before_the_agent_has() -> None:
+    with before("down:initialize:modify") as pb:
+        given(pb)
+        forwarded(pb)
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM)) << lacks("answer", "down", "initialize")
+        pb >> ("agent", result(Hole("a-i"), ANSWER)) << ("g", "s", result("f-i", ANSWER))
+        pb << ("client", result("i", ANSWER))
+        given(pb, id_="j")
+        forwarded(pb, id_="j")
+
+
+def test_the_same_while_its_dialect_is_found_out() -> None:
+    """What was to wait for the component goes on when the agent has answered."""
+    with before("down:initialize:modify", kind=None) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", request(Hole("g"), "proxy/initialize", V1))
+        pb >> ("g", error(Hole("g"), 1, "no")) << lacks("answer", "down", "initialize")
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+        pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
+
+
+@pytest.mark.parametrize("profile", ["full", "filter", "observer", "none"])
+def test_it_initializes_nobody_of_its_own_accord(profile: str) -> None:
+    with chain(profile=profile) as pb:
+        pb >> ("g", "s", request("x", "initialize", GREEDY))
+        if profile == "full":
+            text = broke(pb, "conductor-methods")
+            data = {"rule": "conductor-methods", "pointer": "", "component": "g"}
+            pb << ("g", "s", error("x", -32600, text, data))
+        elif profile == "filter":
+            pb << lacks("originate", "down", "initialize")
+            pb << ("g", "s", refusal("x", "originate", "initialize"))
+        else:  # as its copy was answered
+            (told,) = taken(pb, 1)
+            assert isinstance(told, Send)
+            assert told.peer == "g"
+
+
+def test_it_forwards_each_once() -> None:
+    with before(profile="filter") as pb:
+        given(pb)
+        forwarded(pb)
+        pb >> ("g", "s", request("again", "initialize", ASKED))
+        pb << lacks("originate", "down", "initialize")
+        pb << ("g", "s", refusal("again", "originate", "initialize"))
+
+
+def test_the_echo_of_its_dialect_is_no_change() -> None:
+    with before("down:initialize:modify", kind="sacp") as pb:
+        pb >> ("client", request("i", "initialize", ASKED))
+        (told,) = taken(pb, 1)
+        assert isinstance(told, Send)
+        offer = json.loads(told.frame)
+        wrapped = {"method": "initialize", "params": offer["params"]}
+        pb >> ("g", request("f", "_proxy/successor/request", wrapped))
+        pb << ("agent", request(Hole("a"), "initialize", ASKED))
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("g", result("f", ANSWER))
+        meta = {"symposium": {"version": "1.0", "proxy": True}}
+        echo = {**ANSWER, "agentCapabilities": {"loadSession": False, "_meta": meta}}
+        pb >> ("g", result(offer["id"], echo)) << ("client", result("i", ANSWER))
+
+
+# -- again, after it was gone ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["observer", "context", "full"])
+def test_one_that_is_started_again_takes_its_role_again(profile: str) -> None:
+    with chain(profile=profile) as pb:
+        pb >> (lambda router: router.leaving("g", Closure("gone")))
+        pb >> ("client", request("a", "session/prompt", prompt("hi")))
+        if profile == "observer":
+            pb << ("agent", request(Hole("out"), "session/prompt", prompt("hi")))
+        pb >> (lambda router: router.returned("g"))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        if profile == "observer":
+            skip(pb)
+        pb >> ("g", "s", request("f", "initialize", V1))
+        (told,) = [one for one in pb._effects if isinstance(one, Send) and b'"f"' in one.frame]
+        assert json.loads(told.frame[1:]) == result("f", OK)
+        skip(pb)
+        pb >> ("g", "p", result(Hole("g"), OK))
+        given_now = [one for one in pb._effects if isinstance(one, Send)]
+        assert all(one.peer == "g" for one in given_now)
+        skip(pb)
+
+
+def test_one_that_ends_while_the_agent_still_starts_is_answered_with_it() -> None:
+    with before(profile="context") as pb:
+        copied(pb)
+        pb >> (lambda router: router.leaving("g", Closure("gone")))
+        pb >> (lambda router: router.returned("g"))
+        pb << ("g", "p", request(Hole("again"), "initialize", ASKED))
+        pb >> ("g", "s", request("f", "initialize", ASKED))
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+        (told,) = taken(pb, 1)
+        assert isinstance(told, Send)
+        assert json.loads(told.frame[1:]) == result("f", ANSWER)
+        pb >> ("g", "p", result(Hole("again"), ANSWER))
+
+
+def test_only_proxies_are_policed() -> None:
+    router = Router([Component("agent", policy=Policy("observer"))])
+    with Playbook(router) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+        pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
+        pb >> ("agent", notification("_n")) << ("client", notification("_n"))
+
+
+# -- other ways past a policy ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "method"),
+    [
+        (b's{"jsonrpc":"2.0","method":"f\\u0073/read_text_file","id":1}', "files", None),
+        (b's{"jsonrpc":"2.0","method":"FS/read_text_file","id":1}', "method-spelling", None),
+        (b's{"jsonrpc":"2.0","method":"_x","method":"fs/read_text_file","id":1}', "files", None),
+        (b'p{"jsonrpc":"2.0","method":"fs/write_text_file","id":1}', "files", None),
+        (b'p{"jsonrpc":"2.0","method":"session/request_permission","id":1}', None, None),
+        (b'p{"jsonrpc":"2.0","method":"elicitation/create","id":1}', "elicitation", None),
+        (b's{"jsonrpc":"2.0","method":"authenticate","id":1}', "authentication", None),
+        (b's[{"jsonrpc":"2.0","method":"terminal/create","id":1}]', "terminals", None),
+    ],
+)
+def test_full_is_still_guarded(line: bytes, rule: str | None, method: str | None) -> None:
+    with chain(profile="full") as pb:
+        pb >> (lambda router: router.receive("g", line))
+        first, second = taken(pb, 2)
+        assert isinstance(first, Violated)
+        assert first.rule == (rule or "permission-requests")
+        assert isinstance(second, Send)
+        assert second.peer == "g"
+        assert first.text.startswith(LABEL)
+
+
+@pytest.mark.parametrize("name", ["proxy/successor", "_proxy/successor/send/request", "_scp/proxy"])
+def test_an_envelope_is_no_way_past_it(name: str) -> None:
+    inner = {"method": "session/prompt", "params": prompt("x")}
+    with chain(profile="full") as pb:
+        for side in "ps":
+            effects = pb.router.receive("g", side.encode() + dumped(request("m", name, inner)))
+            assert peers(effects) == {"g"}
+            effects = pb.router.receive("g", side.encode() + dumped(notification(name, inner)))
+            assert peers(effects) <= {"g"}
+    with chain(kind="acp") as pb:
+        nested = {"method": "proxy/successor", "params": inner}
+        assert peers(pb.router.receive("g", dumped(request("m", "proxy/successor", nested)))) == {
+            "g"
+        }
+        effects = pb.router.receive("g", dumped(request("n", "proxy/successor", inner)))
+        assert peers(effects) == {"g"}
+
+
+def dumped(message: Any) -> bytes:
+    return json.dumps(message).encode()
+
+
+def peers(effects: Sequence[Effect]) -> set[str]:
+    """Who is told something."""
+    return {effect.peer for effect in effects if isinstance(effect, Send)}
