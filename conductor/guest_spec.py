@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from conductor.core.policy import TRUSTED, PolicyWords
 from conductor.transports.framing import LINE_LIMIT
+
+LOCAL: Final = frozenset({"clock", "random", "log"})
+"""Services that need nothing; the child that hosts guests performs them itself."""
+
+TELL: Final = "tell"
+"""By this a host is given a notification for one of its guests: `{component, method, params}`."""
+
+RECONFIGURE: Final = "reconfigure"
+"""By this a host is given the changed configuration of one of its guests."""
 
 
 class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -15,6 +26,12 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str
     sha256: str = ""
     """What the file must be, where that is known."""
+    script: str = ""
+    """Python source that the guest runs: a `.py` file or a folder."""
+    script_sha256: str = ""
+    """What that must be, where that is known."""
+    locked: str = ""
+    """The lock file that says so; empty: the manifest of a bundled module."""
     label: str = ""
     dialect: str | None = None
     services: frozenset[str] = frozenset()
@@ -37,6 +54,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Do not run anything unless the kernel's restrictions are in force."""
     tracing: bool = False
     """Whether what passes between the guests is reported (see `Hop`)."""
+    auditing: bool = False
+    """Whether what the guests change is reported (see `conductor.change_report`)."""
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -61,3 +80,11 @@ class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
     method: str | None = None
     is_error: bool = False
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Relayed(msgspec.Struct):
+    """What a host passes on from a guest, and to one."""
+
+    component: str
+    method: str
+    params: msgspec.Raw = msgspec.Raw(b"{}")

@@ -14,9 +14,10 @@ from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch, Pending
+from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
 from conductor.core.refusals import refuse
-from conductor.core.services import PREFIX, Services
+from conductor.core.services import Services, called
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
@@ -73,19 +74,23 @@ class Requests:
             if method in ENVELOPES:
                 lane, method, params = self._open(lane, method, params, out)
                 pending.method = method
+                if self._exchange.ledger is not None:
+                    self._exchange.ledger.opened(pending, lane)
             if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
                 if bytes(params) != b"null":
                     raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
                 params = UNSET
             if method in ROLES:
                 self._initializer.request(lane, method, params, pending, out)
-            elif method.startswith(PREFIX):
-                self._services.ask(lane, method[len(PREFIX) :], params, pending, out)
+            elif method.startswith("_") and (service := called(lane, method)) is not None:
+                self._services.ask(lane, service, params, pending, out)
             else:
                 if lane.peer is self._exchange.upstream:
                     self._initializer.check_begun()
                 if lane.across is None:
                     raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
+                if method in CONCERNED:
+                    self._enforcer.owners.asked(lane, method, params, pending)
                 if lane.policed:
                     self._enforcer.request(lane, method, params, pending, out)
                 else:

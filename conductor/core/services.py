@@ -5,6 +5,7 @@ Here it is decided whether they may; the answer is made outside, on a `Serve` ef
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Raw, UnsetType
@@ -17,10 +18,41 @@ from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.topology import Role
 
-SERVICES: Final = frozenset({"clock", "random", "log"})
-"""What the conductor offers on the channel (side `c`, or `_conductor/NAME`)."""
+CALLS: Final = {
+    "clock": "clock",
+    "random": "random",
+    "log": "log",
+    "metric": "metric",
+    "timer/start": "timer",
+    "timer/stop": "timer",
+    "kv/get": "kv",
+    "kv/set": "kv",
+    "kv/delete": "kv",
+    "kv/list": "kv",
+    "files/roots": "files",
+    "files/read": "files",
+    "files/list": "files",
+    "fetch": "fetch",
+}
+"""What proxies may call on the channel (side `c`, or `_conductor/NAME`), and the service it is
+a part of, by whose name it is granted."""
 
-ALWAYS_GRANTED: Final = frozenset({"log"})
+SERVICES: Final = frozenset(CALLS.values())
+
+ALWAYS_GRANTED: Final = frozenset({"log", "metric"})
+
+ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
+"""Names by which the oldest generation of proxies calls services (the P/ACP proposal)."""
+
+CONFIG: Final = "config"
+"""A request for what `configure` told; answered here, to whoever has been configured."""
+
+RELAYED: Final = "service"
+"""By this a child that hosts guests passes on what a guest asks for: `{component, service,
+params}`. What it may ask for, the guest itself must have been granted."""
+
+SHOWN_GRANTS: Final = {"fetch": "fetch:HOST", "files": "files:GLOB"}
+"""How grants look that need more than the name."""
 
 LAST_WORDS: Final = "failed"
 """By this a child process that hosts guests says why it ends; never granted to a proxy."""
@@ -31,16 +63,38 @@ TRACED: Final = "trace"
 VIOLATED: Final = "violated"
 """By this it reports what a guest's policy has stopped."""
 
+CHANGED: Final = "changed"
+"""By this it reports what a guest has changed, for an audit."""
+
 READY: Final = "ready"
 """By this it says that its guests are loaded."""
 
 RECOVERED: Final = "recovered"
 """By this it reports what it did about a guest that failed."""
 
-INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED, READY, RECOVERED})
+INTERNAL: Final = frozenset(
+    {LAST_WORDS, TRACED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED}
+)
 """What only hosts of guests may say, and only to the conductor that started them."""
 
 PREFIX: Final = "_conductor/"
+
+
+def granted_names(grants: Iterable[str]) -> frozenset[str]:
+    """The services that grants are for: what stands behind a colon narrows them elsewhere."""
+    return frozenset(grant.partition(":")[0] for grant in grants)
+
+
+def called(lane: Lane, method: str) -> str | None:
+    """The service that `method`, said on `lane`, calls; None if it is meant for somebody else.
+
+    The old names are the conductor's only where a proxy says them itself, not wrapped.
+    """
+    if method.startswith(PREFIX):
+        return method[len(PREFIX) :]
+    if lane.peer.role is Role.PROXY and lane is lane.peer.p:
+        return ALIASES.get(method)
+    return None
 
 
 class Services:
@@ -59,14 +113,19 @@ class Services:
         pending: Pending | None,
         out: list[Effect],
     ) -> None:
-        """Has service `name` performed, or refuses it; `pending` is None for a notification."""
+        """Has the service called by `name` performed, or refuses it; `pending` is None for a
+        notification."""
         peer = lane.peer
         refused = self._refusal(peer, name)
         if refused is not None:
             self._exchange.note(out, "info", peer, refused)
             if pending is not None:
-                error = Malformed(METHOD_NOT_FOUND, refused, data={"service": name})
-                self._exchange.refuse(pending, error, out)
+                data = {"service": CALLS.get(name, name)}
+                self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
+            return
+        if name == CONFIG:
+            if pending is not None:
+                self._exchange.reply(pending, b"result", peer.component.configure or b"{}", out)
             return
         token = None
         if pending is not None:
@@ -88,13 +147,16 @@ class Services:
             self._exchange.refuse(pending, Malformed(INTERNAL_ERROR, text), out)
         return out
 
-    @staticmethod
-    def configure(peer: Peer) -> list[Effect]:
+    @classmethod
+    def configure(cls, peer: Peer) -> list[Effect]:
         """What `peer` is told before anything else."""
         params = peer.component.configure
-        if params is None:
-            return []
-        method = "configure" if peer.sideband else PREFIX + "configure"
+        return cls.tell(peer, "configure", params) if params is not None else []
+
+    @staticmethod
+    def tell(peer: Peer, name: str, params: bytes) -> list[Effect]:
+        """A notification from the conductor itself."""
+        method = name if peer.sideband else PREFIX + name
         return [Send(peer.name, peer.c.writer.tag + jsonrpc.notification(method, params))]
 
     @staticmethod
@@ -104,11 +166,15 @@ class Services:
         granted = peer.component.services
         if name in INTERNAL and granted is not None and name in granted:
             return None
-        if name not in SERVICES:
-            return f"Method not found: the conductor has no service `{name}`"
-        if granted is None or name in granted or name in ALWAYS_GRANTED:
+        if name == CONFIG:
             return None
+        service = CALLS.get(name)
+        if service is None:
+            return f"Method not found: the conductor has no service `{name}`"
+        if granted is None or service in granted or service in ALWAYS_GRANTED:
+            return None
+        shown = SHOWN_GRANTS.get(service, service)
         return (
-            f"Method not found: service `{name}` is not granted to {peer.label}\n"
-            f"hint: grant it with `{peer.name},grant={name}`"
+            f"Method not found: service `{service}` is not granted to {peer.label}\n"
+            f"hint: grant it with `{peer.name},grant={shown}`"
         )

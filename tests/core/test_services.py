@@ -6,6 +6,7 @@ import pytest
 
 from conductor.core import Closure, Component, Fail, Router, Serve
 from conductor.core.router import LAST_WORDS
+from conductor.core.services import CALLS
 from tests.core.plays import (
     V1,
     agent_mode,
@@ -76,7 +77,11 @@ def granted(*names: str) -> Router:
     [
         ((), "clock", "is not granted to proxy `p`\nhint: grant it with `p,grant=clock`"),
         (("random",), "clock", "is not granted"),
-        (("clock",), "fetch", "no service `fetch`"),
+        (("clock",), "fetch", "`fetch` is not granted to proxy `p`\nhint: grant it with `p,grant=f"),
+        (("clock",), "kv/get", "service `kv` is not granted to proxy `p`\nhint: grant it with `p,"),
+        (("files",), "files", "no service `files`"),
+        (("kv",), "kv/steal", "no service `kv/steal`"),
+        ((), "service", "no service `service`"),
         ((), LAST_WORDS, "no service `failed`"),
         ((), "$/cancel_request", "no service"),
     ],
@@ -86,13 +91,22 @@ def test_ungranted_services_are_refused_by_name(
 ) -> None:
     with Playbook(granted(*services)) as pb:
         pb >> ("p", "c", request(1, name)) << Noted("info", "p", text)
-        pb << ("p", "c", error(1, -32601, Hole("text"), {"service": name}))
+        data = {"service": CALLS.get(name, name)}
+        pb << ("p", "c", error(1, -32601, Hole("text"), data))
         assert text in pb.values["text"]
         pb >> ("p", "c", notification(name)) << Noted("info", "p", text)
 
 
 @pytest.mark.parametrize(
-    ("services", "name"), [((), "log"), (("clock",), "clock"), ((LAST_WORDS,), LAST_WORDS)]
+    ("services", "name"),
+    [
+        ((), "log"),
+        ((), "metric"),
+        (("clock",), "clock"),
+        (("kv",), "kv/get"),
+        (("files", "fetch"), "fetch"),
+        ((LAST_WORDS,), LAST_WORDS),
+    ],
 )
 def test_granted_services_are_served(services: tuple[str, ...], name: str) -> None:
     with Playbook(granted(*services)) as pb:
@@ -128,3 +142,46 @@ def test_configuration_comes_first() -> None:
             >> ("client", request(1, "proxy/initialize", V1))
             << ("g", "p", request(1, "initialize", V1))
         )
+
+
+def test_a_changed_configuration_is_told_now_and_at_every_start() -> None:
+    router = Router([component("g", "channel", configure=b"{}"), component("p", None)], "proxy")
+    with Playbook(router) as pb:
+        pb >> (lambda r: r.reconfigure("g", b'{"a":1}'))
+        pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1}}')
+        pb >> (lambda r: r.reconfigure("p", b'{"a":2}'))  # it cannot be written to yet
+        pb >> (lambda r: r.start())
+        pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1}}')
+        pb << ("p", b'{"jsonrpc":"2.0","method":"_conductor/configure","params":{"a":2}}')
+
+
+def test_proxies_are_told_things_by_the_name_of_their_carrier() -> None:
+    with proxy_mode("channel", "acp") as pb:
+        pb >> (lambda r: r.tell("p", "timer/fired", b'{"timer":"t1"}'))
+        pb << ("p", b'c{"jsonrpc":"2.0","method":"timer/fired","params":{"timer":"t1"}}')
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> (lambda r: r.tell("p", "timer/fired", b"{}"))
+        pb << ("p", b'{"jsonrpc":"2.0","method":"_conductor/timer/fired","params":{}}')
+
+
+def test_what_was_configured_can_be_asked_for() -> None:
+    router = Router([component("g", "channel", configure=b'{"a":1.10}')], "proxy")
+    with Playbook(router) as pb:
+        pb >> ("g", "c", request(1, "config"))
+        pb << ("g", b'c{"jsonrpc":"2.0","id":1,"result":{"a":1.10}}')
+        pb >> ("g", "c", notification("config"))
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", request(1, "_proxy/config")) << ("p", result(1, {}))
+
+
+def test_the_old_names_are_the_conductors_where_a_proxy_says_them_itself() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("p", notification("_proxy/log", {"message": "x"}))
+        pb << Serve("p", "log", None, b'{"message": "x"}')
+        pb >> ("p", request(1, "_proxy/metric", {"name": "n"}))
+        pb << Serve("p", "metric", 1, b'{"name": "n"}')
+        wrapped = {"method": "_proxy/log", "params": {}}
+        pb >> ("p", notification("proxy/successor", wrapped))
+        pb << ("agent", notification("_proxy/log", {}))
+        pb >> ("agent", notification("_proxy/log", {}))
+        pb << ("p", notification("proxy/successor", wrapped))

@@ -1,0 +1,163 @@
+"""Performs the services that reach outside: `kv`, `timer`, `fetch`, `files` and `metric`.
+
+It stands in the conductor's own process. Guests' hosts, which may touch nothing, send it what
+their guests ask for; every other proxy's requests come to it from the router. Who may ask for
+what was decided before by name; by file and address it is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from conductor.core.jsonrpc import METHOD_NOT_FOUND
+from conductor.core.services import ALWAYS_GRANTED, SERVICES, granted_names
+from conductor.services import scopes
+from conductor.services.client import Client
+from conductor.services.files import Files
+from conductor.services.kv import Store
+from conductor.services.metrics import Metrics
+from conductor.services.problem import ServiceError
+from conductor.services.roots import Roots
+from conductor.services.timers import Timers
+
+MOST_OPEN: Final = 32
+"""Requests of one component that may be under way at a time."""
+
+_METRICS_EVERY: Final = 1.0
+"""Seconds between two writings of the metrics file."""
+
+Done = Callable[[bytes | None, bytes | None], None]
+"""Called once with the raw result, or None and the raw error object."""
+
+
+class Desk:
+    """The services of one chain. Used on one event loop; `tell` sends a notification."""
+
+    def __init__(
+        self,
+        clients: Mapping[str, Client],
+        roots: Roots,
+        tell: Callable[[str, str, bytes], None],
+        log: Callable[[str, str, str], None],
+        *,
+        store: str | None = None,
+        project: str | None = None,
+        metrics: str | None = None,
+    ) -> None:
+        """`store`: the file values are kept in; `metrics`: where metrics are written, or None."""
+        self._clients = clients
+        self._log = log
+        self._files = Files(roots)
+        self._timers = Timers(lambda name, params: tell(name, "timer/fired", params))
+        self._store = Store(store or store_path(), project or os.getcwd())
+        self._storing = asyncio.Lock()
+        self._metrics = Metrics()
+        self._metrics_file = metrics
+        self._writing: asyncio.TimerHandle | None = None
+        self._open: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def serve(self, name: str, service: str, params: bytes | None, done: Done) -> None:
+        """Performs one request of a component; answers at once or later."""
+        client = self._clients[name]
+        try:
+            self._check(client, service)
+            if service.partition("/")[0] in ("fetch", "files", "kv"):
+                self._later(client, service, params, done)
+                return
+            result: object = None
+            if service == "metric":
+                self._metrics.serve(name, params)
+                self._metrics_changed()
+            else:
+                result = self._timers.serve(name, service, params)
+        except ServiceError as problem:
+            done(None, problem.body(service))
+        else:
+            done(msgspec.json.encode(result), None)
+
+    def forget(self, name: str) -> None:
+        """A component has ended, or starts afresh: its timers go."""
+        self._timers.forget(name)
+
+    async def close(self) -> None:
+        """Ends what is under way and writes what there is to write. Raises nothing."""
+        self._timers.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._writing is not None:
+            self._writing.cancel()
+        if self._metrics_file is not None:
+            self._write_metrics()
+        self._store.close()
+
+    def _check(self, client: Client, service: str) -> None:
+        """What the router has checked by name already, for those that come by another way."""
+        name = service.partition("/")[0]
+        held = client.grants
+        if name not in SERVICES or not (
+            held is None or name in ALWAYS_GRANTED or name in granted_names(held)
+        ):
+            text = f"not granted to `{client.name}`"
+            raise ServiceError("not-granted", text, METHOD_NOT_FOUND)
+
+    def _later(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
+        if self._open[client.name] >= MOST_OPEN:
+            raise ServiceError("too-many", f"{MOST_OPEN} requests are under way already")
+        self._open[client.name] += 1
+        task = asyncio.get_running_loop().create_task(self._run(client, service, params, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
+        try:
+            result = await self._perform(client, service, params)
+        except ServiceError as problem:
+            done(None, problem.body(service))
+        else:
+            done(msgspec.json.encode(result), None)
+        finally:
+            self._open[client.name] -= 1
+
+    async def _perform(self, client: Client, service: str, params: bytes | None) -> object:
+        grants = client.grants
+        if service == "fetch":
+            from conductor.services.fetch import fetch
+
+            return await fetch(None if grants is None else scopes.destinations(grants), params)
+        if service.startswith("files/"):
+            globs = ("**",) if grants is None else scopes.patterns(grants)
+            return await asyncio.to_thread(self._files.serve, globs, service, params)
+        async with self._storing:  # in the order in which they were asked
+            return await asyncio.to_thread(self._store.serve, client.identity, service, params)
+
+    # -- metrics -------------------------------------------------------------------------------
+
+    def _metrics_changed(self) -> None:
+        if self._metrics_file is not None and self._writing is None:
+            loop = asyncio.get_running_loop()
+            self._writing = loop.call_later(_METRICS_EVERY, self._write_metrics)
+
+    def _write_metrics(self) -> None:
+        self._writing = None
+        assert self._metrics_file is not None
+        try:
+            self._metrics.write(self._metrics_file)
+        except OSError as error:
+            text = f"metrics are not written to {self._metrics_file}: {error.strerror}"
+            self._log("warning", "conductor", text)
+            self._metrics_file = None
+
+
+def store_path() -> str:
+    """The user's file of values that components keep (private; created when first used)."""
+    import platformdirs
+
+    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")

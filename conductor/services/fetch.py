@@ -1,0 +1,224 @@
+"""`fetch`: HTTP to the places a component was granted, and nowhere else.
+
+A name is looked up once; every address it has must be public (unless the grant itself names a
+private one), and it is that address that is connected to, so a name cannot change its mind in
+between. Redirects are followed only as far as the grants go. No proxy settings, cookies or
+credentials of the user's are used.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpcore2 as httpcore
+import msgspec
+
+from conductor.services.files import content
+from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.scopes import METHODS, Destination
+
+BODY_BYTES: Final = 16 * 1024 * 1024
+_BODY: Final = 1024 * 1024
+_TIMEOUT_MS: Final = 60_000
+_REDIRECTS: Final = 5
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+
+_OURS: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that are the connection's, not the component's."""
+
+_SECRET: Final = frozenset({"authorization", "cookie"})
+"""Headers that do not go along to another place."""
+
+
+class _Fetch(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    url: str
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    text: str | None = None
+    base64: str | None = None
+    max_bytes: int = _BODY
+    timeout_ms: int = 10_000
+
+
+class _Request(msgspec.Struct):
+    url: str
+    method: str
+    headers: list[tuple[str, str]]
+    body: bytes | None
+
+
+class _Pinned(httpcore.AsyncNetworkBackend):
+    """Connects to an address that was looked at before."""
+
+    def __init__(self, *, private: bool) -> None:
+        self._private = private
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Looks the name up, refuses private addresses, and connects to the first one."""
+        try:
+            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ServiceError("unreachable", f"{host}: {error}") from None
+        addresses = [str(entry[4][0]) for entry in found]
+        closed = [one for one in addresses if not _public(one)]
+        if closed and not self._private:
+            text = f"{host} leads to {closed[0]}, an address of this machine or its network"
+            raise ServiceError("private", text)
+        return await self._inner.connect_tcp(
+            addresses[0], port, timeout, local_address, socket_options
+        )
+
+
+async def fetch(places: tuple[Destination, ...] | None, params: bytes | None) -> object:
+    """Performs one request of a component that may reach `places` (None: every public address).
+
+    Raises `ServiceError`.
+    """
+    asked = read(params, _Fetch)
+    request = _checked(asked)
+    try:
+        with anyio.fail_after(asked.timeout_ms / 1000):
+            return await _follow(places, request, asked.max_bytes)
+    except TimeoutError:
+        raise ServiceError("timeout", f"no answer within {asked.timeout_ms} ms") from None
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
+        what = str(error) or type(error).__name__
+        raise ServiceError("unreachable", f"{request.url}: {what}") from None
+    except (OSError, ssl.SSLError) as error:
+        raise ServiceError("unreachable", f"{request.url}: {error}") from None
+
+
+def _checked(asked: _Fetch) -> _Request:
+    if asked.method not in METHODS:
+        raise bad_params(f"method must be one of {', '.join(sorted(METHODS))}")
+    if not 1 <= asked.max_bytes <= BODY_BYTES or not 1 <= asked.timeout_ms <= _TIMEOUT_MS:
+        raise bad_params(f"maxBytes must be 1 to {BODY_BYTES}, timeoutMs 1 to {_TIMEOUT_MS}")
+    if asked.text is not None and asked.base64 is not None:
+        raise bad_params("a body is text or base64, not both")
+    body = None if asked.text is None else asked.text.encode()
+    if asked.base64 is not None:
+        try:
+            body = base64.b64decode(asked.base64, validate=True)
+        except binascii.Error as error:
+            raise bad_params(f"base64: {error}") from None
+    for name, value in asked.headers.items():
+        if name.lower() in _OURS or not name.isascii() or "\n" in value or "\r" in value:
+            raise bad_params(f"the header `{name}` cannot be set")
+    return _Request(asked.url, asked.method, list(asked.headers.items()), body)
+
+
+async def _follow(places: tuple[Destination, ...] | None, request: _Request, most: int) -> object:
+    for _ in range(_REDIRECTS + 1):
+        status, headers, body, truncated = await _once(places, request, most)
+        target = next((value for name, value in headers if name == "location"), None)
+        if status not in _MOVED or target is None:
+            return {
+                "status": status,
+                "url": request.url,
+                "headers": _joined(headers),
+                "truncated": truncated,
+                **content(body),
+            }
+        request = _redirected(request, status, urljoin(request.url, target))
+    raise ServiceError("redirects", f"more than {_REDIRECTS} redirects")
+
+
+async def _once(
+    places: tuple[Destination, ...] | None, request: _Request, most: int
+) -> tuple[int, list[tuple[str, str]], bytes, bool]:
+    private = _allowed(places, request)
+    body = bytearray()
+    async with httpcore.AsyncConnectionPool(
+        ssl_context=ssl.create_default_context(), network_backend=_Pinned(private=private)
+    ) as pool:
+        headers = [("Host", urlsplit(request.url).netloc), *request.headers]
+        async with pool.stream(
+            request.method, request.url, headers=headers, content=request.body
+        ) as response:
+            async for chunk in response.aiter_stream():
+                body += chunk
+                if len(body) > most:
+                    break
+            found = [
+                (name.decode("latin-1").lower(), value.decode("latin-1"))
+                for name, value in response.headers
+            ]
+    return response.status, found, bytes(body[:most]), len(body) > most
+
+
+def _allowed(places: tuple[Destination, ...] | None, request: _Request) -> bool:
+    """Whether the grant names a private address. Raises `ServiceError` if there is no grant."""
+    try:
+        parts = urlsplit(request.url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (KeyError, ValueError):
+        raise bad_params(f"`{request.url}` is no http or https URL") from None
+    host = parts.hostname
+    if not host or "@" in parts.netloc or not host.isascii():
+        raise bad_params(f"`{request.url}` names no plain host")
+    if places is None:
+        return False
+    fitting = [one for one in places if one.covers(parts.scheme, host, port)]
+    if not fitting:
+        raise _refused(f"{parts.scheme}://{host}:{port}", f"fetch:{host}")
+    if not any(request.method in one.methods for one in fitting):
+        raise _refused(f"{request.method} to {host}", f"fetch:{request.method}@{host}")
+    return any(one.private for one in fitting)
+
+
+def _refused(what: str, grant: str) -> ServiceError:
+    text = f"{what} is not among the addresses granted\nhint: grant it with `,grant={grant}`"
+    return ServiceError("not-granted", text)
+
+
+def _redirected(request: _Request, status: int, url: str) -> _Request:
+    before, after = urlsplit(request.url), urlsplit(url)
+    headers = request.headers
+    if (before.scheme, before.netloc) != (after.scheme, after.netloc):
+        headers = [one for one in headers if one[0].lower() not in _SECRET]
+    if status == 303 or (status in (301, 302) and request.method == "POST"):
+        headers = [one for one in headers if one[0].lower() != "content-type"]
+        return _Request(url, "HEAD" if request.method == "HEAD" else "GET", headers, None)
+    return _Request(url, request.method, headers, request.body)
+
+
+def _joined(headers: list[tuple[str, str]]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _public(address: str) -> bool:
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(ip, "ipv4_mapped", None)
+    return bool((mapped or ip).is_global and not ip.is_multicast)

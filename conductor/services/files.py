@@ -1,0 +1,193 @@
+"""`files`: reads files of the project, below the folders the client named, by granted globs.
+
+Only what a client said in a session's setup counts as a root, never what a component says. A path
+is resolved first; where it leads must lie below the same root and be granted too, so a link cannot
+lead out, nor to a file that was not meant. Blocking: the desk calls it on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from conductor.services.globs import compile_glob, matches
+from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.roots import Roots
+
+READ_BYTES: Final = 8 * 1024 * 1024
+_READ: Final = 1024 * 1024
+_LISTED: Final = 10_000
+_VISITED: Final = 200_000
+"""Entries looked at for one listing."""
+
+
+class _Read(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    path: str
+    offset: int = 0
+    max_bytes: int = _READ
+
+
+class _List(msgspec.Struct, forbid_unknown_fields=True):
+    path: str | None = None
+    glob: str = "**"
+    limit: int = 1000
+
+
+class Files:
+    """Reads for every component; `serve` is told what each may see."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+
+    def serve(self, globs: tuple[str, ...], service: str, params: bytes | None) -> object:
+        """Performs one request of a component that may see `globs`. Raises `ServiceError`."""
+        if service == "files/roots":
+            return {"roots": list(self._roots.paths)}
+        try:
+            if service == "files/read":
+                return self._read(globs, read(params, _Read))
+            return self._list(globs, read(params, _List))
+        except FileNotFoundError as error:
+            raise ServiceError("not-found", f"{error.filename}: there is no such file") from None
+        except OSError as error:
+            raise ServiceError("io", f"{error.filename}: {error.strerror}") from None
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _read(self, globs: tuple[str, ...], asked: _Read) -> object:
+        if asked.offset < 0 or not 1 <= asked.max_bytes <= READ_BYTES:
+            raise bad_params(f"offset must be 0 or more, maxBytes 1 to {READ_BYTES}")
+        path, root = self._place(asked.path)
+        if path == root or not matches(globs, _below(path, root)):
+            raise _not_granted(asked.path)
+        real, real_root = os.path.realpath(path), os.path.realpath(root)
+        if not _inside(real, real_root):
+            raise ServiceError("outside", f"{asked.path}: leads out of {root}")
+        if not matches(globs, _below(real, real_root)):
+            raise _not_granted(asked.path)
+        handle = _open_below(real_root, _below(real, real_root))
+        try:
+            facts = os.fstat(handle)
+            if not stat.S_ISREG(facts.st_mode):
+                raise ServiceError("not-a-file", f"{asked.path}: is no ordinary file")
+            data = os.pread(handle, asked.max_bytes, asked.offset)
+        finally:
+            os.close(handle)
+        return {
+            "path": path,
+            "size": facts.st_size,
+            "mtimeMs": facts.st_mtime_ns // 1_000_000,
+            "more": asked.offset + len(data) < facts.st_size,
+            **content(data),
+        }
+
+    def _place(self, asked: str) -> tuple[str, str]:
+        """The path asked for, made absolute, and the innermost root it lies below."""
+        if "\0" in asked:
+            raise bad_params("a path has no NUL in it")
+        roots = list(self._roots.paths)
+        if not roots:
+            raise ServiceError("no-root", "no session has been set up yet, so there is no folder")
+        if os.path.isabs(asked):
+            path = os.path.normpath(asked)
+        elif len(roots) == 1:
+            path = os.path.normpath(os.path.join(roots[0], asked))
+        else:
+            raise bad_params("there are several roots: the path must be absolute")
+        homes = [root for root in roots if _inside(path, root)]
+        if not homes:
+            raise ServiceError("outside", f"{asked}: is not below a folder of a session")
+        return path, max(homes, key=len)
+
+    # -- listing -------------------------------------------------------------------------------
+
+    def _list(self, globs: tuple[str, ...], asked: _List) -> object:
+        if not 1 <= asked.limit <= _LISTED:
+            raise bad_params(f"limit must be 1 to {_LISTED}")
+        try:
+            wanted = compile_glob(asked.glob)
+        except ValueError as error:
+            raise bad_params(str(error)) from None
+        starts = list(self._roots.paths) if asked.path is None else [asked.path]
+        entries: list[dict[str, Any]] = []
+        for start in starts:
+            path, root = self._place(start)
+            if not _inside(os.path.realpath(path), os.path.realpath(root)):
+                raise ServiceError("outside", f"{start}: leads out of {root}")
+            for entry in _walk(path):
+                if wanted.fullmatch(_below(entry.path, path)) and matches(
+                    globs, _below(entry.path, root)
+                ):
+                    if len(entries) == asked.limit:
+                        return {"entries": entries, "more": True}
+                    entries.append(_described(entry))
+        return {"entries": entries, "more": False}
+
+
+def content(data: bytes) -> dict[str, str]:
+    """Bytes as `text` where they are UTF-8, else as `base64`."""
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _not_granted(path: str) -> ServiceError:
+    hint = "hint: files are granted by glob: `,grant=files:GLOB`"
+    return ServiceError("not-granted", f"{path}: is not among the files granted\n{hint}")
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _below(path: str, root: str) -> str:
+    return os.path.relpath(path, root)
+
+
+def _open_below(root: str, path: str) -> int:
+    """Opens a file by its names one by one, none of which may be a link (any more)."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    *folders, name = path.split("/")
+    try:
+        for one in folders:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            inner = os.open(one, flags, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        # Not blocking: a named pipe would else hold the thread until somebody writes to it.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
+    """What lies below a folder, in order, links not followed; the nearest come first."""
+    folders, visited = [folder], 0
+    while folders:
+        with os.scandir(folders.pop(0)) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            visited += 1
+            if visited > _VISITED:
+                return
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            yield entry
+
+
+def _described(entry: os.DirEntry[str]) -> dict[str, Any]:
+    facts = entry.stat(follow_symlinks=False)
+    kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
+    return {
+        "path": entry.path,
+        "kind": kinds.get(stat.S_IFMT(facts.st_mode), "other"),
+        "size": facts.st_size,
+        "mtimeMs": facts.st_mtime_ns // 1_000_000,
+    }

@@ -1,0 +1,165 @@
+"""`kv`: small values that a component keeps, in one SQLite file of the user's.
+
+Each component has a space of its own in each project (the folder the conductor was started in) and
+one across projects. Blocking: the desk calls it on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+from typing import Final, Literal
+
+import msgspec
+
+from conductor.services.problem import ServiceError, bad_params, read
+
+VALUE_BYTES: Final = 256 * 1024
+KEY_BYTES: Final = 512
+QUOTA_BYTES: Final = 4 * 1024 * 1024
+QUOTA_KEYS: Final = 10_000
+_LISTED: Final = 1000
+_BUSY: Final = 5.0
+"""Seconds to wait for another conductor that is writing."""
+
+_TABLE: Final = """
+create table if not exists kv (
+  space text not null, key text not null, value blob not null, primary key (space, key)
+) without rowid
+"""
+
+Scope = Literal["project", "user"]
+
+
+class _Get(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    scope: Scope = "project"
+
+
+class _Set(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    value: msgspec.Raw
+    scope: Scope = "project"
+
+
+class _List(msgspec.Struct, forbid_unknown_fields=True):
+    prefix: str = ""
+    after: str = ""
+    limit: int = _LISTED
+    scope: Scope = "project"
+
+
+class Store:
+    """The file, opened when first used. `project`: whose values these are (an absolute path)."""
+
+    def __init__(self, path: str, project: str) -> None:
+        self._path = path
+        self._project = project
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def serve(self, identity: str, service: str, params: bytes | None) -> object:
+        """Performs one request of the component `identity`. Raises `ServiceError`."""
+        with self._lock:
+            try:
+                return self._serve(identity, service, params)
+            except sqlite3.Error as error:
+                raise ServiceError("storage", f"{self._path}: {error}") from None
+            except OSError as error:
+                raise ServiceError("storage", f"{self._path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _serve(self, identity: str, service: str, params: bytes | None) -> object:
+        if service == "kv/list":
+            return self._list(identity, read(params, _List))
+        if service == "kv/set":
+            return self._set(identity, read(params, _Set))
+        asked = read(params, _Get)
+        space, key = self._space(identity, asked.scope), _key(asked.key)
+        if service == "kv/delete":
+            with self._open() as db:
+                gone = db.execute("delete from kv where space = ? and key = ?", (space, key))
+            return {"deleted": gone.rowcount > 0}
+        row = (
+            self._open()
+            .execute("select value from kv where space = ? and key = ?", (space, key))
+            .fetchone()
+        )
+        return {"found": False} if row is None else {"found": True, "value": msgspec.Raw(row[0])}
+
+    def _set(self, identity: str, asked: _Set) -> object:
+        value = bytes(asked.value)
+        if len(value) > VALUE_BYTES:
+            text = f"the value has {len(value):,} bytes; {VALUE_BYTES:,} are allowed"
+            raise ServiceError("too-large", text)
+        space, key = self._space(identity, asked.scope), _key(asked.key)
+        with self._open() as db:
+            db.execute("begin immediate")
+            count, used = db.execute(
+                "select count(*), coalesce(sum(length(cast(key as blob)) + length(value)), 0)"
+                " from kv where space = ? and key != ?",
+                (space, key),
+            ).fetchone()
+            used += len(key.encode()) + len(value)
+            if used > QUOTA_BYTES or count >= QUOTA_KEYS:
+                text = (
+                    f"the quota of {QUOTA_BYTES:,} bytes and {QUOTA_KEYS:,} keys is used up; "
+                    "delete what is not needed"
+                )
+                raise ServiceError("quota", text)
+            db.execute("insert or replace into kv values (?, ?, ?)", (space, key, value))
+        return {"used": used, "quota": QUOTA_BYTES}
+
+    def _list(self, identity: str, asked: _List) -> object:
+        if not 1 <= asked.limit <= _LISTED:
+            raise bad_params(f"limit must be 1 to {_LISTED}")
+        found = self._open().execute(
+            "select key from kv where space = ? and key > ? and substr(key, 1, ?) = ?"
+            " order by key limit ?",
+            (
+                self._space(identity, asked.scope),
+                asked.after,
+                len(asked.prefix),
+                asked.prefix,
+                asked.limit + 1,
+            ),
+        )
+        keys = [row[0] for row in found]
+        return {"keys": keys[: asked.limit], "more": len(keys) > asked.limit}
+
+    def _space(self, identity: str, scope: Scope) -> str:
+        """The name of a component's space: a digest, so that no two names can run together."""
+        parts = [identity, self._project if scope == "project" else ""]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            folder = os.path.dirname(self._path)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            db = sqlite3.connect(
+                self._path, timeout=_BUSY, check_same_thread=False, isolation_level=None
+            )
+            db.execute("pragma journal_mode = wal")
+            db.execute("pragma synchronous = normal")
+            db.execute(_TABLE)
+            self._connection = db
+        return self._connection
+
+
+def _key(key: str) -> str:
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        raise bad_params("a key is proper Unicode") from None
+    if not 1 <= size <= KEY_BYTES:
+        raise bad_params(f"a key has 1 to {KEY_BYTES} bytes")
+    return key

@@ -1,0 +1,97 @@
+"""`metric`: numbers that components count, kept by name and readable in a file.
+
+The file is in the text format that Prometheus' textfile collector reads. It is replaced as a
+whole, so a reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import Final, Literal
+
+import msgspec
+
+from conductor.services.problem import ServiceError, bad_params, read
+
+MOST: Final = 1000
+"""Series of one component: a name with one set of labels is one."""
+
+_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.]{0,99}")
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,49}")
+_LABEL_TEXT: Final = 200
+_LABELS: Final = 10
+
+Kind = Literal["counter", "gauge"]
+Series = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class _Metric(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    value: float = 1
+    kind: Kind = "counter"
+    labels: dict[str, str] = {}
+
+
+class Metrics:
+    """What the components of one chain have counted."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[Series, float]] = {}
+        self._kinds: dict[str, Kind] = {}
+        self.changed = False
+        """Whether something has been counted since this was set to False."""
+
+    def serve(self, component: str, params: bytes | None) -> None:
+        """Counts one. Raises `ServiceError`."""
+        asked = read(params, _Metric)
+        if not _NAME.fullmatch(asked.name):
+            raise bad_params("a name is up to 100 letters, digits, `_` and `.`")
+        if not math.isfinite(asked.value) or (asked.kind == "counter" and asked.value < 0):
+            raise bad_params("a counter only grows, and every value is finite")
+        if len(asked.labels) > _LABELS or any(
+            not _LABEL.fullmatch(key) or len(value) > _LABEL_TEXT or key == "component"
+            for key, value in asked.labels.items()
+        ):
+            raise bad_params(f"at most {_LABELS} labels of plain names and short values")
+        name = asked.name.replace(".", "_")
+        if self._kinds.setdefault(name, asked.kind) != asked.kind:
+            raise ServiceError("kind", f"`{name}` is a {self._kinds[name]} already")
+        values = self._values.setdefault(component, {})
+        series = (name, tuple(sorted(asked.labels.items())))
+        if series not in values and len(values) >= MOST:
+            raise ServiceError("too-many", f"{MOST} series are kept for a component")
+        before = values.get(series, 0.0) if asked.kind == "counter" else 0.0
+        values[series] = before + asked.value
+        self.changed = True
+
+    def text(self) -> str:
+        """All of it, in the exposition format, sorted."""
+        lines = []
+        for name in sorted(self._kinds):
+            shown = f"conductor_proxy_{name}"
+            lines.append(f"# TYPE {shown} {self._kinds[name]}")
+            for component in sorted(self._values):
+                for (found, labels), value in sorted(self._values[component].items()):
+                    if found == name:
+                        pairs = (("component", component), *labels)
+                        inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in pairs)
+                        lines.append(f"{shown}{{{inside}}} {_number(value)}")
+        return "".join(f"{line}\n" for line in lines)
+
+    def write(self, path: str) -> None:
+        """Replaces the file. Raises `OSError`."""
+        self.changed = False
+        beside = f"{path}.{os.getpid()}.new"
+        with open(beside, "w", encoding="utf-8", errors="replace") as file:
+            file.write(self.text())
+        os.replace(beside, path)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

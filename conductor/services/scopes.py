@@ -1,0 +1,107 @@
+"""Reads grants: `clock`, `files:**/AGENTS.md`, `fetch:POST@api.example.com`. Pure.
+
+A grant names a service; what stands behind its colon narrows it to some files or some addresses.
+Two services reach outside the conversation, so they are never granted without a scope.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from conductor.core.services import SERVICES
+
+SCOPED: Final = {
+    "fetch": "fetch:HOST, such as fetch:api.example.com or fetch:POST@api.example.com:8443",
+    "files": "files:GLOB, such as files:**/AGENTS.md",
+}
+"""Services whose grant needs a scope, and what one looks like."""
+
+READING: Final = frozenset({"GET", "HEAD"})
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_HOST: Final = re.compile(
+    r"(?:(?P<method>[A-Z]+)@)?(?P<scheme>https?://)?"
+    r"(?P<host>\[[0-9a-fA-F:.]+\]|(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)(?::(?P<port>\d{1,5}))?"
+)
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """Where a proxy may send HTTP requests, and by which methods."""
+
+    scheme: str
+    host: str
+    """In lower case; `*.example.org` stands for every name below it, not for itself."""
+    port: int
+    methods: frozenset[str]
+
+    @property
+    def private(self) -> bool:
+        """Whether it names an address of this machine or its network, and so allows it."""
+        if self.host == "localhost" or self.host.endswith(".localhost"):
+            return True
+        try:
+            return not ipaddress.ip_address(self.host).is_global
+        except ValueError:
+            return False
+
+    def covers(self, scheme: str, host: str, port: int) -> bool:
+        """Whether it stands for this place, whatever the method."""
+        if (scheme, port) != (self.scheme, self.port):
+            return False
+        if self.host.startswith("*."):
+            return host.endswith(self.host[1:])
+        return host == self.host
+
+
+def name_of(grant: str) -> str:
+    """The service that a grant is for."""
+    return grant.partition(":")[0]
+
+
+def check(grant: str) -> None:
+    """Raises `ValueError` with what is wrong with a grant."""
+    name, colon, scope = grant.partition(":")
+    if name not in SERVICES:
+        listed = ", ".join(sorted(SERVICES))
+        raise ValueError(f"no service `{name}`; services are: {listed}")
+    if name in SCOPED and not scope:
+        raise ValueError(f"`{name}` is granted for something: {SCOPED[name]}")
+    if name not in SCOPED and colon:
+        raise ValueError(f"`{name}` is granted as it is, without `:{scope}`")
+    if name == "fetch":
+        destination(scope)
+    elif name == "files":
+        from conductor.services.globs import compile_glob
+
+        compile_glob(scope)
+
+
+def destination(scope: str) -> Destination:
+    """Reads what stands behind `fetch:`. Raises `ValueError`."""
+    match = _HOST.fullmatch(scope)
+    if match is None:
+        raise ValueError(f"`{scope}` is no [METHOD@][http://]HOST[:PORT]")
+    method = match["method"]
+    if method is not None and method not in METHODS:
+        raise ValueError(f"`{method}` is no method; methods are: {', '.join(sorted(METHODS))}")
+    scheme = (match["scheme"] or "https://")[:-3]
+    port = int(match["port"]) if match["port"] else {"http": 80, "https": 443}[scheme]
+    if not 0 < port < 65536:
+        raise ValueError(f"there is no port {port}")
+    methods = frozenset({method}) if method else READING
+    return Destination(scheme, match["host"].strip("[]").lower(), port, methods)
+
+
+def destinations(grants: Iterable[str]) -> tuple[Destination, ...]:
+    """Every place that grants allow."""
+    return tuple(destination(one.partition(":")[2]) for one in grants if name_of(one) == "fetch")
+
+
+def patterns(grants: Iterable[str]) -> tuple[str, ...]:
+    """Every glob that grants allow."""
+    return tuple(one.partition(":")[2] for one in grants if name_of(one) == "files")

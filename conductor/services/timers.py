@@ -1,0 +1,87 @@
+"""`timer`: wakes a component that otherwise only runs when something is said to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from conductor.services.problem import ServiceError, bad_params, read
+
+MOST: Final = 64
+"""Timers of one component at a time."""
+
+_SHORTEST: Final = 10
+_LONGEST: Final = 7 * 24 * 3600 * 1000
+
+
+class _Start(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    after_ms: int
+    every_ms: int | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Stop(msgspec.Struct, forbid_unknown_fields=True):
+    timer: str
+
+
+class Fired(msgspec.Struct, omit_defaults=True):
+    """The params of `timer/fired`. `count`: how often it has fired, from 1."""
+
+    timer: str
+    count: int
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Timers:
+    """The timers of all components of one chain. `fire` is called with component and params."""
+
+    def __init__(self, fire: Callable[[str, bytes], None]) -> None:
+        self._fire = fire
+        self._running: dict[str, dict[str, asyncio.TimerHandle]] = {}
+        self._number = 0
+
+    def serve(self, component: str, service: str, params: bytes | None) -> object:
+        """Performs one request. Raises `ServiceError`."""
+        running = self._running.setdefault(component, {})
+        if service == "timer/stop":
+            handle = running.pop(read(params, _Stop).timer, None)
+            if handle is not None:
+                handle.cancel()
+            return {"stopped": handle is not None}
+        asked = read(params, _Start)
+        for name, value in (("afterMs", asked.after_ms), ("everyMs", asked.every_ms)):
+            if value is not None and not _SHORTEST <= value <= _LONGEST:
+                raise bad_params(f"{name} must be {_SHORTEST} to {_LONGEST}")
+        if len(running) >= MOST:
+            raise ServiceError("too-many", f"{MOST} timers run already; stop one first")
+        self._number += 1
+        timer = f"t{self._number}"
+        data = asked.data if asked.data is msgspec.UNSET else msgspec.Raw(bytes(asked.data))
+        self._arm(component, Fired(timer, 0, data), asked.after_ms, asked.every_ms)
+        return {"timer": timer}
+
+    def forget(self, component: str) -> None:
+        """Stops every timer of a component: it is gone, or has been started again."""
+        for handle in self._running.pop(component, {}).values():
+            handle.cancel()
+
+    def close(self) -> None:
+        """Stops all timers."""
+        for component in list(self._running):
+            self.forget(component)
+
+    def _arm(self, component: str, fired: Fired, wait: int, every: int | None) -> None:
+        loop = asyncio.get_running_loop()
+        handle = loop.call_later(wait / 1000, self._ring, component, fired, every)
+        self._running[component][fired.timer] = handle
+
+    def _ring(self, component: str, fired: Fired, every: int | None) -> None:
+        fired.count += 1
+        if every is None:
+            self._running[component].pop(fired.timer)
+        else:
+            self._arm(component, fired, every, every)
+        self._fire(component, msgspec.json.encode(fired))

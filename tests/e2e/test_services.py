@@ -1,0 +1,210 @@
+"""What proxies get from the conductor itself, through the real command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .rig import HERE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .client import Json
+    from .rig import Chain, Rig
+
+ISOLATIONS = pytest.mark.parametrize("isolation", ["process", "inline"])
+
+
+def asking_guest(rig: Rig, *lines: Json | str, name: str = "asker") -> str:
+    """The path of a guest that says these to the conductor when told `@go`."""
+    wat = (HERE / "actors" / "asking_guest.wat").read_text("utf-8")
+    data = "".join(
+        f"c{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines
+    ).encode()
+    text = "".join(f"\\{byte:02x}" for byte in data)
+    return rig.module(name, wat.replace('DATA"', f'{text}"').replace("SIZE", str(len(data))))
+
+
+def call(number: int, method: str, /, **params: object) -> Json:
+    """A request on side c."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def told(chain: Chain, session: str, count: int) -> dict[Any, Json]:
+    """What the guest was answered once told `@go`, by id; what came unasked under its method."""
+    before = len(chain.seen("_told"))
+    chain.prompt(session, "@go")
+    chain.expect("_told", before + count)
+    said = [frame["params"] for frame in chain.seen("_told")[before:]]
+    return {one.get("id", one.get("method")): one for one in said}
+
+
+@ISOLATIONS
+def test_a_guest_uses_every_service_it_was_granted(
+    rig: Rig, isolation: str, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.md").write_text("read me")
+    (tmp_path / "secret.txt").write_text("do not")
+    guest = asking_guest(
+        rig,
+        call(1, "kv/set", key="a", value={"n": 1.5}),
+        call(2, "kv/get", key="a"),
+        call(3, "timer/start", afterMs=10, data="x"),
+        call(4, "files/read", path="notes.md"),
+        call(5, "files/read", path="secret.txt"),
+        call(6, "files/roots"),
+        call(7, "fetch", url="https://example.com/"),
+        call(8, "clock"),
+        call(9, "random"),
+        call(10, "metric", name="asked"),
+        call(11, "service", component="asker", method="clock"),
+    )
+    metrics = tmp_path / "metrics.txt"
+    chain = rig.agent(
+        f"{guest},grant=kv+timer+files:*.md+clock",
+        rig.demo(),
+        options=("--isolation", isolation, "--metrics", str(metrics)),
+        XDG_DATA_HOME=str(tmp_path / "data"),
+    )
+    chain.initialize()
+    answers = told(chain, chain.new_session(cwd=str(tmp_path)), 12)
+    assert answers[1]["result"]["used"] == 11
+    assert answers[2]["result"] == {"found": True, "value": {"n": 1.5}}
+    timer = answers[3]["result"]["timer"]
+    assert answers["timer/fired"]["params"] == {"timer": timer, "count": 1, "data": "x"}
+    assert answers[4]["result"]["text"] == "read me"
+    assert answers[5]["error"]["data"]["reason"] == "not-granted"
+    assert answers[6]["result"] == {"roots": [str(tmp_path)]}
+    for number, service, grant in ((7, "fetch", "fetch:HOST"), (9, "random", "random")):
+        error = answers[number]["error"]
+        assert error["code"] == -32601
+        assert error["data"] == {"service": service}
+        assert f"hint: grant it with `asker,grant={grant}`" in error["message"]
+    assert "unixMs" in answers[8]["result"]
+    assert answers[10]["result"] is None
+    assert answers[11]["error"]["code"] == -32601  # only hosts of guests may say this
+    assert chain.finish() == 0
+    assert 'asked{component="asker"} 1' in metrics.read_text()
+
+
+def test_values_are_kept_from_run_to_run_and_apart(rig: Rig, tmp_path: Path) -> None:
+    setter = asking_guest(rig, call(1, "kv/set", key="a", value=1), name="one")
+    other = asking_guest(rig, call(1, "kv/get", key="a"), name="two")
+    data = str(tmp_path / "data")
+    for _ in range(2):
+        chain = rig.agent(f"{setter},grant=kv", rig.demo(), XDG_DATA_HOME=data)
+        assert told(chain, chain.begin(), 1)[1]["result"]["used"] == 2
+        assert chain.finish() == 0
+    asking_guest(rig, call(1, "kv/get", key="a"), name="one")  # its next version
+    for path, found in ((setter, {"found": True, "value": 1}), (other, {"found": False})):
+        chain = rig.agent(f"{path},grant=kv", rig.demo(), XDG_DATA_HOME=data)
+        assert told(chain, chain.begin(), 1)[1]["result"] == found
+        assert chain.finish() == 0
+
+
+def test_neighbours_get_their_own_answers(rig: Rig) -> None:
+    one = asking_guest(rig, call(1, "timer/start", afterMs=10, data="one"), name="one")
+    two = asking_guest(rig, call(1, "timer/start", afterMs=10, data="two"), name="two")
+    chain = rig.agent(f"{one},grant=timer", f"{two},grant=timer", rig.demo())
+    session = chain.begin()
+    chain.prompt(session, "@go")
+
+    def fired() -> list[Json]:
+        said = [frame["params"] for frame in chain.seen("_told")]
+        return [one["params"] for one in said if one.get("method") == "timer/fired"]
+
+    chain.until(lambda: len(fired()) == 2, "both timers")
+    assert sorted(one["data"] for one in fired()) == ["one", "two"]
+    assert len({one["timer"] for one in fired()}) == 2
+    assert chain.finish() == 0
+
+
+def asking_proxy(rig: Rig, **more: object) -> str:
+    """The asking subprocess."""
+    return rig.program(sys.executable, "-m", "actors.asking_proxy", name="P", **more)
+
+
+def test_row_20_proxy_log(rig: Rig) -> None:
+    chain = rig.agent(asking_proxy(rig), rig.demo())
+    chain.prompt(chain.begin(), '/say _proxy/log {"level":"warn","message":"row 20","data":[1]}')
+    chain.settled()
+    assert "warning: P: row 20 [1]" in chain.stderr
+    assert chain.seen("_proxy/log") == []
+    assert chain.finish() == 0
+
+
+def test_row_21_proxy_metric(rig: Rig, tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.txt"
+    chain = rig.agent(asking_proxy(rig), rig.demo(), options=("--metrics", str(metrics)))
+    session = chain.begin()
+    for _ in range(2):
+        chain.prompt(session, '/say _proxy/metric {"name":"prompts"}')
+    assert chain.finish() == 0
+    assert 'conductor_proxy_prompts{component="P"} 2\n' in metrics.read_text()
+
+
+@pytest.mark.parametrize("how", ["watch", "signal"])
+def test_row_22_a_proxy_is_configured_anew_while_it_runs(
+    rig: Rig, tmp_path: Path, how: str
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('prefix = "old "')
+    proxy = asking_proxy(rig, config=str(settings))
+    chain = rig.agent(proxy, rig.demo(), options=("--watch",) if how == "watch" else ())
+    session = chain.begin()
+    assert chain.prompt(session, "hello") == "old hello"
+    settings.write_text('prefix = "new "')
+    if how == "signal":
+        chain.process.send_signal(signal.SIGHUP)
+    chain.until(
+        lambda: any(f["params"] == {"configured": {"prefix": "new "}} for f in chain.seen("_told")),
+        "the new configuration",
+    )
+    assert chain.prompt(session, "hello") == "new hello"
+    chain.prompt(session, "/ask _proxy/config")
+    chain.until(lambda: "result" in chain.seen("_told")[-1]["params"], "the configuration")
+    assert chain.seen("_told")[-1]["params"]["result"]["config"] == {"prefix": "new "}
+    settings.write_text("prefix = ")
+    if how == "signal":
+        chain.process.send_signal(signal.SIGHUP)
+    chain.until_stderr("its settings stay as they were")
+    assert chain.prompt(session, "hello") == "new hello"
+    assert chain.finish() == 0
+
+
+def test_a_guest_is_configured_anew_while_it_runs(rig: Rig, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    settings.write_text('{"template": "A {date}"}')
+    chain = rig.agent(
+        f"datetime,config={settings}",
+        rig.demo(),
+        options=("--watch", "--clock", "2026-01-02T03:04:05+00:00", "--log", "info"),
+    )
+    session = chain.begin()
+    assert chain.prompt(session, "x") == "A 2026-01-02\nx"
+    settings.write_text('{"template": "B {date}"}')
+    chain.until_stderr("told its settings")
+    chain.settled()
+    assert chain.prompt(session, "x") == "B 2026-01-02\nx"
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "No such file"), ("x = ", "Invalid value"), ("\xff", "")]
+)
+def test_settings_that_cannot_be_read(
+    rig: Rig, tmp_path: Path, text: str | None, said: str
+) -> None:
+    settings = tmp_path / "settings.toml"
+    if text is not None:
+        settings.write_bytes(text.encode("latin-1"))
+    chain = rig.agent(f"datetime,config={settings}", rig.demo())
+    assert chain.exit_code() == 2
+    assert f"error: {settings}: " in chain.stderr
+    assert said in chain.stderr
+    assert "hint: " in chain.stderr

@@ -1,0 +1,217 @@
+"""The desk: who may ask, timers, metrics, and what is under way when it closes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from conductor.services.client import Client
+from conductor.services.desk import MOST_OPEN, Desk
+from conductor.services.metrics import Metrics
+from conductor.services.problem import ServiceError
+from conductor.services.roots import Roots
+from conductor.services.timers import MOST
+
+Params = dict[str, object]
+
+
+class Office:
+    """A desk, what was told and logged, and requests as awaitables."""
+
+    def __init__(self, folder: Path, **grants: frozenset[str] | None) -> None:
+        clients = {name: Client(name, name, held) for name, held in grants.items()}
+        self.told: list[tuple[str, str, Any]] = []
+        self.logged: list[str] = []
+        self.heard = asyncio.Event()
+        self.desk = Desk(
+            clients,
+            Roots(),
+            self._tell,
+            lambda *line: self.logged.append(" ".join(line)),
+            store=str(folder / "kv.sqlite"),
+            project="/",
+            metrics=str(folder / "metrics.txt"),
+        )
+
+    def _tell(self, name: str, method: str, params: bytes) -> None:
+        self.told.append((name, method, msgspec.json.decode(params)))
+        self.heard.set()
+
+    def begin(self, name: str, service: str, /, **params: object) -> asyncio.Future[Any]:
+        """Asks; the future holds the result, or the error object as a `RuntimeError`."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(result: bytes | None, error: bytes | None) -> None:
+            if result is not None:
+                future.set_result(msgspec.json.decode(result))
+            else:
+                future.set_exception(RuntimeError(msgspec.json.decode(error or b"")))
+
+        self.desk.serve(name, service, msgspec.json.encode(params), done)
+        return future
+
+    async def error(self, name: str, service: str, /, **params: object) -> Any:
+        """Asks for what is refused; the error object."""
+        with pytest.raises(RuntimeError) as caught:
+            await self.begin(name, service, **params)
+        return caught.value.args[0]
+
+
+def run(play: Callable[[], Awaitable[None]]) -> None:
+    """Runs a play to its end."""
+
+    async def whole() -> None:
+        async with asyncio.timeout(60):
+            await play()
+
+    asyncio.run(whole())
+
+
+def test_a_timer_fires_once_or_again_and_again(tmp_path: Path) -> None:
+    async def play() -> None:
+        office = Office(tmp_path, p=frozenset({"timer"}))
+        one = await office.begin("p", "timer/start", afterMs=10, data={"x": 1})
+        await office.heard.wait()
+        fired = {"timer": one["timer"], "count": 1, "data": {"x": 1}}
+        assert office.told == [("p", "timer/fired", fired)]
+        assert await office.begin("p", "timer/stop", timer=one["timer"]) == {"stopped": False}
+        office.told.clear()
+        again = await office.begin("p", "timer/start", afterMs=10, everyMs=10)
+        while len(office.told) < 3:
+            office.heard.clear()
+            await office.heard.wait()
+        assert [params["count"] for _, _, params in office.told[:3]] == [1, 2, 3]
+        assert await office.begin("p", "timer/stop", timer=again["timer"]) == {"stopped": True}
+        await office.desk.close()
+
+    run(play)
+
+
+def test_timers_are_few_and_end_with_their_component(tmp_path: Path) -> None:
+    async def play() -> None:
+        office = Office(tmp_path, p=None, q=None)
+        for _ in range(MOST):
+            await office.begin("p", "timer/start", afterMs=10_000)
+        wrong = await office.error("p", "timer/start", afterMs=10_000)
+        assert wrong["data"] == {"service": "timer/start", "reason": "too-many"}
+        soon = await office.begin("q", "timer/start", afterMs=10)
+        office.desk.forget("p")
+        await office.begin("p", "timer/start", afterMs=10_000)
+        office.desk.forget("q")
+        assert await office.begin("q", "timer/stop", timer=soon["timer"]) == {"stopped": False}
+        assert (await office.error("p", "timer/start", afterMs=1))["code"] == -32602
+        await office.desk.close()
+        assert office.told == []
+
+    run(play)
+
+
+def test_what_was_not_granted_is_refused_by_name(tmp_path: Path) -> None:
+    async def play() -> None:
+        office = Office(tmp_path, p=frozenset({"files:*.md"}))
+        for service in ("kv/get", "timer/start", "fetch", "nothing"):
+            wrong = await office.error("p", service)
+            assert (wrong["code"], wrong["data"]["reason"]) == (-32601, "not-granted")
+        assert await office.begin("p", "files/roots") == {"roots": []}
+        await office.desk.close()
+
+    run(play)
+
+
+def test_values_are_kept_in_the_order_they_were_given(tmp_path: Path) -> None:
+    async def play() -> None:
+        office = Office(tmp_path, p=frozenset({"kv"}))
+        asked = [office.begin("p", "kv/set", key="a", value=n) for n in range(MOST_OPEN - 1)]
+        last = office.begin("p", "kv/get", key="a")
+        too_many = await office.error("p", "kv/get", key="a")
+        assert too_many["data"]["reason"] == "too-many"
+        await asyncio.gather(*asked)
+        assert await last == {"found": True, "value": MOST_OPEN - 2}
+        await office.desk.close()
+
+    run(play)
+
+
+def test_what_is_under_way_ends_with_the_desk(tmp_path: Path) -> None:
+    async def play() -> None:
+        async def silent(reader: Any, writer: Any) -> None:
+            reached.set()
+            await reader.read()
+            writer.close()
+
+        reached = asyncio.Event()
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        place = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        office = Office(tmp_path, p=frozenset({f"fetch:{place}"}))
+        waiting = office.begin("p", "fetch", url=place)
+        await reached.wait()
+        await office.desk.close()
+        assert not waiting.done()
+        server.close()
+
+    run(play)
+
+
+def test_metrics_are_written_for_a_collector(tmp_path: Path) -> None:
+    async def play() -> None:
+        office = Office(tmp_path, p=frozenset(), q=frozenset())
+        for _ in range(2):
+            await office.begin("p", "metric", name="prompts")
+        await office.begin("q", "metric", name="prompts", value=0.5)
+        await office.begin("q", "metric", name="size.now", kind="gauge", value=7, labels={"a": '"'})
+        await office.begin("q", "metric", name="size.now", kind="gauge", value=3, labels={"a": '"'})
+        await office.desk.close()
+        assert (tmp_path / "metrics.txt").read_text() == (
+            "# TYPE conductor_proxy_prompts counter\n"
+            'conductor_proxy_prompts{component="p"} 2\n'
+            'conductor_proxy_prompts{component="q"} 0.5\n'
+            "# TYPE conductor_proxy_size_now gauge\n"
+            'conductor_proxy_size_now{component="q",a="\\""} 3\n'
+        )
+
+    run(play)
+
+
+def test_metrics_that_cannot_be_written_are_told_once(tmp_path: Path) -> None:
+    async def play() -> None:
+        (tmp_path / "metrics.txt").mkdir()
+        office = Office(tmp_path, p=None)
+        await office.begin("p", "metric", name="a")
+        await office.desk.close()
+        assert [line for line in office.logged if "metrics are not written" in line] != []
+
+    run(play)
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({}, "params"),
+        ({"name": "a b"}, "params"),
+        ({"name": "a", "value": -1}, "params"),
+        ({"name": "a", "kind": "histogram"}, "params"),
+        ({"name": "a", "labels": {"component": "other"}}, "params"),
+        ({"name": "a", "labels": {"b": "x" * 201}}, "params"),
+        ({"name": "taken", "kind": "gauge"}, "kind"),
+    ],
+)
+def test_what_is_no_metric(params: Params, reason: str) -> None:
+    metrics = Metrics()
+    metrics.serve("p", b'{"name":"taken"}')
+    with pytest.raises(ServiceError) as caught:
+        metrics.serve("p", msgspec.json.encode(params))
+    assert caught.value.reason == reason
+
+
+def test_series_are_bounded() -> None:
+    metrics = Metrics()
+    for number in range(1000):
+        metrics.serve("p", msgspec.json.encode({"name": "a", "labels": {"n": str(number)}}))
+    with pytest.raises(ServiceError, match="1000 series"):
+        metrics.serve("p", b'{"name":"a"}')
+    metrics.serve("p", b'{"name":"a","labels":{"n":"1"}}')

@@ -1,0 +1,228 @@
+"""`fetch`: only to what was granted, however one tries to get elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from conductor.services.fetch import fetch
+from conductor.services.problem import ServiceError
+from conductor.services.scopes import destinations
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with what it was asked; `/to?URL` redirects, `/slow` waits, `/big` is big."""
+
+    def do_GET(self) -> None:
+        """Serves every method."""
+        server = self.server
+        assert isinstance(server, Server)
+        length = int(self.headers.get("content-length", 0))
+        body = self.rfile.read(length).decode("latin-1")
+        if self.path.startswith("/to?"):
+            self.send_response(int(self.headers.get("x-status", "302")))
+            self.send_header("Location", self.path.partition("?")[2])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if self.path == "/slow":
+            server.released.wait(30)
+        seen = {"method": self.command, "path": self.path, "body": body}
+        answer = json.dumps({**seen, "headers": dict(self.headers.items())}).encode()
+        if self.path == "/big":
+            answer = b"x" * 1_000_000
+        if self.path == "/binary":
+            answer = b"\xff\x00"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.send_header("X-Two", "a")
+        self.send_header("X-Two", "b")
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_POST = do_GET  # noqa: N815 - the library's names
+    do_PUT = do_GET  # noqa: N815
+
+    def log_message(self, *args: object) -> None:
+        """Says nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    """A server on this machine."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.released = threading.Event()
+
+    @property
+    def place(self) -> str:
+        """Its scheme, address and port."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as one:
+        thread = threading.Thread(target=one.serve_forever, args=(0.01,))
+        thread.start()
+        yield one
+        one.released.set()
+        one.shutdown()
+        thread.join()
+
+
+def get(grants: list[str] | None, url: str, **params: object) -> Any:
+    """One request of a component with these grants."""
+    places = None if grants is None else destinations([f"fetch:{one}" for one in grants])
+    return asyncio.run(fetch(places, msgspec.json.encode({"url": url, **params})))
+
+
+def refusal(grants: list[str] | None, url: str, **params: object) -> ServiceError:
+    """Why a request is refused."""
+    with pytest.raises(ServiceError) as caught:
+        get(grants, url, **params)
+    return caught.value
+
+
+def test_getting(server: Server) -> None:
+    found = get([server.place], f"{server.place}/a?b=c", headers={"X-Mine": "1"})
+    seen = json.loads(found["text"])
+    assert (found["status"], found["truncated"], found["url"]) == (
+        200,
+        False,
+        f"{server.place}/a?b=c",
+    )
+    assert found["headers"]["x-two"] == "a, b"
+    assert (seen["method"], seen["path"], seen["headers"]["X-Mine"]) == ("GET", "/a?b=c", "1")
+
+
+def test_posting(server: Server) -> None:
+    granted = [f"POST@{server.place}", f"PUT@{server.place}"]
+    assert json.loads(get(granted, server.place, method="POST", text="hé")["text"])["body"] == (
+        "hé".encode().decode("latin-1")
+    )
+    body = base64.b64encode(b"\xff").decode()
+    assert json.loads(get(granted, server.place, method="PUT", base64=body)["text"])["body"] == "ÿ"
+    assert refusal(granted, server.place).reason == "not-granted"  # GET was not
+
+
+def test_what_comes_back(server: Server) -> None:
+    assert get([server.place], f"{server.place}/binary")["base64"] == "/wA="
+    big = get([server.place], f"{server.place}/big", maxBytes=1000)
+    assert (len(big["text"]), big["truncated"]) == (1000, True)
+
+
+def test_it_waits_no_longer_than_asked(server: Server) -> None:
+    assert refusal([server.place], f"{server.place}/slow", timeoutMs=100).reason == "timeout"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/",
+        "http://127.0.0.1:1/",
+        "http://127.0.0.2:{port}/",
+        "http://localhost:{port}/",
+        "http://[::1]:{port}/",
+    ],
+)
+def test_elsewhere_is_not_granted(server: Server, url: str) -> None:
+    port = server.server_address[1]
+    wrong = refusal([server.place], url.replace("{port}", str(port)))
+    assert wrong.reason == "not-granted"
+    assert "hint: grant it with" in wrong.text
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "ftp://a/", "x", "http://", "http://u:p@a/", "http://a:b/", "http://é/"],
+)
+def test_what_is_no_address(url: str) -> None:
+    assert refusal(["a"], url).reason == "params"
+
+
+def test_redirects_go_as_far_as_grants_do(server: Server) -> None:
+    within = f"{server.place}/to?/there"
+    assert json.loads(get([server.place], within)["text"])["path"] == "/there"
+    assert refusal([server.place], f"{server.place}/to?http://127.0.0.1:1/").reason == "not-granted"
+    assert refusal([server.place], f"{server.place}/to?/to?/to?/to?/to?/to?/to?/x").reason in (
+        "redirects",
+        "not-granted",
+    )
+    seen = get(
+        [f"POST@{server.place}", server.place],
+        within,
+        method="POST",
+        text="a",
+        headers={"x-status": "303", "Content-Type": "text/plain"},
+    )
+    assert json.loads(seen["text"])["method"] == "GET"
+    kept = get(
+        [f"POST@{server.place}"], within, method="POST", text="a", headers={"x-status": "307"}
+    )
+    assert json.loads(kept["text"])["body"] == "a"
+
+
+def test_a_circle_of_redirects_ends(server: Server) -> None:
+    path = "/x"
+    for _ in range(7):
+        path = f"/to?{path}"
+    assert refusal([server.place], server.place + path).reason == "redirects"
+
+
+def test_secrets_do_not_go_along_to_another_place(server: Server) -> None:
+    with Server() as other:
+        thread = threading.Thread(target=other.serve_forever, args=(0.01,))
+        thread.start()
+        secret = {"Authorization": "Bearer x", "X-Plain": "y"}
+        url = f"{server.place}/to?{other.place}/"
+        found = get([server.place, other.place], url, headers=secret)
+        other.shutdown()
+        thread.join()
+    headers = json.loads(found["text"])["headers"]
+    assert "Authorization" not in headers
+    assert headers["X-Plain"] == "y"
+
+
+@pytest.mark.parametrize("grants", [None, ["*.example.com"], ["a.example.com"]])
+def test_a_public_name_may_not_lead_to_a_private_address(
+    monkeypatch: pytest.MonkeyPatch, grants: list[str] | None
+) -> None:
+    async def nearby(host: str, port: int, **_: object) -> list[Any]:
+        return [(2, 1, 6, "", ("8.8.8.8", port)), (2, 1, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", nearby)
+    assert refusal(grants, "https://a.example.com/").reason == "private"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"method": "STEAL"},
+        {"maxBytes": 0},
+        {"timeoutMs": 10**9},
+        {"text": "a", "base64": "YQ=="},
+        {"base64": "?"},
+        {"headers": {"Host": "a"}},
+        {"headers": {"X": "a\r\nY: b"}},
+        {"headers": {"Content-Length": "5"}},
+        {"follow": True},
+    ],
+)
+def test_bad_params(params: dict[str, Any]) -> None:
+    assert refusal(["a.org"], "https://a.org/", **params).reason == "params"
+
+
+def test_nobody_there() -> None:
+    assert refusal(["http://127.0.0.1:9"], "http://127.0.0.1:9/").reason == "unreachable"

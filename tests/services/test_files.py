@@ -1,0 +1,183 @@
+"""`files`: what was granted, below what the client named, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from conductor.services.files import Files
+from conductor.services.problem import ServiceError
+from conductor.services.roots import Roots
+
+
+def setup(cwd: object, method: str = "session/new", **more: object) -> bytes:
+    """A frame of the client's."""
+    params = {"cwd": str(cwd), **more}
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A project with a secret beside it."""
+    (tmp_path / "secret.md").write_text("secret")
+    project = tmp_path / "project"
+    (project / "docs").mkdir(parents=True)
+    (project / "AGENTS.md").write_text("be nice")
+    (project / "docs" / "AGENTS.md").write_text("be brief")
+    (project / ".env").write_text("KEY=1")
+    (project / "image.md").write_bytes(b"\xff\xfe")
+    return project
+
+
+def reader(*roots: Path) -> Files:
+    """A service whose client has named these folders."""
+    known = Roots()
+    for root in roots:
+        known.look(setup(root))
+    return Files(known)
+
+
+def ask(one: Files, service: str, *globs: str, **params: object) -> Any:
+    """Performs a request of a component granted `globs`."""
+    return one.serve(globs or ("**",), f"files/{service}", msgspec.json.encode(params))
+
+
+def refusal(one: Files, service: str, *globs: str, **params: object) -> str:
+    """Why a request is refused."""
+    with pytest.raises(ServiceError) as caught:
+        ask(one, service, *globs, **params)
+    return caught.value.reason
+
+
+def test_roots_are_what_the_client_says_in_setups(tmp_path: Path) -> None:
+    roots = Roots()
+    roots.look(setup("/a"))
+    roots.look(setup("/b/../c/", "session/load", additionalDirectories=["/d", "e"]))
+    roots.look(setup("/f", "session/prompt"))
+    roots.look(setup("relative"))
+    roots.look(b'{"method":"session/new","params":{"cwd":1}}')
+    roots.look(b'{"method":"session/new","params":[]}')
+    roots.look(b"\xff{")
+    assert list(roots.paths) == ["/a", "/c", "/d"]
+    assert ask(Files(roots), "roots") == {"roots": ["/a", "/c", "/d"]}
+
+
+def test_reading(home: Path) -> None:
+    one = reader(home)
+    found = ask(one, "read", path="AGENTS.md")
+    assert (found["text"], found["size"], found["more"]) == ("be nice", 7, False)
+    assert found["path"] == str(home / "AGENTS.md")
+    part = ask(one, "read", path=str(home / "AGENTS.md"), offset=3, maxBytes=2)
+    assert (part["text"], part["more"]) == ("ni", True)
+    assert ask(one, "read", path="image.md")["base64"] == "//4="
+
+
+@pytest.mark.parametrize(
+    ("globs", "path", "reason"),
+    [
+        (("**",), "../secret.md", "outside"),
+        (("**",), "/etc/passwd", "outside"),
+        (("**",), "docs/../../secret.md", "outside"),
+        (("**",), ".env", "not-granted"),
+        (("docs/*",), "AGENTS.md", "not-granted"),
+        (("**",), ".", "not-granted"),
+        (("**",), "nothing.md", "not-found"),
+        (("**",), "docs", "not-a-file"),
+        (("**",), "a\0b", "params"),
+        (("**",), "", "not-granted"),
+    ],
+)
+def test_what_is_not_read(home: Path, globs: tuple[str, ...], path: str, reason: str) -> None:
+    assert refusal(reader(home), "read", *globs, path=path) == reason
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("../secret.md", "outside"),
+        ("/etc/passwd", "outside"),
+        (".env", "not-granted"),
+        ("link.md", "not-found"),  # a circle
+    ],
+)
+def test_links_do_not_lead_out(home: Path, target: str, reason: str) -> None:
+    (home / "link.md").symlink_to(target)
+    assert refusal(reader(home), "read", path="link.md") in (reason, "io")
+
+
+def test_folders_that_are_links_do_not_lead_out(home: Path) -> None:
+    (home / "up").symlink_to("..")
+    (home / "inner").symlink_to("docs")
+    one = reader(home)
+    assert refusal(one, "read", path="up/secret.md") == "outside"
+    assert refusal(one, "list", path="up") == "outside"
+    assert ask(one, "read", path="inner/AGENTS.md")["text"] == "be brief"
+
+
+def test_a_root_may_itself_be_a_link(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to("project")
+    one = reader(tmp_path / "alias")
+    assert ask(one, "read", path="AGENTS.md")["text"] == "be nice"
+
+
+def test_pipes_and_sockets_do_not_hold_it_up(home: Path) -> None:
+    os.mkfifo(home / "pipe")
+    assert refusal(reader(home), "read", path="pipe") == "not-a-file"
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(home / "socket"))
+        assert refusal(reader(home), "read", path="socket") == "io"
+
+
+def test_listing(home: Path) -> None:
+    one = reader(home)
+    found = ask(one, "list", "**/AGENTS.md", glob="**")
+    assert [entry["path"] for entry in found["entries"]] == [
+        str(home / "AGENTS.md"),
+        str(home / "docs" / "AGENTS.md"),
+    ]
+    assert found["entries"][0]["kind"] == "file"
+    names = [e["path"].rpartition("/")[2] for e in ask(one, "list")["entries"]]
+    assert names == ["AGENTS.md", "docs", "image.md", "AGENTS.md"]
+    assert ask(one, "list", limit=1)["more"] is True
+    assert [e["size"] for e in ask(one, "list", path="docs", glob="*")["entries"]] == [8]
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"glob": "/x"}, "params"),
+        ({"limit": 0}, "params"),
+        ({"path": "/"}, "outside"),
+        ({"path": "nothing"}, "not-found"),
+        ({"path": "AGENTS.md"}, "io"),
+        ({"depth": 1}, "params"),
+    ],
+)
+def test_what_is_not_listed(home: Path, params: dict[str, object], reason: str) -> None:
+    assert refusal(reader(home), "list", **params) == reason
+
+
+def test_without_a_session_there_is_nothing() -> None:
+    assert refusal(reader(), "read", path="a") == "no-root"
+    assert ask(reader(), "list") == {"entries": [], "more": False}
+
+
+def test_with_several_roots_a_path_is_absolute(home: Path) -> None:
+    one = reader(home, home / "docs")
+    assert refusal(one, "read", path="AGENTS.md") == "params"
+    # The innermost root counts: what is granted is relative to that.
+    assert ask(one, "read", "AGENTS.md", path=str(home / "docs/AGENTS.md"))["text"] == "be brief"
+
+
+def test_a_path_that_changes_into_a_link_meanwhile(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "docs" / "AGENTS.md").unlink()
+    (home / "docs" / "AGENTS.md").symlink_to("../../secret.md")
+    monkeypatch.setattr(os.path, "realpath", lambda path: path)
+    assert refusal(reader(home), "read", path="docs/AGENTS.md") == "io"

@@ -1,0 +1,110 @@
+"""`kv`: values of each component apart, kept from run to run, within a quota."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from conductor.services import kv
+from conductor.services.problem import ServiceError
+
+
+def ask(store: kv.Store, who: str, service: str, **params: object) -> Any:
+    """Performs a request; the result as the component would decode it."""
+    result = store.serve(who, f"kv/{service}", msgspec.json.encode(params))
+    return msgspec.json.decode(msgspec.json.encode(result))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return str(tmp_path / "data" / "kv.sqlite")
+
+
+def test_values_stay_and_are_private(file: str) -> None:
+    store = kv.Store(file, "/project")
+    assert ask(store, "p", "get", key="a") == {"found": False}
+    assert ask(store, "p", "set", key="a", value={"x": [1, None]})["used"] == 1 + 14
+    assert ask(store, "p", "set", key="a", value=1)["used"] == 2
+    store.close()
+    again = kv.Store(file, "/project")
+    assert ask(again, "p", "get", key="a") == {"found": True, "value": 1}
+    assert ask(again, "other", "get", key="a") == {"found": False}
+    assert ask(again, "p", "delete", key="a") == {"deleted": True}
+    assert ask(again, "p", "delete", key="a") == {"deleted": False}
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(os.path.dirname(file)).st_mode) == 0o700
+
+
+def test_numbers_keep_their_bytes(file: str) -> None:
+    store = kv.Store(file, "/")
+    store.serve("p", "kv/set", b'{"key":"n","value":1.10}')
+    assert msgspec.json.encode(store.serve("p", "kv/get", b'{"key":"n"}')).endswith(b":1.10}")
+
+
+def test_projects_and_users_are_apart(file: str) -> None:
+    one, two = kv.Store(file, "/one"), kv.Store(file, "/two")
+    ask(one, "p", "set", key="a", value="project")
+    ask(one, "p", "set", key="a", value="user", scope="user")
+    assert ask(two, "p", "get", key="a") == {"found": False}
+    assert ask(two, "p", "get", key="a", scope="user")["value"] == "user"
+    assert ask(one, "p", "get", key="a")["value"] == "project"
+
+
+def test_listing(file: str) -> None:
+    store = kv.Store(file, "/")
+    for key in ("a/2", "a/1", "b", "a%", "é"):
+        ask(store, "p", "set", key=key, value=0)
+    assert ask(store, "p", "list")["keys"] == ["a%", "a/1", "a/2", "b", "é"]
+    assert ask(store, "p", "list", prefix="a/") == {"keys": ["a/1", "a/2"], "more": False}
+    assert ask(store, "p", "list", limit=2) == {"keys": ["a%", "a/1"], "more": True}
+    assert ask(store, "p", "list", after="a/2") == {"keys": ["b", "é"], "more": False}
+
+
+def test_quotas(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = kv.Store(file, "/")
+    monkeypatch.setattr(kv, "QUOTA_BYTES", 20)
+    monkeypatch.setattr(kv, "QUOTA_KEYS", 3)
+    ask(store, "p", "set", key="a", value="12345678")
+    with pytest.raises(ServiceError, match="quota") as caught:
+        ask(store, "p", "set", key="b", value="12345678")
+    assert caught.value.reason == "quota"
+    ask(store, "p", "set", key="a", value="123456789012345")  # what it replaces does not count
+    ask(store, "q", "set", key="b", value="12345678")  # each has its own
+    for key in ("a", "b", "c"):
+        ask(store, "r", "set", key=key, value=1)
+    with pytest.raises(ServiceError, match="3 keys"):
+        ask(store, "r", "set", key="d", value=1)
+
+
+@pytest.mark.parametrize(
+    ("service", "params", "reason"),
+    [
+        ("kv/get", b"{}", "params"),
+        ("kv/get", b'{"key":""}', "params"),
+        ("kv/get", b'{"key":1}', "params"),
+        ("kv/get", b'{"key":"a","scope":"all"}', "params"),
+        ("kv/get", b'{"key":"a","other":1}', "params"),
+        ("kv/set", b'{"key":"a"}', "params"),
+        ("kv/set", b'{"key":"' + b"a" * 513 + b'","value":1}', "params"),
+        ("kv/set", b'{"key":"a","value":"' + b"a" * kv.VALUE_BYTES + b'"}', "too-large"),
+        ("kv/list", b'{"limit":0}', "params"),
+        ("kv/list", b"[1]", "params"),
+    ],
+)
+def test_what_is_refused(file: str, service: str, params: bytes, reason: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        kv.Store(file, "/").serve("p", service, params)
+    assert caught.value.reason == reason
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "kv.sqlite").write_text("this is no database, but a text of some length" * 10)
+    with pytest.raises(ServiceError, match="not a database"):
+        kv.Store(str(tmp_path / "kv.sqlite"), "/").serve("p", "kv/get", b'{"key":"a"}')
+    with pytest.raises(ServiceError, match=r"File exists|Not a directory"):
+        kv.Store(str(tmp_path / "kv.sqlite" / "x"), "/").serve("p", "kv/get", b'{"key":"a"}')

@@ -1,0 +1,105 @@
+"""Grants with scopes, and the globs in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.component_options import read
+from conductor.errors import UsageError
+from conductor.services.globs import matches
+from conductor.services.scopes import Destination, check, destination, patterns
+
+READING = frozenset({"GET", "HEAD"})
+
+
+@pytest.mark.parametrize(
+    ("scope", "found"),
+    [
+        ("api.example.com", Destination("https", "api.example.com", 443, READING)),
+        ("API.Example.com:8443", Destination("https", "api.example.com", 8443, READING)),
+        ("http://localhost:80", Destination("http", "localhost", 80, READING)),
+        ("POST@http://10.0.0.1", Destination("http", "10.0.0.1", 80, frozenset({"POST"}))),
+        ("*.example.org", Destination("https", "*.example.org", 443, READING)),
+        ("[::1]:99", Destination("https", "::1", 99, READING)),
+    ],
+)
+def test_destinations(scope: str, found: Destination) -> None:
+    assert destination(scope) == found
+
+
+@pytest.mark.parametrize(
+    "scope", ["", "*", "a/b", "ftp://a", "a:0", "a:70000", "LOOK@a", "a b", "user@a", "https://"]
+)
+def test_what_is_no_destination(scope: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        destination(scope)
+
+
+@pytest.mark.parametrize(
+    ("scope", "private"),
+    [
+        ("localhost", True),
+        ("a.localhost", True),
+        ("127.0.0.1", True),
+        ("[fe80::1]", True),
+        ("192.168.1.1", True),
+        ("8.8.8.8", False),
+        ("example.com", False),
+    ],
+)
+def test_a_private_address_is_granted_by_naming_it(scope: str, private: bool) -> None:
+    assert destination(scope).private is private
+
+
+def test_a_wildcard_stands_for_names_below_it_only() -> None:
+    place = destination("*.example.org")
+    assert place.covers("https", "a.b.example.org", 443)
+    assert not place.covers("https", "example.org", 443)
+    assert not place.covers("https", "badexample.org", 443)
+    assert not place.covers("http", "a.example.org", 80)
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "fits"),
+    [
+        ("AGENTS.md", "AGENTS.md", True),
+        ("AGENTS.md", "a/AGENTS.md", False),
+        ("**/AGENTS.md", "AGENTS.md", True),
+        ("**/AGENTS.md", "a/b/AGENTS.md", True),
+        ("**/AGENTS.md", "a/.git/AGENTS.md", False),
+        ("**", "a/b", True),
+        ("**", ".env", False),
+        ("**", "a/.env", False),
+        ("*", ".env", False),
+        ("?env", ".env", False),
+        (".env", ".env", True),
+        (".claude/**", ".claude/a/b", True),
+        ("a.c", "abc", False),
+        ("[ab]", "a", False),
+        ("docs/*.md", "docs/x/y.md", False),
+        ("docs/*.md", "docs/y.md", True),
+        ("a/**/b", "a/b", True),
+        ("*.md", "x\n.md", True),
+    ],
+)
+def test_globs(glob: str, path: str, fits: bool) -> None:
+    assert matches((glob,), path) is fits
+
+
+@pytest.mark.parametrize(
+    "grant",
+    ["fetch", "files", "clock:x", "files:/etc/*", "files:../*", "files:a//b", "files:a**", "shell"],
+)
+def test_grants_that_are_none(grant: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        check(grant)
+
+
+def test_grants_are_read_from_the_command_line() -> None:
+    given = read("p", [("grant", "clock+files:**/*.md+fetch:a.org"), ("grant", "files:x")])
+    assert given.grants == frozenset({"clock", "files:**/*.md", "fetch:a.org", "files:x"})
+    assert sorted(patterns(given.grants)) == ["**/*.md", "x"]
+    with pytest.raises(UsageError, match="such as files:"):
+        read("p", [("grant", "files")])
+    with pytest.raises(UsageError, match="services are: clock, fetch"):
+        read("p", [("grant", "shell")])
