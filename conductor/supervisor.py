@@ -14,9 +14,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from conductor.core import Closure, Effect, Router
+from conductor.core.launching import successor_name
 from conductor.core.services import READY
-from conductor.errors import ComponentError
-from conductor.launch import Planned
+from conductor.errors import ComponentError, ConductorError
+from conductor.planned import Configuration, Planned
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
 from conductor.transports.base import Ended, Events, Transport
 
@@ -47,6 +48,9 @@ class Host(Protocol):
 
     def record(self, event: str, name: str, text: str) -> None:
         """Puts on record what became of a component."""
+
+    def reconfigure(self, name: str, params: bytes) -> None:
+        """Tells a component its changed settings."""
 
     async def connect(self, name: str, transport: Transport) -> bool:
         """Puts a transport in a component's place and opens it; whether that went well."""
@@ -125,7 +129,10 @@ class Supervisor:
         self._planned = planned
         self._start = start
         self._recoveries = {name: Recovery(one.on_failure) for name, one in planned.items()}
-        self._swapping: set[str] = set()
+        self._swapping: dict[str, bool] = {}
+        """Components that are being swapped, and whether to do that once more afterwards."""
+        self._configured: dict[str, bytes] = {}
+        """What each component was told last of settings that are in a file."""
         self._places = {name: asyncio.Lock() for name in planned}
         """Held by whoever is putting a transport in a component's place: one at a time."""
 
@@ -134,8 +141,8 @@ class Supervisor:
     def failed(self, name: str, reason: Closure, *, final: bool) -> None:
         """A component has ended: starts it again, goes on without it, or gives up.
 
-        `final`: it said itself that it will not get better. One that has never taken its role is
-        not started again either: it would only fail the same way.
+        `final`: it said itself that it will not get better. A module that has never taken its role
+        is not started again either: it would only fail the same way. A program may not.
         """
         host, one = self._host, self._planned.get(name)
         action = GiveUp() if one is None else self._action(name, one, final=final)
@@ -151,17 +158,26 @@ class Supervisor:
                 host.log("warning", name, text)
                 host.record("bypass", name, text)
                 host.apply(host.router.bypassed(name, reason))
+                self._start(host.disconnect(name))
             case GiveUp():
                 host.record("failure", str(reason.data.get("component", name)), reason.text)
                 host.apply(host.router.closed(name, reason))
 
     def _action(self, name: str, one: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
-        if not self._host.router.has_role(name):
+        router = self._host.router
+        begun = router.has_role(name)
+        if self._launches(name) or not (begun or (router.may_retry(name) and not one.guests)):
             return GiveUp()
         action = self._recoveries[name].failed(asyncio.get_running_loop().time())
         if isinstance(action, Restart) and (final or one.renew is None):
             return GiveUp()
-        return action
+        return action if begun or isinstance(action, Restart) else GiveUp()
+
+    def _launches(self, name: str) -> bool:
+        """Whether a proxy has launched its successor itself: what it launched ends with it, so
+        nothing can take its place."""
+        successor = self._host.router.peers.get(successor_name(name))
+        return successor is not None and successor.closure is None
 
     async def _restart(self, name: str, delay: float) -> None:
         one = self._planned[name]
@@ -180,22 +196,31 @@ class Supervisor:
     # -- new builds ----------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """Replaces every proxy whose build can be replaced, each between two messages."""
+        """Tells changed settings, and replaces every proxy whose build can be replaced, each
+        between two messages."""
+        self.reconfigure()
         for name, one in self._planned.items():
             if one.files and one.renew is not None:
                 self.swap(name)
 
     def swap(self, name: str) -> None:
         """Replaces one proxy by its new build, between two messages."""
-        if name not in self._swapping and self._host.router.has_role(name):
-            self._swapping.add(name)
+        if self._launches(name):
+            text = "a proxy that launches its successor itself cannot be replaced while it runs"
+            self._host.log("warning", name, f"the new build is not used: {text}")
+        elif name in self._swapping:
+            self._swapping[name] = True
+        elif self._host.router.has_role(name):
+            self._swapping[name] = True
             self._start(self._swap(name))
 
     async def _swap(self, name: str) -> None:
         try:
-            await self._try_swap(name)
+            while self._swapping[name]:
+                self._swapping[name] = False
+                await self._try_swap(name)
         finally:
-            self._swapping.discard(name)
+            del self._swapping[name]
 
     async def _try_swap(self, name: str) -> None:
         host, one = self._host, self._planned[name]
@@ -240,8 +265,13 @@ class Supervisor:
         """Swaps a component whenever one of its files has changed, for as long as it runs."""
         seen = {name: _stamp(one.files) for name, one in self._planned.items() if one.files}
         changed: dict[str, object] = {}
+        for planned in self._planned.values():
+            for one in planned.configurations:
+                with contextlib.suppress(ConductorError):  # it is reported below
+                    self._configured[one.component] = one.params()
         while True:
             await asyncio.sleep(_WATCH)
+            self.reconfigure()
             for name, stamp in seen.items():
                 now = _stamp(self._planned[name].files)
                 if now == stamp:
@@ -252,6 +282,26 @@ class Supervisor:
                     self.swap(name)
                 else:
                     changed[name] = now
+
+    # -- settings ------------------------------------------------------------------------------
+
+    def reconfigure(self) -> None:
+        """Tells every component whose settings have changed what they are now."""
+        for one in self._planned.values():
+            for configuration in one.configurations:
+                self._reconfigure(configuration)
+
+    def _reconfigure(self, configuration: Configuration) -> None:
+        name = configuration.component
+        try:
+            params = configuration.params()
+        except ConductorError as error:
+            self._host.log("error", name, f"its settings stay as they were: {error.text}")
+            return
+        if self._configured.get(name) != params:
+            self._configured[name] = params
+            self._host.log("info", name, f"told its settings, {configuration.file}")
+            self._host.reconfigure(name, params)
 
     # -- long waits ----------------------------------------------------------------------------
 

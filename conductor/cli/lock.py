@@ -1,0 +1,158 @@
+"""`conductor lock COMPONENT…`: writes down what a chain is and what it may do at most."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from conductor import (
+    component_options,
+    digests,
+    lock_compare,
+    lock_entries,
+    lock_reading,
+    lock_writing,
+)
+from conductor.catalog import Spec, resolve_all
+from conductor.cli import report
+from conductor.cli.version import version
+from conductor.errors import UsageError
+from conductor.lock import Entry
+from conductor.planned import LOCK_FILE, Options
+
+EXIT_STALE = 1
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for. `pin_agent`: None keeps what the file says, which is no at first."""
+
+    components: list[str]
+    path: str = LOCK_FILE
+    check: bool = False
+    proxy: bool = False
+    isolation: str = Options().isolation
+    pin_agent: bool | None = None
+
+
+def run(wanted: Wanted) -> int:
+    """Writes or checks the file; the exit code. Raises `UsageError`."""
+    specs = resolve_all(wanted.components)
+    before = _before(wanted.path)
+    entries = _entries(wanted, specs, before)
+    if wanted.check:
+        return _check(wanted, before, entries)
+    if before is not None and _same(before, entries, _without_place):
+        _say(f"{wanted.path} is up to date: {_count(entries)}")
+        return 0
+    lock_writing.save(wanted.path, lock_writing.document(entries, _head(wanted)))
+    lines = [_line(one) for one in entries] if before is None else _changes(before, entries)
+    made = "written" if before is None else "updated"
+    _say("\n".join([f"{wanted.path} {made}: {_count(entries)}", *lines]))
+    return 0
+
+
+def _before(path: str) -> list[Entry] | None:
+    """What the file says so far; None if there is none. What is no lock is not overwritten."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        return lock_reading.read(path).component
+    except UsageError as error:
+        raise UsageError(error.text, "remove it, or name another with --output FILE") from None
+
+
+def _entries(wanted: Wanted, specs: Sequence[Spec], before: list[Entry] | None) -> list[Entry]:
+    agent_last = not wanted.proxy and not specs[-1].sandboxed
+    found = lock_entries.entries(
+        specs, wanted.path, agent_last=agent_last, isolation=wanted.isolation
+    )
+    pinned = wanted.pin_agent
+    if pinned is None:
+        pinned = any(one.role == "agent" and one.pinned for one in before or ())
+    if wanted.pin_agent is not None and not agent_last:
+        raise UsageError("there is no agent in this chain to be locked", "leave out --lock-agent")
+    found = [lock_writing.described(entry, spec) for entry, spec in zip(found, specs, strict=True)]
+    if agent_last:
+        found[-1] = msgspec.structs.replace(found[-1], pinned=pinned)
+    return found
+
+
+def _check(wanted: Wanted, before: list[Entry] | None, entries: list[Entry]) -> int:
+    if before is None:
+        raise UsageError(f"no lock file `{wanted.path}`", "make it: leave out --check")
+    if _same(before, entries, _material):
+        _say(f"{wanted.path} is up to date: {_count(entries)}")
+        return 0
+    lines = "\n".join(_changes(before, entries))
+    report.error(f"{wanted.path} would change\n{lines}", "leave out --check to write it")
+    return EXIT_STALE
+
+
+def _same(before: Sequence[Entry], now: Sequence[Entry], part: Callable[[Entry], Entry]) -> bool:
+    return [part(one) for one in before] == [part(one) for one in now]
+
+
+def _without_place(entry: Entry) -> Entry:
+    """The entry without what differs by machine."""
+    return msgspec.structs.replace(entry, program=None)
+
+
+def _material(entry: Entry) -> Entry:
+    """The entry without what may change besides."""
+    entry = _without_place(entry)
+    return entry if entry.pinned else msgspec.structs.replace(entry, sha256=None, files=[])
+
+
+def _changes(before: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
+    lines = lock_compare.compare(before, entries).lines()
+    return lines or ["  what is said of the components, not what they are or may do"]
+
+
+def _line(entry: Entry) -> str:
+    digest = f" sha256:{digests.short(entry.sha256)}" if entry.sha256 else ""
+    pinned = "" if entry.pinned else ", not pinned"
+    return f"  {lock_compare.title(entry)}:{digest}{pinned}"
+
+
+def _count(entries: Sequence[Entry]) -> str:
+    return f"{len(entries)} component{'' if len(entries) == 1 else 's'}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(report.visible(text) + "\n")
+    sys.stdout.flush()
+
+
+def _head(wanted: Wanted) -> list[str]:
+    """The comment: what the file is, and how it was made."""
+    components = [_shown(one) for one in wanted.components]
+    options = ["--proxy"] if wanted.proxy else []
+    if wanted.isolation != Wanted(components=[]).isolation:
+        options += ["--isolation", wanted.isolation]
+    if wanted.pin_agent:
+        options.append("--lock-agent")
+    command = "proxy" if wanted.proxy else "agent"
+    return [
+        f"{LOCK_FILE}: which components may run, and what each may do at most.",
+        f"Written by conductor {version()}; not to be edited by hand. Made, and made anew, by",
+        f"    {shlex.join(['conductor', 'lock', *options, *components])}",
+        "and obeyed by",
+        f"    {shlex.join(['conductor', command, '--locked', *components])}",
+        'What is pinned and what is not: docs/cli.md, "Locks".',
+    ]
+
+
+def _shown(component: str) -> str:
+    """A component as it was typed, without what looks like a secret."""
+    if component.lstrip().startswith("{"):
+        held = msgspec.json.decode(component)
+        return msgspec.json.encode(lock_entries.without_secrets_in(held)).decode()
+    base, options = component_options.split(component)
+    words = shlex.split(base)
+    clean = lock_entries.without_secrets(words)
+    shown = lock_entries.without_secrets([f"{key}={value}" for key, value in options])
+    return ",".join([base if clean == words else shlex.join(clean), *shown])

@@ -1,0 +1,211 @@
+"""Guests and what hosts them: a child process for neighbours (`conductor.segment`), or this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from conductor import early
+from conductor.catalog import Spec
+from conductor.core.dialects import CHANNEL
+from conductor.core.peer import Component
+from conductor.core.policy import NO_PROFILE, TRUSTED, Policy, PolicyWords
+from conductor.core.services import (
+    CHANGED,
+    LAST_WORDS,
+    READY,
+    RECOVERED,
+    RELAYED,
+    TRACED,
+    VIOLATED,
+    granted_names,
+)
+from conductor.errors import ComponentError
+from conductor.planned import Configuration, Options, Planned, Stderr
+from conductor.services.client import Client
+from conductor.settings import settings
+from conductor.transports.guardian import Guardian
+from conductor.transports.process import ProcessTransport
+
+_REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED}
+
+
+def inline(spec: Spec, options: Options) -> Planned:
+    """A guest in this very process. Raises `ComponentError` where it cannot be loaded."""
+    import wasm_host
+    from conductor import segment as host
+    from conductor.transports.guest import GuestTransport
+
+    guest_spec = _guest_spec(spec)
+    assert spec.wasm is not None
+
+    def guest() -> GuestTransport:
+        try:
+            module = host.load(guest_spec, options.cache or cache_folder())
+            return GuestTransport(module.instantiate(spec.name))
+        except wasm_host.GuestError as error:
+            raise ComponentError(
+                f"{guest_spec.label}: {error}", error.hint, {"component": spec.name}
+            ) from None
+
+    transport = guest()
+    return Planned(
+        host.component(guest_spec, transport.carrier),
+        transport,
+        guest,
+        on_failure=spec.on_failure,
+        timeout=spec.timeout,
+        files=_files(spec),
+        clients=(client(spec),),
+        configurations=configurations([spec]),
+    )
+
+
+def segment(
+    specs: Sequence[Spec], options: Options, guardian: Guardian, on_stderr: Stderr
+) -> Planned:
+    """Adjacent guests in one child process, which is a proxy to us."""
+    name = "+".join(spec.name for spec in specs)
+    labels = [spec.label("proxy") for spec in specs]
+    # Of one guest alone everything that can be known is known here.
+    tracing = options.trace is not None and len(specs) > 1
+    auditing = options.audit is not None and len(specs) > 1
+    guests = list(specs)
+
+    def first_line() -> bytes:
+        policed = len(guests) > 1 or _union(guests) is None
+        told = {
+            "guests": [_guest_spec(spec, policed=policed) for spec in guests],
+            "cache": options.cache or cache_folder(),
+            "clock": options.clock,
+            "line_limit": options.line_limit,
+            "verbose": options.verbose,
+            "require_hardening": options.require_hardening,
+            "tracing": tracing,
+            "auditing": auditing,
+        }
+        return msgspec.json.encode(told) + b"\n"
+
+    def process() -> ProcessTransport:
+        return ProcessTransport(
+            early.child_command(),
+            env={},
+            adopt=early.take(),
+            guardian=guardian,
+            on_stderr=lambda line: on_stderr("", line),
+            line_limit=options.line_limit + 1,
+            first_line=first_line(),
+            shown=" ".join(spec.what for spec in guests),
+        )
+
+    label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
+    services = frozenset(
+        _REPORTS | ({TRACED} if tracing else set()) | ({CHANGED} if auditing else set())
+    )
+    component = Component(name, label, CHANNEL, services, None, _union(specs))
+    return Planned(
+        component,
+        process(),
+        process,
+        tuple(spec.name for spec in specs),
+        on_failure=_together(specs),
+        timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
+        files=tuple(file for spec in specs for file in _files(spec)),
+        clients=tuple(map(client, specs)),
+        configurations=configurations(specs),
+    )
+
+
+def _files(spec: Spec) -> tuple[str, ...]:
+    """What a guest is made of."""
+    if spec.script:
+        from conductor import scripts
+
+        return scripts.parts(spec.script)
+    return (spec.wasm,) if spec.wasm is not None else ()
+
+
+def _together(specs: Sequence[Spec]) -> str:
+    """What happens when a whole host fails: what all its guests agree on, else the chain fails."""
+    choices = {spec.on_failure for spec in specs}
+    return choices.pop() if len(choices) == 1 else "fail"
+
+
+def _union(specs: Sequence[Spec]) -> Policy | None:
+    """What the guests of one child may do together: what none of them may touch does not even go
+    there. None when one of them may touch everything."""
+    if any(spec.policy.unlimited for spec in specs):
+        return None
+    policies = [policy for spec in specs if (policy := spec.policy.policy()) is not None]
+    if len(policies) == 1:
+        return policies[0]
+    rules = tuple(dict.fromkeys(rule for policy in policies for rule in policy.rules))
+    lifted = frozenset(guard for policy in policies for guard in policy.lifted)
+    return Policy(NO_PROFILE, rules, lifted)
+
+
+def _guest_spec(spec: Spec, *, policed: bool = True) -> Any:
+    """The child's view of a guest (`conductor.segment.GuestSpec`), as plain data.
+
+    A guest alone in its child whose policy the parent enforces (not `policed`) is trusted there.
+    """
+    from conductor.guest_spec import GuestSpec
+
+    assert spec.wasm is not None
+    return GuestSpec(
+        name=spec.name,
+        path=spec.wasm,
+        sha256=spec.sha256,
+        script=spec.script,
+        script_sha256=spec.script_sha256,
+        locked=spec.locked,
+        label=spec.label("proxy"),
+        dialect=spec.dialect,
+        services=granted_names(spec.grants or ()),
+        configure=msgspec.Raw(msgspec.json.encode(configuration(spec))),
+        limits=spec.limits,
+        on_failure=spec.on_failure,
+        policy=spec.policy if policed else PolicyWords(TRUSTED),
+    )
+
+
+def configurations(specs: Iterable[Spec]) -> tuple[Configuration, ...]:
+    """Those of the components whose settings may change while they run."""
+
+    def one(spec: Spec, file: str) -> Configuration:
+        return Configuration(spec.name, file, lambda: msgspec.json.encode(configuration(spec)))
+
+    return tuple(one(spec, spec.config_file) for spec in specs if spec.config_file is not None)
+
+
+def client(spec: Spec) -> Client:
+    """A proxy as the services see it."""
+    return Client(spec.name, f"{spec.name}\0{spec.bundled or spec.what}", spec.grants)
+
+
+def configuration(spec: Spec) -> dict[str, object]:
+    """The params of `configure`: what a proxy is told about itself before anything else.
+
+    Raises `UsageError` for settings that cannot be read (now).
+    """
+    return {
+        "name": spec.name,
+        "config": settings(spec.config, spec.config_file),
+        "grants": sorted(spec.grants) if spec.grants is not None else None,
+        "limits": spec.limits,
+    }
+
+
+def cache_folder() -> str:
+    """The user's folder for compiled modules (private; created when first used)."""
+    if sys.platform == "darwin":
+        base = "~/Library/Caches"
+    elif sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return os.path.join(os.path.expanduser(base), "conductor", "modules")

@@ -1,0 +1,80 @@
+"""Finds the programs of components that are commands, and names for them.
+
+Loaded before the event loop's modules: imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from conductor.errors import UsageError
+
+_ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
+_INSTALL: Final = {
+    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
+    "claude-code-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
+    "codex-acp": "npm install -g @zed-industries/codex-acp",
+    "fast-agent-acp": "pip install fast-agent-mcp",
+    "gemini": "npm install -g @google/gemini-cli",
+    "opencode": "npm install -g opencode-ai",
+}
+"""How agents people ask for are installed; for the hint only, nothing is run."""
+
+_RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
+
+
+def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
+    """The command with its program found; `conductor` itself is found without PATH.
+
+    `known` names the bundled components. Raises `UsageError` with a hint.
+    """
+    program = words[0]
+    path = which(program)
+    if path is None and program in _ALIASES:
+        path = which(_ALIASES[program])
+    if path is not None:
+        return [path, *words[1:]]
+    if program == "conductor":
+        return [sys.executable, "-m", "conductor", *words[1:]]
+    if program in ("python", "python3"):
+        return [sys.executable, *words[1:]]
+    names = ", ".join(known())
+    if "/" in program:
+        hint = "check the path, and that the file is executable"
+    elif program in _INSTALL:
+        hint = f"install it with `{_INSTALL[program]}`"
+    else:
+        hint = f"install it, or give its path; bundled components are: {names}"
+    raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
+
+
+def which(program: str) -> str | None:
+    """The path of a program, as a shell would find it (`shutil.which` takes 5 ms to import)."""
+    if os.path.dirname(program):
+        candidates = [program]
+    else:
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        endings = os.environ.get("PATHEXT", "").split(os.pathsep) if os.name == "nt" else [""]
+        candidates = [os.path.join(f, program + e) for f in folders if f for e in endings]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def name_of(words: Sequence[str]) -> str:
+    """What a command is called: its script or program, without what merely runs that."""
+    for word in words:
+        short = stem(word) or word
+        if not _RUNNERS.match(short) and not _RUNNERS.match(word):
+            return re.sub(r"[^\w.@-]", "-", short)
+    return stem(words[0]) or words[0]
+
+
+def stem(path: str) -> str:
+    """The last part of a path, without its ending."""
+    return os.path.splitext(os.path.basename(path))[0]
