@@ -45,6 +45,8 @@ LAG_MS = 10.0
 _Pair = tuple[Chain, Chain]
 _NO_PROXY: _Pair = (Chain(_OURS, Kind.NONE), Chain(_THEIRS, Kind.NONE))
 _NATIVE: _Pair = (Chain(_OURS, Kind.SUBPROCESS, 4), Chain(_THEIRS, Kind.SUBPROCESS, 4))
+_UNCONCERNED: _Pair = (Chain(_OURS, Kind.UNCONCERNED, 4), Chain(_OURS, Kind.NONE))
+_POLICED: _Pair = (Chain(_OURS, Kind.SANDBOXED, 4), Chain(_OURS, Kind.TRUSTED, 4))
 _SANDBOXED: _Pair = (Chain(_OURS, Kind.SANDBOXED, 4), Chain(_THEIRS, Kind.SDK, 4))
 
 
@@ -65,6 +67,8 @@ AIMS: tuple[Aim, ...] = (
     _at_most("round trip, 4 sandboxed : 4 SDK", "echo_p50_us", _SANDBOXED, 0.15),
     _at_least("streamed/s, no proxy", "stream_per_s", _NO_PROXY, 8),
     _at_least("streamed/s, 4 sandboxed : 4 SDK", "stream_per_s", _SANDBOXED, 8),
+    _at_least("streamed/s, 4 unconcerned : no proxy", "stream_per_s", _UNCONCERNED, 0.8),
+    _at_least("streamed/s, 4 policed : 4 trusted", "stream_per_s", _POLICED, 0.85),
     _at_most("round trip, 4 native in both", "echo_p50_us", _NATIVE, 0.7),
     _at_most("1 MB echo, 4 sandboxed : 4 SDK", "big_ms", _SANDBOXED, 0.5),
     _absolute("memory, 4 sandboxed, agent aside", "pss_mb", _SANDBOXED, 60, "MB"),

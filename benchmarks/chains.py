@@ -22,6 +22,8 @@ class Kind(StrEnum):
     ALONE = "alone"
     NONE = "none"
     SANDBOXED = "sandboxed"
+    UNCONCERNED = "unconcerned"
+    TRUSTED = "trusted"
     INLINE = "inline"
     SUBPROCESS = "subprocess"
     SDK = "sdk"
@@ -49,7 +51,7 @@ class Chain:
 class Cast:
     """The programs that take part; a runner that is None stays out.
 
-    ``isolation`` is how the kind ``SANDBOXED`` is run (``process`` or ``separate``).
+    ``isolation`` is how sandboxed kinds but ``INLINE`` are run (``process`` or ``separate``).
     """
 
     programs: Programs
@@ -60,17 +62,34 @@ class Cast:
 
 ALONE = Chain(Runner.ALONE, Kind.ALONE)
 
+#: The profiles of the kinds whose proxies are sandboxed; ``full`` is their default.
+PROFILES: dict[Kind, str] = {
+    Kind.SANDBOXED: "full",
+    Kind.UNCONCERNED: "context",
+    Kind.TRUSTED: "trusted",
+}
+
 #: The reference runs no WASM, so its own SDK's proxies stand against sandboxed ones.
 COUNTERPART: dict[Kind, Kind] = {
     Kind.NONE: Kind.NONE,
     Kind.SANDBOXED: Kind.SDK,
+    Kind.UNCONCERNED: Kind.SDK,
+    Kind.TRUSTED: Kind.SDK,
     Kind.INLINE: Kind.SDK,
     Kind.SUBPROCESS: Kind.SUBPROCESS,
     Kind.SDK: Kind.SDK,
 }
 
 _KINDS: dict[Runner, tuple[Kind, ...]] = {
-    Runner.CONDUCTOR: (Kind.NONE, Kind.SANDBOXED, Kind.INLINE, Kind.SUBPROCESS, Kind.SDK),
+    Runner.CONDUCTOR: (
+        Kind.NONE,
+        Kind.SANDBOXED,
+        Kind.UNCONCERNED,
+        Kind.TRUSTED,
+        Kind.INLINE,
+        Kind.SUBPROCESS,
+        Kind.SDK,
+    ),
     Runner.REFERENCE: (Kind.NONE, Kind.SUBPROCESS, Kind.SDK),
 }
 
@@ -113,7 +132,7 @@ def command(chain: Chain, cast: Cast, start_ms: int = 0) -> list[str]:
     if runner is None:
         return agent
     isolation: list[str] = []
-    if chain.kind is Kind.SANDBOXED:
+    if chain.kind in PROFILES:
         isolation = ["--isolation", cast.isolation]
     elif chain.kind is Kind.INLINE:
         isolation = ["--isolation", "inline"]
@@ -134,7 +153,9 @@ def _proxy(kind: Kind, programs: Programs) -> str:
     return {
         Kind.ALONE: "",
         Kind.NONE: "",
-        Kind.SANDBOXED: "passthrough",
+        Kind.SANDBOXED: "passthrough,profile=full",
+        Kind.UNCONCERNED: "passthrough,profile=context",
+        Kind.TRUSTED: "passthrough,profile=trusted",
         Kind.INLINE: "passthrough",
         Kind.SUBPROCESS: shlex.quote(str(programs.proxy)),
         Kind.SDK: shlex.quote(str(programs.sdk_proxy)),

@@ -5,6 +5,7 @@ Kinds of a component spec, in the order they are tried:
     {"command": …} / {"wasm": …}      a JSON object
     py:module:attribute               in this process, trusted
     path/to/proxy.wasm                sandboxed
+    path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.scripts`)
     name                              a component bundled with conductor, else a program on PATH
     program argument …                a subprocess, split like a shell would, but run without one
 
@@ -25,8 +26,8 @@ import msgspec
 
 from conductor import component_options
 from conductor.core.policy import TRUSTED, PolicyWords
-from conductor.core.services import SERVICES
 from conductor.errors import UsageError
+from conductor.programs import name_of, runnable, stem, which
 
 if TYPE_CHECKING:
     import pathlib
@@ -36,18 +37,6 @@ _JSON_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
     'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'
 )
-_ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
-_INSTALL: Final = {
-    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
-    "claude-code-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
-    "codex-acp": "npm install -g @zed-industries/codex-acp",
-    "fast-agent-acp": "pip install fast-agent-mcp",
-    "gemini": "npm install -g @google/gemini-cli",
-    "opencode": "npm install -g opencode-ai",
-}
-"""How agents people ask for are installed; for the hint only, nothing is run."""
-
-_RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,15 +49,33 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     command: list[str] | None = None
     env: dict[str, str] | None = None
+    variables: dict[str, str] = {}
+    """What of `env` the user wrote."""
     wasm: str | None = None
     attribute: str | None = None
+    source: str = ""
+    """What the user wrote in place of the three: a path, a name, a program."""
+    bundled: str | None = None
+    """Its name among the components that come with conductor, if it is one of those."""
+    script: str = ""
+    """Python source that the guest in `wasm` runs: a `.py` file or a folder."""
+    script_sha256: str = ""
+    """What that must be, where a lock says so."""
     sha256: str = ""
+    """What the module's file must be, where that is known."""
+    pins: dict[str, str] = {}
+    """Files and folders that must have these digests whenever it is started (a lock says so)."""
+    locked: str = ""
+    """The lock file that `sha256` and `pins` come from; empty: none."""
     dialect: str | None = None
     grants: frozenset[str] | None = None
     config: dict[str, Any] = {}
+    config_file: str | None = None
+    """Where more of its settings are (`conductor.settings`)."""
     limits: dict[str, int] = {}
     policy: PolicyWords = PolicyWords(TRUSTED)
-    """What it may do to the conversation; a sandboxed component is `full` unless said otherwise."""
+    """What it may do to the conversation. Unless told otherwise, sandboxed ones are `full`, and
+    bundled ones what their manifest asks for."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
@@ -84,11 +91,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         """What is run, as a person would type it."""
         if self.command is not None:
             return shlex.join(self.command)
-        return self.wasm or f"py:{self.attribute}"
+        return self.script or self.wasm or f"py:{self.attribute}"
 
     def label(self, role: str) -> str:
         """How errors name it, e.g. "proxy `date` (python date.py)"."""
-        what = self.what if self.wasm is None else os.path.basename(self.wasm)
+        what = self.what if self.wasm is None else os.path.basename(self.what)
         return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")
 
 
@@ -99,6 +106,7 @@ class Manifest(msgspec.Struct, frozen=True):
     kind: str = "proxy"
     version: str = ""
     description: str = ""
+    dialect: str | None = None
     file: str | None = None
     command: list[str] = []
     wants: dict[str, Any] = {}
@@ -109,10 +117,11 @@ def components_folder() -> pathlib.Path:
     """Where the bundled components are: in the installed package, or beside it in a checkout."""
     from pathlib import Path  # 4 ms to import, which an editor need not wait for
 
-    return Path(os.path.realpath(_folder()))
+    return Path(os.path.realpath(folder()))
 
 
-def _folder() -> str:
+def folder() -> str:
+    """The same, as a text, which takes no import."""
     here = os.path.dirname(os.path.abspath(__file__))
     installed = os.path.join(here, "_components")
     return installed if os.path.isdir(installed) else os.path.join(here, "..", "components")
@@ -125,7 +134,7 @@ def bundled() -> list[str]:
 
 def manifest(name: str) -> Manifest | None:
     """The manifest of a bundled component, or None if there is no such component."""
-    path = os.path.join(_folder(), name, "component.toml")
+    path = os.path.join(folder(), name, "component.toml")
     if not re.fullmatch(r"[\w-]+", name) or not os.path.isfile(path):
         return None
     import tomllib
@@ -156,7 +165,8 @@ def resolve(text: str) -> Spec:
     if not base:
         raise UsageError("an empty component", "give a path, a name or a command")
     if base.startswith("py:"):
-        return _apply(Spec(name=base.rpartition(":")[2], attribute=base[3:]), options)
+        spec = Spec(name=base.rpartition(":")[2], attribute=base[3:], source=base)
+        return _apply(spec, options)
     try:
         words = shlex.split(base)
     except ValueError as error:
@@ -168,23 +178,26 @@ def resolve(text: str) -> Spec:
         return _apply(msgspec.structs.replace(bundled_command, command=command), options)
     if len(words) == 1:
         return _apply(_single(words[0]), options)
-    return _apply(Spec(name=_name_of(words), command=_runnable(words)), options)
+    return _apply(_command(words), options)
 
 
 def _single(word: str) -> Spec:
     if word.endswith(".wasm"):
         return _module(word)
-    if word.endswith(".py") and not _which(word):
-        raise UsageError(
-            f"`{word}` is a Python file, not a program",
-            f'run it unsandboxed with "python {word}"',
-        )
+    if word.endswith(".py") and (os.path.exists(word) or not which(word)):
+        return _script(word)
+    if os.path.dirname(word) and os.path.isdir(word):
+        return _script(word)
     if word.startswith(("ws://", "wss://", "tcp://")):
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     found = manifest(word)
     if found is not None:
         return _bundled(found)
-    return Spec(name=_name_of([word]), command=_runnable([word]))
+    return _command([word])
+
+
+def _command(words: list[str]) -> Spec:
+    return Spec(name=name_of(words), command=runnable(words, bundled), source=words[0])
 
 
 def _module(path: str) -> Spec:
@@ -204,79 +217,59 @@ def _module(path: str) -> Spec:
             "build the module first; `conductor inspect FILE` shows what a file is",
         )
     return Spec(
-        name=_stem(path),
+        name=stem(path),
         wasm=os.path.realpath(path),
+        source=path,
         grants=frozenset(),
         policy=PolicyWords(),
         on_failure="restart",
     )
 
 
+def _script(path: str) -> Spec:
+    """Sandboxed Python."""
+    from conductor import scripts
+
+    scripts.check(path)
+    wasm, digest = scripts.guest()
+    whole = os.path.realpath(path)
+    return Spec(
+        name=stem(whole),
+        wasm=wasm,
+        sha256=digest,
+        script=whole,
+        source=path,
+        grants=frozenset(),
+        limits=scripts.LIMITS,
+        policy=PolicyWords(),
+        on_failure="restart",
+    )
+
+
 def _bundled(found: Manifest) -> Spec:
-    folder = os.path.join(os.path.realpath(_folder()), found.name)
+    here = os.path.join(os.path.realpath(folder()), found.name)
     if found.file is not None:
-        services = frozenset(found.wants.get("services", {})) & SERVICES
+        services = frozenset(found.wants.get("services", {}))
         return Spec(
             name=found.name,
-            wasm=os.path.join(folder, found.file),
+            wasm=os.path.join(here, found.file),
+            source=found.name,
+            bundled=found.name,
             grants=services,
             sha256=found.sha256,
-            policy=PolicyWords(),
+            policy=PolicyWords(found.wants.get("profile", "full")),
             on_failure="restart",
         )
     command = [
-        word.replace("{python}", sys.executable).replace("{dir}", folder) for word in found.command
+        word.replace("{python}", sys.executable).replace("{dir}", here) for word in found.command
     ]
-    return Spec(name=found.name, command=command)
-
-
-def _runnable(words: list[str]) -> list[str]:
-    """The command with its program found; `conductor` itself is found without PATH."""
-    program = words[0]
-    path = _which(program)
-    if path is None and program in _ALIASES:
-        path = _which(_ALIASES[program])
-    if path is not None:
-        return [path, *words[1:]]
-    if program == "conductor":
-        return [sys.executable, "-m", "conductor", *words[1:]]
-    if program in ("python", "python3"):
-        return [sys.executable, *words[1:]]
-    names = ", ".join(bundled())
-    if "/" in program:
-        hint = "check the path, and that the file is executable"
-    elif program in _INSTALL:
-        hint = f"install it with `{_INSTALL[program]}`"
-    else:
-        hint = f"install it, or give its path; bundled components are: {names}"
-    raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
-
-
-def _which(program: str) -> str | None:
-    """The path of a program, as a shell would find it (`shutil.which` takes 5 ms to import)."""
-    if os.path.dirname(program):
-        candidates = [program]
-    else:
-        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        endings = os.environ.get("PATHEXT", "").split(os.pathsep) if os.name == "nt" else [""]
-        candidates = [os.path.join(f, program + e) for f in folders if f for e in endings]
-    for path in candidates:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
-
-
-def _name_of(words: Sequence[str]) -> str:
-    for word in words:
-        stem = _stem(word) or word
-        if not _RUNNERS.match(stem) and not _RUNNERS.match(word):
-            return re.sub(r"[^\w.@-]", "-", stem)
-    return _stem(words[0]) or words[0]
-
-
-def _stem(path: str) -> str:
-    """The last part of a path, without its ending."""
-    return os.path.splitext(os.path.basename(path))[0]
+    return Spec(
+        name=found.name,
+        command=command,
+        dialect=found.dialect,
+        source=found.name,
+        bundled=found.name,
+    )
 
 
 def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
@@ -291,6 +284,7 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         dialect=options.dialect or spec.dialect,
         grants=grants,
         config={**spec.config, **options.config},
+        config_file=os.path.abspath(options.config_file) if options.config_file else None,
         limits={**spec.limits, **options.limits},
         policy=PolicyWords(
             options.profile or spec.policy.profile,
@@ -329,9 +323,10 @@ def _from_json(text: str) -> Spec:
     else:
         raise UsageError("a component object says exactly once what it is", _JSON_HINT)
     if given.command is not None:
-        words = [given.command, *given.args]
-        env = None if given.env is None else {**os.environ, **given.env}
-        spec = Spec(name=_name_of(words), command=_runnable(words), env=env)
+        spec = _command([given.command, *given.args])
+        if given.env is not None:
+            env = {**os.environ, **given.env}
+            spec = msgspec.structs.replace(spec, env=env, variables=given.env)
     elif given.wasm is not None:
         spec = _module(given.wasm)
     else:

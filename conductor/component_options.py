@@ -13,7 +13,7 @@ import msgspec
 
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import PROFILE_NAMES, parse_rule
-from conductor.core.services import SERVICES
+from conductor.core.services import SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.recovery import CHOICES
 
@@ -33,6 +33,19 @@ LIMITS: Final[dict[str, str]] = {
     "json_depth": "count",
 }
 """The limits of a guest and what each is measured in."""
+
+DEFAULT_LIMITS: Final[dict[str, int]] = {
+    "memory_bytes": 64 * 1024**2,
+    "cpu_ms": 1000,
+    "stack_bytes": 512 * 1024,
+    "table_elements": 100_000,
+    "message_bytes": 64 * 1024**2,
+    "messages_per_delivery": 100_000,
+    "outbox_bytes": 128 * 1024**2,
+    "json_depth": 128,
+}
+"""Those of `wasm_host.Limits`, which takes too long to load where an editor waits; those that are
+off are missing."""
 
 SHORT: Final = {
     "memory": "memory_bytes",
@@ -54,6 +67,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str | None = None
     grants: frozenset[str] | None = None
     config: dict[str, Any] = {}
+    config_file: str | None = None
     limits: dict[str, int] = {}
     profile: str | None = None
     allow: tuple[str, ...] = ()
@@ -162,6 +176,12 @@ def _name(value: Any, _: Any) -> str:
     return value
 
 
+def _file(value: Any, _: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("is the name of a file of settings; single ones are `config.KEY=VALUE`")
+    return value
+
+
 def _dialect(value: Any, _: Any) -> str:
     if value not in DIALECTS:
         raise ValueError(f"dialects are: {', '.join(DIALECTS)}")
@@ -176,11 +196,12 @@ def words(value: Any) -> frozenset[str]:
 
 def _grants(value: Any, before: Any) -> frozenset[str]:
     granted = words(value)
-    unknown = sorted(granted - SERVICES)
-    if unknown:
-        raise ValueError(
-            f"no service `{', '.join(unknown)}`; services are: {', '.join(sorted(SERVICES))}"
-        )
+    special = granted - (SERVICES - SHOWN_GRANTS.keys())
+    if special:
+        from conductor.services.scopes import check
+
+        for grant in sorted(special):
+            check(grant)
     return granted | (before or frozenset())
 
 
@@ -221,6 +242,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "dialect": ("dialect", _dialect),
     "grant": ("grants", _grants),
     "grants": ("grants", _grants),
+    "config": ("config_file", _file),
     "profile": ("profile", _profile),
     "allow": ("allow", _allow),
     "unguard": ("unguard", _unguard),

@@ -52,13 +52,14 @@ _started: EarlyProcess | None = None
 def child_command() -> list[str]:
     """How the child that hosts guests is started: isolated, and without `site`'s start-up work.
 
-    Of our import path it gets only the folders that hold what it needs. `typing_extensions` is
-    kept from it (msgspec merely asks whether it is there, which takes 8 ms to find out).
+    Of our import path it gets only the folders that hold what it needs. Garbage is not collected
+    before there is any (`conductor.segment`).
     """
     needed = ("conductor", "wasm_host", "msgspec", "wasmtime")
     paths = [p for p in sys.path if any(os.path.isdir(os.path.join(p, n)) for n in needed) and p]
     code = (
-        f"import sys;sys.path[:0]={paths!r};sys.modules['typing_extensions']=None;"
+        f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
+        "from conductor.lean import load;load();"
         f"from wasm_host.harden import early;early(parent={os.getpid()});"
         "from conductor.segment import main;main()"
     )
@@ -70,14 +71,14 @@ def start(arguments: list[str]) -> None:
     global _started  # noqa: PLW0603 - one per process: whoever plans the chain takes it
     if "inline" in arguments or "--isolation=inline" in arguments:
         return
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    components = os.path.join(folder, "_components")
-    if not os.path.isdir(components):
-        components = os.path.join(os.path.dirname(folder), "components")
+    package = os.path.dirname(os.path.abspath(__file__))
+    components = os.path.join(package, "_components")
+    if not os.path.isdir(components):  # a checkout
+        components = os.path.join(os.path.dirname(package), "components")
     for argument in arguments[1:]:
         name = argument.partition(",")[0]
         if " " not in name and (
-            name.endswith(".wasm")
+            name.endswith((".wasm", ".py"))
             or ("/" not in name and os.path.isfile(f"{components}/{name}/{name}.wasm"))
         ):
             _started = _spawn()

@@ -7,7 +7,7 @@ once: many messages a system call, many messages a crossing into a guest.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from conductor.core import Effect, Router, Send
@@ -30,7 +30,7 @@ class Hub:
         self.router = router
         self._perform = perform
         self._outboxes: dict[str, list[bytes]] = {}
-        self._touched: deque[str] = deque()
+        """What each peer is to be sent; in the order in which they are to be served."""
         self.queued = 0
         """Bytes posted and not taken yet."""
         self.lost: Counter[str] = Counter()
@@ -42,14 +42,20 @@ class Hub:
 
     def feed(self, peer: str, frames: Iterable[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        receive = self.router.receive
+        receive, outboxes = self.router.receive, self._outboxes
         for frame in frames:
             for effect in receive(peer, frame):
-                if type(effect) is Send:
-                    if not effect.copy or self._has_room(effect):
-                        self.post(effect.peer, effect.frame)
-                else:
+                if type(effect) is not Send:
                     self._perform(effect)
+                elif not effect.copy or self._has_room(effect):
+                    # As `post` does; many messages take this way.
+                    sent = effect.frame
+                    outbox = outboxes.get(effect.peer)
+                    if outbox is None:
+                        outboxes[effect.peer] = [sent]
+                    else:
+                        outbox.append(sent)
+                    self.queued += len(sent)
 
     def apply(self, effects: Iterable[Effect]) -> None:
         """Takes effects that came from elsewhere than a frame."""
@@ -62,12 +68,7 @@ class Hub:
 
     def post(self, peer: str, frame: bytes) -> None:
         """Queues a frame for a peer."""
-        outbox = self._outboxes.get(peer)
-        if outbox is None:
-            outbox = self._outboxes[peer] = []
-        if not outbox:
-            self._touched.append(peer)
-        outbox.append(frame)
+        self._outboxes.setdefault(peer, []).append(frame)
         self.queued += len(frame)
 
     def _has_room(self, copy: Send) -> bool:
@@ -82,21 +83,19 @@ class Hub:
 
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
-        outbox = self._outboxes.get(peer)
-        if outbox:
-            self._touched.remove(peer)
+        outbox = self._outboxes.pop(peer, None)
+        if outbox is not None:
             self.queued -= sum(map(len, outbox))
-            outbox.clear()
             self._copied.pop(peer, None)
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
-        if not self._touched:
+        for peer in self._outboxes:
+            break
+        else:
             return None
-        peer = self._touched.popleft()
-        outbox = self._outboxes[peer]
+        outbox = self._outboxes.pop(peer)
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
-        outbox.clear()
         if self._copied:
             self._copied.pop(peer, None)
         self.queued -= len(data)

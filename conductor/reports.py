@@ -7,12 +7,12 @@ holds strangers' code, so it is believed nothing that does not concern its own g
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from conductor.core import Closure, Violated
+from conductor.core import Changed, Closure, Violated
 from conductor.guest_spec import Recovered
 
 Found = TypeVar("Found")
@@ -23,11 +23,30 @@ ACTIONS: Final = ("restart", "bypass")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
+class Chain(Protocol):
+    """Knows who is next to a host: see `conductor.core.Router`."""
+
+    def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
+        """Who asked what a peer got on a side under the id `key`, and under which id."""
+
+    def neighbour(self, name: str, side: str) -> str | None:
+        """Who is next to a peer on a side, if that gets and says all that passes there."""
+
+
 class Auditing(Protocol):
     """Is told what goes on record: see `conductor.audit.Auditor`."""
 
+    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""
+
     def violated(self, violation: Violated) -> None:
         """A component broke a rule of its policy."""
+
+    def changed(self, changed: Changed) -> None:
+        """A component changed the conversation."""
+
+    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+        """A host says that a guest of its did. Raises `ValueError` for nonsense."""
 
     def noted(self, event: str, component: str, text: str) -> None:
         """A component failed, was restarted, bypassed or swapped."""
@@ -42,7 +61,16 @@ class Auditing(Protocol):
 class NoAudit:
     """Nobody wants to know."""
 
+    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """Forgets it."""
+
     def violated(self, violation: Violated) -> None:
+        """Forgets it."""
+
+    def changed(self, changed: Changed) -> None:
+        """Forgets it."""
+
+    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
         """Forgets it."""
 
     def noted(self, event: str, component: str, text: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
@@ -18,6 +19,7 @@ import msgspec
 from conductor import reports
 from conductor.core import (
     UPSTREAM,
+    Changed,
     Closure,
     Dialect,
     Effect,
@@ -37,9 +39,10 @@ from conductor.flow import Flow
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
 from conductor.reports import Auditing, NoAudit
-from conductor.services import Services
+from conductor.serving import Serving
 from conductor.supervisor import Handover, Supervisor
 from conductor.transports.base import Ended, Transport
+from conductor.transports.buffers import TIDYING, Tidying, give_back
 
 _SETTLE: Final = 0.3
 """Seconds that requests not touched by a failure are given to be answered."""
@@ -125,6 +128,8 @@ class Runtime:
     ) -> None:
         self._on_failure = on_failure
         self._heard = asyncio.Event()
+        self._happened: Counter[tuple[str, str]] = Counter()
+        """What has happened to components, by event and name."""
         self._planned = {one.component.name: one for one in planned}
         self._options = options
         self._log = log
@@ -132,15 +137,20 @@ class Runtime:
         self._audit = auditor or NoAudit()
         if tracer is not None:
             tracer.begin([(one.component.name, one.guests) for one in planned])
+        self._audit.begun({one.component.name: one.guests for one in planned if one.guests})
         router = Router(
             [one.component for one in planned],
             mode,
             upstream=outer_dialect,
             tracing=tracer is not None,
+            # A host of several guests says itself what they change.
+            audited=[one.component.name for one in planned if len(one.guests) < 2]
+            if auditor is not None
+            else (),
         )
         self.router = router
         self._hub = Hub(router, self._perform, self._held, options.high_water // 2)
-        self._services = Services(log, options.clock)
+        self._serving = Serving(planned, router, options, log, self.apply)
         self._transports: dict[str, Transport] = {UPSTREAM: upstream}
         self._transports |= {name: one.transport for name, one in self._planned.items()}
         self._events: dict[str, PeerEvents] = {}
@@ -171,6 +181,7 @@ class Runtime:
                 await self.connect(name, one.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             self._spawn_task(self._supervisor.time_out())
+            self._spawn_task(self._tidy())
             if self._options.watch:
                 self._spawn_task(self._supervisor.watch())
             await self._over.wait()
@@ -193,6 +204,12 @@ class Runtime:
         """Replaces the proxies by their new builds, each between two messages."""
         self._supervisor.reload()
 
+    def health(self) -> list[tuple[str, str]]:
+        """How each component is, in a line."""
+        from conductor import health
+
+        return list(health.listed(self.router, self._planned, self._happened, self._held))
+
     def stop(self) -> None:
         """Ends the chain from outside (a signal); what runs is given its grace."""
         self._over.set()
@@ -204,6 +221,7 @@ class Runtime:
         self._traffic += 1
         if name == UPSTREAM:
             self._heard.set()
+            self._serving.look(frames)
         self._hub.feed(name, frames)
         self.flush(name)
 
@@ -259,8 +277,11 @@ class Runtime:
     def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)
         self._hub.discard(name)
+        self._serving.forget(name)
         self._report_lost(name)
         if self._stopping or self._failure is not None:
+            if self._failure is None:  # it has been given everything, and has said all it had
+                self.apply(self.router.settled(name))
             # It ends because the chain does: whoever still asks is told why that is.
             self.apply(self.router.closed(name, self._failure or reason))
         else:
@@ -274,15 +295,16 @@ class Runtime:
         said = self._last_words.pop(name, None)
         if said is not None:
             return said
-        label = self.router.peers[name].label
-        text = f"{label} {how.text}"
+        peer = self.router.peers[name]
+        peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
+        text = f"{peer.label} {how.text}"
         tail = how.data.get("stderr") or []
         if tail:
             text += "; its last words: " + " | ".join(tail[-3:])
         hint = how.hint or (
             "run its command by itself to see what it says" if "command" in how.data else ""
         )
-        return Closure(text, hint, {"component": name, **how.data})
+        return Closure(text, hint, {"component": peer.name, **how.data})
 
     def _stalled(self, name: str) -> None:
         text = f"took nothing for {self._options.stall:g} s while others waited for it"
@@ -317,6 +339,7 @@ class Runtime:
         target = self._events[name] = PeerEvents(self, name)
         self._gone[name] = asyncio.Event()
         self.flow.forget(name)
+        self._serving.forget(name)
         events.to(target)
         closing = asyncio.get_running_loop().create_task(before.close(self._options.grace))
         self._closing.add(closing)
@@ -331,8 +354,13 @@ class Runtime:
         """Puts a line in the log."""
         self._log(level, name, text)
 
+    def reconfigure(self, name: str, params: bytes) -> None:
+        """Tells a component its changed settings."""
+        self._serving.reconfigure(name, params)
+
     def record(self, event: str, name: str, text: str) -> None:
         """Puts on record what became of a component."""
+        self._happened[event, name] += 1
         self._audit.noted(event, name, text)
 
     # -- effects -------------------------------------------------------------------------------
@@ -351,6 +379,8 @@ class Runtime:
                     self._fail(reason)
             case Violated():
                 self._violated(effect)
+            case Changed():
+                self._audit.changed(effect)
             case Reopen(peer):
                 self._spawn_task(self._reopen(peer))
             case Listen(peer):
@@ -359,16 +389,14 @@ class Runtime:
                 raise AssertionError(effect)
 
     def _serve(self, effect: Serve) -> None:
-        if effect.service in services.INTERNAL:
+        if effect.service in services.INTERNAL and effect.service != services.RELAYED:
             try:
                 self._reported(effect.peer, effect.service, effect.params)
             except ValueError as wrong:
                 text = f"its report `{effect.service}` is dropped: {wrong}"
                 self._log("warning", effect.peer, text)
             return
-        result, error = self._services.serve(effect.peer, effect.service, effect.params)
-        if effect.token is not None:
-            self._hub.apply(self.router.served(effect.token, result, error))
+        self._hub.apply(self._serving.serve(effect))
 
     def _reported(self, name: str, service: str, params: bytes | None) -> None:
         """A host says something of its guests. Raises `ValueError` for nonsense."""
@@ -379,23 +407,35 @@ class Runtime:
                 self._tracer.hop(name, params or b"")
             case services.VIOLATED:
                 self._violated(reports.violated(params, guests))
+            case services.CHANGED:
+                self._audit.reported(name, params or b"", guests, self.router)
             case services.LAST_WORDS:
                 self._last_words[name] = reports.last_words(params)
             case services.RECOVERED:
                 done = reports.recovered(params, guests)
-                self._audit.noted(done.action, done.component, done.text)
+                self._serving.forget(done.component)
+                self.record(done.action, done.component, done.text)
             case services.READY:
                 for guest, digest in reports.loaded(params, guests).items():
                     self._audit.loaded(guest, digest)
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
+        self._happened["violation", violation.peer] += 1
         self._audit.violated(violation)
         way = f"{violation.direction} `{violation.method}`{violation.pointer}"
         self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
         if violation.fatal and violation.peer in self._planned:
             self._events[violation.peer].silence()
             self._component_ended(violation.peer, enforcement.closure(violation))
+
+    async def _tidy(self) -> None:
+        """Gives back what floods have left behind, for as long as the chain runs."""
+        tidying = Tidying()
+        while True:
+            await asyncio.sleep(TIDYING)
+            if tidying.due(self._traffic):
+                give_back()
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, to be asked in another dialect."""
@@ -476,6 +516,7 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._closing)
+        await self._serving.close()
         names = [name for name in self._transports if name != UPSTREAM]
         for name in self._planned:
             self._report_lost(name)

@@ -10,6 +10,7 @@ Its main loop blocks: there is nothing else to do than to read, route, deliver a
 
 from __future__ import annotations
 
+import gc
 import importlib
 import math
 import os
@@ -17,15 +18,18 @@ import select
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, NoReturn
 
 import msgspec
 
 import wasm_host
+from conductor import digests
 from conductor.core import (
     CHANNEL,
     DIALECTS,
     UPSTREAM,
+    Changed,
     Closure,
     Component,
     Effect,
@@ -40,12 +44,13 @@ from conductor.core import (
 )
 from conductor.core.depth import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
-from conductor.core.services import READY, RECOVERED, TRACED, VIOLATED
-from conductor.guest_spec import GuestSpec, Hop, Recovered, SegmentSpec
+from conductor.core.services import CHANGED, READY, RECOVERED, RELAYED, TRACED, VIOLATED
+from conductor.errors import ConductorError
+from conductor.guest_spec import LOCAL, RECONFIGURE, GuestSpec, Hop, Recovered, Relayed, SegmentSpec
 from conductor.hub import Hub
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
-from conductor.services import Services
-from conductor.transports.buffers import keep_large
+from conductor.services.local import Services
+from conductor.transports.buffers import QUIET, give_back, keep_large
 from conductor.transports.delivery import deliver
 from conductor.transports.framing import LineSplitter
 
@@ -94,13 +99,62 @@ def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_hos
         cache_dir=pathlib.Path(cache) if cache else None,
         grants=spec.services & WASI_GRANTS,
         apart=apart,
+        check=lambda info: _as_expected(spec, info.digest),
+        # Of what came with this program, or was built by it, the digest is recorded.
+        digest=spec.sha256 if spec.script else "",
+        compiling=_announce if spec.script else None,
     )
-    if spec.sha256 and spec.sha256 != module.digest:
-        raise wasm_host.LoadError(
-            f"{spec.path} is not the file its manifest records (sha256 {module.digest})",
-            hint="install conductor again; a bundled module has been changed",
-        )
+    if spec.script:
+        module.preface = _preface(spec)
     return module
+
+
+def _announce() -> None:
+    sys.stderr.write("info: conductor: compiling the Python guest; once on this machine …\n")
+    sys.stderr.flush()
+
+
+def _preface(spec: GuestSpec) -> bytes:
+    """The source of a Python proxy. Raises `wasm_host.LoadError`."""
+    from conductor import scripts
+
+    try:
+        script = scripts.read(spec.script)
+    except OSError as error:
+        what = f"{error.filename} cannot be read: {error.strerror or error}"
+        raise wasm_host.LoadError(what, hint="check its permissions") from None
+    except ConductorError as error:
+        raise wasm_host.LoadError(error.text, hint=error.hint) from None
+    if spec.script_sha256 not in ("", script.sha256):
+        raise wasm_host.LoadError(
+            digests.changed(spec.script, spec.locked, spec.script_sha256, script.sha256),
+            hint=digests.ACCEPT,
+        )
+    return script.preface
+
+
+def _as_expected(spec: GuestSpec, digest: str) -> None:
+    """Raises `wasm_host.LoadError` for a module that is not the one it shall be."""
+    if not spec.sha256 or spec.sha256 == digest:
+        return
+    if spec.locked:
+        raise wasm_host.LoadError(
+            digests.changed(spec.path, spec.locked, spec.sha256, digest), hint=digests.ACCEPT
+        )
+    raise wasm_host.LoadError(
+        f"{spec.path} is not the file its manifest records (sha256 {digest})",
+        hint="install conductor again; a bundled module has been changed",
+    )
+
+
+class _FromParent(msgspec.Struct):
+    """A line of the parent's own: an answer, or something for a guest."""
+
+    method: str = ""
+    id: int | None = None
+    params: Relayed | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class Segment:
@@ -113,9 +167,16 @@ class Segment:
         self._recoveries = {one.name: Recovery(one.on_failure) for one in spec.guests}
         self._due: list[tuple[float, str]] = []
         """Guests to be started again, and when."""
-        router = Router(components, "proxy", upstream=CHANNEL, tracing=spec.tracing)
+        router = Router(
+            components,
+            "proxy",
+            upstream=CHANNEL,
+            tracing=spec.tracing,
+            audited=[one.name for one in spec.guests] if spec.auditing else (),
+        )
         self._hub = Hub(router, self._perform)
         self._guests = {name: module.instantiate(name) for name, module in modules.items()}
+        self._refusals = {name: partial(self._refused, name) for name in modules}
         self._verbose = spec.verbose
         self._services = Services(self._log, spec.clock)
         self._lines = LineSplitter(spec.line_limit)
@@ -131,15 +192,21 @@ class Segment:
         self._hub.apply(self._hub.router.start())
         poll = select.poll()
         chunk = _CHUNK
+        large = False
         while True:
             more = self._settle()
             if self._failed:
                 break
             wait = 0.0 if more else self._until_due()
+            if large and wait is None and not self._unsent:
+                wait = QUIET
             if self._unsent or wait is not None:
                 poll.register(0, select.POLLIN if len(self._unsent) < _HIGH_WATER else 0)
                 poll.register(1, select.POLLOUT if self._unsent else 0)
                 ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
+                if large and not ready and not more:
+                    large = False
+                    give_back()
                 self._return_due()
                 if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
                     continue
@@ -149,14 +216,25 @@ class Segment:
             if len(data) == chunk:
                 keep_large()
                 chunk = _BIG_CHUNK
+                large = True
             else:
                 chunk = _CHUNK
-            self._hub.feed(UPSTREAM, self._lines.feed(data))
+            self._hear(self._lines.feed(data))
         os.set_blocking(1, True)
         self._write()
         for guest in self._guests.values():
             guest.close()
         return EXIT_GUEST_FAILED if self._failed else 0
+
+    def _hear(self, lines: list[bytes]) -> None:
+        """Routes what came in, but for what the parent itself says (side `c`), in order."""
+        start = 0
+        for number, line in enumerate(lines):
+            if line.startswith(b"c"):
+                self._hub.feed(UPSTREAM, lines[start:number])
+                self._told(line)
+                start = number + 1
+        self._hub.feed(UPSTREAM, lines[start:] if start else lines)
 
     def _start(self, guest: wasm_host.Guest) -> None:
         try:
@@ -185,7 +263,7 @@ class Segment:
         name, router = guest.name, self._hub.router
         router.delivering(name)
         try:
-            said = deliver(guest, data, lambda line, why: self._refused(name, line, why))
+            said = deliver(guest, data, self._refusals[name])
         except wasm_host.GuestError as error:
             self._hub.feed(name, _lines(error.outbox))
             self._guest_failed(name, error)
@@ -253,12 +331,14 @@ class Segment:
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Serve):
-            result, error = self._services.serve(effect.peer, effect.service, effect.params)
-            if effect.token is not None:
-                self._hub.apply(self._hub.router.served(effect.token, result, error))
+            self._serve(effect)
         elif isinstance(effect, Note):
             if effect.level in ("warning", "error") or self._verbose:
                 self._log(effect.level, effect.peer, effect.text)
+        elif isinstance(effect, Changed):
+            from conductor import change_report  # loaded at the start
+
+            self._out.append(_report(CHANGED, change_report.params(effect, self._line_limit)))
         elif isinstance(effect, Violated):
             self._out.append(_report(VIOLATED, effect))
             if effect.fatal:
@@ -271,6 +351,30 @@ class Segment:
                 self._out.append(hop_line(effect, self._line_limit))
         else:
             assert not isinstance(effect, Send)
+
+    def _serve(self, effect: Serve) -> None:
+        """Performs a service that needs nothing; asks the parent for all others."""
+        if effect.service not in LOCAL:
+            self._out.append(relayed_line(effect))
+            return
+        result, error = self._services.serve(effect.peer, effect.service, effect.params)
+        if effect.token is not None:
+            self._hub.apply(self._hub.router.served(effect.token, result, error))
+
+    def _told(self, line: bytes) -> None:
+        """The parent answers what was asked for a guest, or has something to tell one."""
+        said = msgspec.json.decode(line[1:], type=_FromParent)
+        router = self._hub.router
+        if said.params is not None:
+            one = said.params
+            if said.method == RECONFIGURE:
+                self._hub.apply(router.reconfigure(one.component, bytes(one.params)))
+            elif not self._guests[one.component].dead:
+                self._hub.apply(router.tell(one.component, one.method, bytes(one.params)))
+        elif said.id is not None:
+            result = bytes(said.result) if said.result is not msgspec.UNSET else None
+            error = bytes(said.error) if said.error is not msgspec.UNSET else None
+            self._hub.apply(router.served(said.id, result, error))
 
     def _broke_rules(self, violation: Violated) -> None:
         """Ends a guest whose policy does not tolerate violations."""
@@ -332,6 +436,16 @@ def ready_line(modules: dict[str, wasm_host.Module]) -> bytes:
     """How a segment tells its parent that every guest is loaded (a notification on side `c`)."""
     digests = {name: module.digest for name, module in modules.items()}
     return _report(READY, {"digests": digests})
+
+
+def relayed_line(effect: Serve) -> bytes:
+    """How a segment asks its parent for a service (on side `c`; the token is the id)."""
+    params = msgspec.Raw(effect.params) if effect.params is not None else msgspec.Raw(b"{}")
+    asked = Relayed(effect.peer, effect.service, params)
+    body: dict[str, object] = {"jsonrpc": "2.0", "method": RELAYED, "params": asked}
+    if effect.token is not None:
+        body["id"] = effect.token
+    return b"c" + msgspec.json.encode(body) + b"\n"
 
 
 def hop_line(trace: Trace, limit: int) -> bytes:
@@ -400,7 +514,9 @@ def _run(spec: SegmentSpec) -> int:
         try:
             modules[one.name] = load(one, spec.cache, apart=True)
         except wasm_host.GuestError as error:
-            return _cannot_start(one.name, one.label, error)
+            return _cannot_start(one, error)
+    if spec.auditing:
+        importlib.import_module("conductor.change_report")
     # Files have been used for the last time, and no guest has run yet.
     warm(modules.values())
     harden.seal(memory=_memory(modules.values()))
@@ -417,16 +533,22 @@ def _run(spec: SegmentSpec) -> int:
         segment = Segment(spec, modules)
     except wasm_host.GuestError as error:
         failed = next(one for one in spec.guests if str(error).startswith(f"{one.name} "))
-        return _cannot_start(failed.name, failed.label, error)
+        return _cannot_start(failed, error)
     os.write(1, ready_line(modules))
     os.set_blocking(1, False)
+    # What exists now lives as long as the process; collecting it again and again costs latency.
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
+    gc.enable()
     return segment.run()
 
 
-def _cannot_start(name: str, label: str, error: wasm_host.GuestError) -> int:
-    text, hint = explain(name, error)
-    data = {"component": name, "phase": error.phase, "limit": error.limit}
-    os.write(1, failed_line(Closure(f"{label or name} {text}", hint, data)))
+def _cannot_start(spec: GuestSpec, error: wasm_host.GuestError) -> int:
+    text, hint = explain(spec.name, error)
+    data = {"component": spec.name, "phase": error.phase, "limit": error.limit}
+    if spec.script and error.detail:  # the author's own traceback
+        sys.stderr.write("".join(f"error: {line}\n" for line in error.detail.splitlines()))
+    os.write(1, failed_line(Closure(f"{spec.label or spec.name} {text}", hint, data)))
     return EXIT_GUEST_FAILED
 
 

@@ -4,17 +4,20 @@ A compiled module is native code, so only what this host wrote is ever loaded. T
 be ours with mode 0700, an entry a regular file of ours with mode 0600 and one link; else the
 cache is not used and says so. An entry's name is ``<key>-<sha256 of its content>.cwasm``: name and
 content appear together by one rename, and content that does not match its name is thrown away
-and compiled again. Between the check and the loading of a file lies a moment in which only our
-own user could change it, who could as well change this program.
+and compiled again. A large entry that matched once is not read through again while the file system
+says that it is unchanged (:mod:`wasm_host.noted`). Between the check and the loading of a file lies
+a moment in which only our own user could change it, who could as well change this program.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from . import noted
+from .digest import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +68,7 @@ class Cache:
         """Keep a compiled module; a report, ``stored`` or ``ignored: …``, never an error."""
         if self._problem:
             return f"ignored: {self._problem}"
-        content = hashlib.sha256(payload).hexdigest()
+        content = sha256(payload)
         name = f"{self._key(digest)}-{content}{SUFFIX}"
         import tempfile
 
@@ -83,8 +86,19 @@ class Cache:
             return f"ignored: {error.strerror or error}"
         return "stored"
 
+    def recall(self, digest: str) -> str | None:
+        """What was kept of a source by ``remember``, or ``None``."""
+        if self._problem:
+            return None
+        return noted.read(self._path / f"{self._key(digest)}.json")
+
+    def remember(self, digest: str, text: str) -> None:
+        """Keep a text about a source; it is lost where it cannot be kept."""
+        if not self._problem:
+            noted.write(self._path / f"{self._key(digest)}.json", text)
+
     def _key(self, digest: str) -> str:
-        return hashlib.sha256(f"{digest}|{self._identity}".encode()).hexdigest()[:32]
+        return sha256(f"{digest}|{self._identity}".encode())[:32]
 
 
 def _prepare(path: Path) -> str:
@@ -124,8 +138,13 @@ def _genuine(path: Path, expected: str) -> bool:
             or found.st_nlink != 1
         ):
             return False
+        if noted.unchanged(path, found):
+            return True
         with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as content:
-            return hashlib.sha256(content).hexdigest() == expected
+            if sha256(content) != expected:
+                return False
+        noted.note(path, found)
+        return True
     finally:
         os.close(handle)
 
@@ -134,5 +153,6 @@ def _discard(path: Path) -> None:
     """Remove an entry; one that cannot be removed is merely ignored again next time."""
     try:
         path.unlink()
+        noted.forget(path)
     except OSError:
         return

@@ -104,6 +104,19 @@ class ComponentGuest(BaseGuest):
         """Deliver complete lines, return complete lines; see :class:`wasm_host.Guest`."""
         return self._exchange(lines, "deliver")
 
+    def prepare(self, preface: bytes) -> None:
+        """Give the guest what makes it this very guest: the program of a shared interpreter, say.
+
+        Raises:
+            GuestError: phase ``instantiate``, with what the guest says is wrong with it.
+        """
+        said = self._call(preface.decode("utf-8"), "instantiate")
+        if said:
+            self._free()
+            self.denied.clear()  # what its toolchain asked for by itself explains nothing
+            first, _, rest = said.partition("\n")
+            raise self._die(GuestError("instantiate", f"{self.name} {first}", detail=rest))
+
     def _exchange(self, lines: bytes, phase: str) -> bytes:
         self._check_alive(phase)
         check_inbox(lines, self._limits)
@@ -116,23 +129,28 @@ class ComponentGuest(BaseGuest):
                 f"at byte {error.start}",
                 detail=excerpt(lines[max(0, error.start - 20) :]),
             ) from None
+        out = self._call(text, phase).encode("utf-8")
+        try:
+            check_outbox(out, self._limits, phase, self.name)
+        except GuestError as error:
+            self._free()
+            raise self._die(error) from None
+        return out
+
+    def _call(self, text: str, phase: str) -> str:
         store = self._store
         assert store is not None
         self._enter()
         try:
             self._arm(store)
-            out: bytes = self._deliver(store, text).encode("utf-8")
-            check_outbox(out, self._limits, phase, self.name)
+            said: str = self._deliver(store, text)
         except wasmtime.WasmtimeError as error:
             failure = self._explain(error, phase)
             self._free()
             raise self._die(failure) from None
-        except GuestError as error:
-            self._free()
-            raise self._die(error) from None
         finally:
             self._leave()
-        return out
+        return said
 
     def _explain(self, error: Exception, phase: str) -> GuestError:
         refused = _UNKNOWN_IMPORT.search(str(error))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .binary import Binary, parse
+from .digest import sha256
 from .errors import LoadError
 from .signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
 
@@ -112,7 +112,7 @@ def info_of(data: bytes, label: str) -> ModuleInfo:
         problems.append(f"imports what a guest may not have: {', '.join(forbidden)}")
     return ModuleInfo(
         carrier=carrier,
-        digest=hashlib.sha256(data).hexdigest(),
+        digest=sha256(data),
         size=len(data),
         imports=tuple(found.imports),
         exports=tuple(found.exports),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from .cache import Cache
 from .engine import engine_for, engine_identity
 from .errors import LoadError
@@ -12,6 +14,7 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from pathlib import Path
 
     import wasmtime
@@ -33,9 +36,19 @@ class Module:
         grants: WASI services its instances get.
         cache_report: what the compile cache did: ``off``, ``hit``, ``stored``, or
             ``ignored: …`` with the reason.
+        preface: lines every instance of a component is given when it is made.
     """
 
-    __slots__ = ("_compiled", "_engine", "cache_report", "grants", "info", "label", "limits")
+    __slots__ = (
+        "_compiled",
+        "_engine",
+        "cache_report",
+        "grants",
+        "info",
+        "label",
+        "limits",
+        "preface",
+    )
 
     def __init__(
         self,
@@ -55,6 +68,7 @@ class Module:
         self.limits = limits
         self.grants = grants
         self.cache_report = cache_report
+        self.preface = b""
 
     @property
     def carrier(self) -> str:
@@ -95,7 +109,10 @@ class Module:
             return WasiGuest(engine, compiled, name, limits, grants=grants, polls=polls)
         from .component_guest import ComponentGuest
 
-        return ComponentGuest(engine, compiled, name, limits, grants=grants, wasi=wasi)
+        guest = ComponentGuest(engine, compiled, name, limits, grants=grants, wasi=wasi)
+        if self.preface:
+            guest.prepare(self.preface)
+        return guest
 
 
 def load(
@@ -105,6 +122,9 @@ def load(
     cache_dir: Path | None = None,
     grants: frozenset[str] = frozenset(),
     apart: bool = False,
+    check: Callable[[ModuleInfo], None] | None = None,
+    digest: str = "",
+    compiling: Callable[[], None] | None = None,
 ) -> Module:
     """Check, compile (or take from the cache) and return a guest module; runs none of it.
 
@@ -115,6 +135,10 @@ def load(
             ``Module.cache_report``) unless it is ours alone. No cache when omitted.
         grants: ``clock`` and ``random`` give WASI guests the real ones.
         apart: compile, if that is needed, in a child process: see :mod:`wasm_host.apart`.
+        check: told what the bytes are that are about to be compiled; may raise to refuse them.
+        digest: SHA-256 the caller vouches for; where the cache holds what was compiled from it,
+            the file is not even read.
+        compiling: called before the module is compiled, which may take seconds.
 
     Raises:
         LoadError: not WebAssembly, no guest, or imports it may not have, with all of them listed.
@@ -124,13 +148,30 @@ def load(
     if unknown:
         raise ValueError(f"unknown grants {sorted(unknown)}; known are {sorted(GRANTS)}")
     limits = limits if limits is not None else Limits()
+    cache = Cache(cache_dir, engine_identity(limits)) if cache_dir is not None else None
+    known = _known(cache, digest, limits) if cache is not None and digest else None
+    if known is not None:
+        info, compiled = known
+        if check is not None:
+            check(info)
+        return Module(
+            info,
+            engine_for(limits),
+            compiled,
+            label=str(source),
+            limits=limits,
+            grants=grants,
+            cache_report="hit",
+        )
     data, label = read_source(source)
     info = info_of(data, label)
+    if check is not None:
+        check(info)
     refused = refusal(info, label)
     if refused is not None:
         raise refused
     engine = engine_for(limits)
-    compiled, report = _compile(data, info, label, limits, cache_dir, apart=apart)
+    compiled, report = _compile(data, info, label, limits, cache, apart=apart, compiling=compiling)
     if info.carrier == "component":
         from .component_guest import find_deliver
 
@@ -139,6 +180,8 @@ def load(
                 f"{label}: no exported interface has deliver: func(lines: string) -> string",
                 hint="build it for the world in wasm_host/channel.wit",
             )
+    if cache is not None and digest == info.digest:
+        cache.remember(digest, msgspec.json.encode(info).decode())
     return Module(
         info,
         engine,
@@ -155,9 +198,10 @@ def _compile(
     info: ModuleInfo,
     label: str,
     limits: Limits,
-    cache_dir: Path | None,
+    cache: Cache | None,
     *,
     apart: bool,
+    compiling: Callable[[], None] | None,
 ) -> tuple[Any, str]:
     """The compiled module and what the cache did."""
     import wasmtime
@@ -168,19 +212,21 @@ def _compile(
 
         kind = component.Component
     engine = engine_for(limits)
-    if cache_dir is None:
-        cache, compiled, report = None, None, "off"
+    if cache is None:
+        compiled, report = None, "off"
     else:
-        cache = Cache(cache_dir, engine_identity(limits))
+        held = cache
 
         def fetch() -> tuple[Any, str]:
-            return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
+            return held.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
 
         compiled, report = fetch()
+        if compiled is None and compiling is not None:
+            compiling()
         if apart and report == "miss":
             from .apart import apart as work_apart
 
-            if work_apart(lambda: cache.store(info.digest, kind(engine, data).serialize())):
+            if work_apart(lambda: held.store(info.digest, kind(engine, data).serialize())):
                 compiled, report = fetch()
     if compiled is not None:
         return compiled, report
@@ -195,6 +241,27 @@ def _compile(
     if cache is not None:
         report = cache.store(info.digest, compiled.serialize())
     return compiled, report
+
+
+def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:
+    """A module that was loaded before, by the digest of its file; ``None``: load it."""
+    text = cache.recall(digest)
+    if text is None:
+        return None
+    try:
+        info = msgspec.json.decode(text, type=ModuleInfo)
+    except msgspec.DecodeError:
+        return None
+    import wasmtime
+
+    kind: Any = wasmtime.Module
+    if info.carrier == "component":
+        from wasmtime import component
+
+        kind = component.Component
+    engine = engine_for(limits)
+    compiled, _ = cache.fetch(digest, lambda path: kind.deserialize_file(engine, path))
+    return None if compiled is None or info.digest != digest else (info, compiled)
 
 
 def _first_line(error: Exception) -> str:

@@ -74,7 +74,7 @@ def with_server(turn: Turn, entry: Json, work: Work) -> str:
         from demo_mcp_library import call
     except ImportError as error:
         raise McpError(
-            f"the mcp library is missing ({error.name}; hint: pip install 'conductor-acp[mcp]')"
+            f"the mcp library is missing ({error.name}; hint: pip install mcp)"
         ) from None
     return call(turn, entry, work)
 

@@ -7,8 +7,10 @@
     usage     what is wrong with a command line
     exec_     one prompt from the terminal: client, client_output, client_permissions, client_files
     inspect_  what a component is and may do: inspect_policy, inspect_text
+    lock      what a chain is and may do, written down
     audit     whether the record of --audit is as it was written
     join      the successor side of an `scp` proxy
+    conductor.mcp.shim   `mcp`: an MCP server for agents that know stdio only
     report    errors and hints for people
 
 Errors go to stderr as `error: …`, a blank line, `hint: …`; stdout carries protocol only.
@@ -22,20 +24,14 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
+    if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
+        from conductor.mcp import shim
+
+        return shim.main(given[1:])
     if given and given[0] in ("agent", "proxy"):
-        from conductor import early
-
-        early.start(given)
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # see early.py
-        from conductor.cli import fast
-
-        del sys.modules["typing_extensions"]
-        parsed = fast.parse(given)
-        if parsed is not None:
-            from conductor.cli import run
-
-            return run.chain(parsed)
-        early.discard()
+        code = _chain(given)
+        if code is not None:
+            return code
     if len(given) == 2 and given[0] == "join" and not given[1].startswith("-"):
         from conductor.cli import join
 
@@ -43,3 +39,26 @@ def main(arguments: list[str] | None = None) -> int:
     from conductor.cli import app
 
     return app.main(given)
+
+
+def _chain(given: list[str]) -> int | None:
+    """Runs `agent` or `proxy`; None where typer has to explain something."""
+    import gc
+
+    from conductor import early, lean
+
+    early.start(given)
+    gc.disable()  # until the chain runs there is no garbage to speak of
+    try:
+        lean.load()
+        from conductor.cli import fast
+
+        parsed = fast.parse(given)
+        if parsed is not None:
+            from conductor.cli import run
+
+            return run.chain(parsed)
+    finally:
+        gc.enable()
+    early.discard()
+    return None

@@ -15,6 +15,7 @@ import typer
 from conductor.cli import fast, options, report, usage
 from conductor.cli.version import version
 from conductor.errors import ConductorError
+from conductor.planned import LOCK_FILE
 
 
 def _paragraphs(*texts: str) -> str:
@@ -109,6 +110,8 @@ def agent(
     proxy: options.AsProxy = False,
     require_sandbox: options.RequireSandbox = False,
     require_hardening: options.RequireHardening = False,
+    locked: options.Locked = False,
+    lock_file: options.LockFile = None,
     isolation: options.Isolation = None,
     cache: options.Cache = None,
     clock: options.Clock = None,
@@ -119,6 +122,7 @@ def agent(
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
     audit: options.Audit = None,
+    metrics: options.Metrics = None,
     watch: options.Watch = False,
     log: options.Log = None,
     verbose: options.Verbose = False,
@@ -127,6 +131,8 @@ def agent(
     given = options.fields(
         require_sandbox=require_sandbox,
         require_hardening=require_hardening,
+        locked=locked,
+        lock_file=lock_file,
         isolation=isolation,
         cache=cache,
         clock=clock,
@@ -137,6 +143,7 @@ def agent(
         trace=trace,
         trace_content=trace_content,
         audit=audit,
+        metrics=metrics,
         watch=watch,
     )
     mode = "proxy" if proxy else "auto"
@@ -152,6 +159,8 @@ def proxy(
     dialect: options.Dialect = None,
     require_sandbox: options.RequireSandbox = False,
     require_hardening: options.RequireHardening = False,
+    locked: options.Locked = False,
+    lock_file: options.LockFile = None,
     isolation: options.Isolation = None,
     cache: options.Cache = None,
     clock: options.Clock = None,
@@ -162,6 +171,7 @@ def proxy(
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
     audit: options.Audit = None,
+    metrics: options.Metrics = None,
     watch: options.Watch = False,
     log: options.Log = None,
     verbose: options.Verbose = False,
@@ -170,6 +180,8 @@ def proxy(
     given = options.fields(
         require_sandbox=require_sandbox,
         require_hardening=require_hardening,
+        locked=locked,
+        lock_file=lock_file,
         isolation=isolation,
         cache=cache,
         clock=clock,
@@ -180,6 +192,7 @@ def proxy(
         trace=trace,
         trace_content=trace_content,
         audit=audit,
+        metrics=metrics,
         watch=watch,
     )
     spoken = dialect and options.read("--dialect", dialect, fast.OTHERS["--dialect"])
@@ -242,6 +255,8 @@ def exec_(
     json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     require_sandbox: options.RequireSandbox = False,
     require_hardening: options.RequireHardening = False,
+    locked: options.Locked = False,
+    lock_file: options.LockFile = None,
     isolation: options.Isolation = None,
     cache: options.Cache = None,
     clock: options.Clock = None,
@@ -250,6 +265,7 @@ def exec_(
     trace: options.Trace = None,
     trace_content: options.TraceContent = None,
     audit: options.Audit = None,
+    metrics: options.Metrics = None,
     log: options.Log = None,
     verbose: options.Verbose = False,
 ) -> int:
@@ -260,6 +276,8 @@ def exec_(
     given = options.fields(
         require_sandbox=require_sandbox,
         require_hardening=require_hardening,
+        locked=locked,
+        lock_file=lock_file,
         isolation=isolation,
         cache=cache,
         clock=clock,
@@ -268,6 +286,7 @@ def exec_(
         trace=trace,
         trace_content=trace_content,
         audit=audit,
+        metrics=metrics,
     )
     chosen = options.level(log, verbose)
     parsed = fast.assemble("agent", components, None, chosen, given)
@@ -307,6 +326,53 @@ def inspect(
     from conductor.cli import inspect_
 
     return inspect_.show(component, as_json=json_)
+
+
+@app.command(
+    epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude-code-acp\n\n"
+    "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude-code-acp",
+    help=_paragraphs(
+        "Write down what the components of a chain are and what each may do at most. With "
+        "--locked, `agent`, `proxy` and `exec` refuse one that has changed or may do more.",
+        "Exit code 1 with --check, when the file would change.",
+    ),
+)
+def lock(
+    components: options.Components,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write."),
+    ] = LOCK_FILE,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
+    ] = False,
+    proxy: Annotated[
+        bool, typer.Option("--proxy", help="For `conductor proxy`: the last one is no agent.")
+    ] = False,
+    lock_agent: Annotated[
+        bool | None,
+        typer.Option(
+            "--lock-agent/--no-lock-agent",
+            help="Refuse an agent whose program has changed, instead of reporting it. "
+            "Default: as the file says so far, at first no.",
+            show_default=False,
+        ),
+    ] = None,
+    isolation: options.Isolation = None,
+) -> int:
+    """Writes down what a chain is and may do."""
+    from conductor.cli import lock as locking
+
+    given = options.fields(isolation=isolation)
+    wanted = locking.Wanted(
+        components=components,
+        path=output,
+        check=check,
+        proxy=proxy,
+        pin_agent=lock_agent,
+        **given,
+    )
+    return locking.run(wanted)
 
 
 @app.command(help="List the components that come with conductor.")
@@ -368,6 +434,62 @@ def verify(
     return audit.verify(file, head, as_json=json_)
 
 
+def _filter(option: str, metavar: str, what: str) -> Any:
+    """An option of `audit show` that may be given several times."""
+    return typer.Option(option, metavar=metavar, help=what, show_default=False)
+
+
+@audit_app.command(
+    epilog=_paragraphs(
+        "Examples:",
+        "  conductor audit show audit.jsonl",
+        "  conductor audit show --method session/prompt --component datetime audit.jsonl",
+        "  conductor audit show --kind violation --kind dropped audit.jsonl",
+    ),
+    help=_paragraphs(
+        "Tell who changed which message, and how.",
+        "Each filter may be given several times. Exit code 1 if the audit was altered: only what "
+        "stands before that is shown.",
+    ),
+)
+def show(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="What --audit wrote.", show_default=False)
+    ],
+    component: Annotated[
+        list[str] | None, _filter("--component", "NAME", "Only what this component did.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, _filter("--method", "PATTERN", "Only these messages; `*` fits anything.")
+    ] = None,
+    session: Annotated[
+        list[str] | None, _filter("--session", "ID", "Only changes in this session.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        _filter(
+            "--kind",
+            "KIND",
+            "Only these records: change, violation, failure, …; of changes also modified, "
+            "answered, originated, dropped, delayed.",
+        ),
+    ] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="The lines themselves, one JSON object each.")
+    ] = False,
+) -> int:
+    """Tells what is in an audit."""
+    from conductor.cli import audit_show
+
+    wanted = audit_show.Filter(
+        components=component or (),
+        methods=method or (),
+        sessions=session or (),
+        kinds=kind or (),
+    )
+    return audit_show.show(file, wanted, as_json=json_)
+
+
 @app.command(hidden=True, help="Carry a proxy's successor traffic; proxies start this themselves.")
 def join(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The conductor's socket.")],
@@ -376,6 +498,19 @@ def join(
     from conductor.cli import join as joining
 
     return joining.main([path])
+
+
+@app.command(hidden=True, help="Be an MCP server over stdio; agents start this themselves.")
+def mcp(
+    address: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS", help="The conductor's socket, or its port on 127.0.0.1."),
+    ],
+) -> int:
+    """Carries an agent's MCP messages to the conductor that listens at ADDRESS."""
+    from conductor.mcp import shim
+
+    return shim.main([address])
 
 
 def _failed(error: ConductorError, arguments: list[str]) -> int:

@@ -27,7 +27,7 @@ from conductor.cli.client import (
 from conductor.cli.client_files import Files
 from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.client_permissions import CANCELLED, Permissions, ask_terminal
-from conductor.cli.run import refusals, run_loop, start_audit, start_trace
+from conductor.cli.run import locked, refusals, run_loop, start_audit, start_trace
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.launch import Options, plan
@@ -95,6 +95,7 @@ def execute(turn: Turn) -> int:
         tracer = start_trace(options, turn.log)
         auditor = start_audit(options, turn.log, "agent", specs)
         with refusals(auditor):
+            specs = locked(specs, options, turn.log, agent_last=True)
             planned, guardian = plan(specs, options, agent_last=True, on_stderr=report.relay)
     except ConductorError as error:
         report.error(error.text, error.hint)

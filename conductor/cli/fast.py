@@ -83,6 +83,8 @@ VALUES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "--trace": ("trace", str),
     "--trace-content": ("trace_content", one_of(*TRACE_CONTENTS)),
     "--audit": ("audit", str),
+    "--metrics": ("metrics", str),
+    "--lock-file": ("lock_file", str),
 }
 """Options with a value: the field of `Options` they set, and how the value is read."""
 
@@ -90,6 +92,7 @@ FLAGS: Final[dict[str, str]] = {
     "--watch": "watch",
     "--require-sandbox": "require_sandbox",
     "--require-hardening": "require_hardening",
+    "--locked": "locked",
 }
 """Options without a value: the field of `Options` each sets to true."""
 
@@ -156,6 +159,6 @@ def assemble(
 ) -> Parsed:
     """What a command line comes to; `given` are fields of `Options`."""
     options = Options(**given, verbose=log in ("debug", "info"))
-    if mode == "auto" and options.require_sandbox:
+    if mode == "auto" and (options.require_sandbox or options.lock is not None):
         mode = "agent"  # as a proxy of another conductor its last component would be one as well
     return Parsed(mode=mode, components=components, dialect=dialect, log=log, options=options)

@@ -21,7 +21,7 @@ from conductor.catalog import Manifest, Spec
 from conductor.cli import inspect_policy, inspect_text, report
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
-from conductor.core.services import ALWAYS_GRANTED
+from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
 from wasm_host.harden import Layer
 from wasm_host.probe import probe
@@ -271,12 +271,15 @@ def _dialect(spec: Spec, carrier: str) -> str:
 
 
 def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
-    """Every service, whether it may be used, and what for; no grants at all means all."""
+    """Every service, whether it may be used, and what for; no grants at all means all.
+
+    One that is granted, or wanted, for something is listed with that: `files:**/AGENTS.md`.
+    """
+    grants = spec.grants
+    named = (grants or frozenset()) | reasons.keys()
     return [
         Service(
-            name,
-            spec.grants is None or name in spec.grants or name in ALWAYS_GRANTED,
-            reasons.get(name),
+            name, grants is None or name in grants or name in ALWAYS_GRANTED, reasons.get(name)
         )
-        for name in sorted(SERVICES | reasons.keys())
+        for name in sorted((SERVICES - granted_names(named)) | named)
     ]

@@ -11,6 +11,7 @@ import msgspec
 
 from conductor.core.guards import GUARDS
 from conductor.core.policy import PROFILES, Direction, Policy, PolicyWords, Rule, Verb
+from conductor.lock_compare import includes
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -88,16 +89,9 @@ def covers(given: PolicyWords, wanted: str) -> bool:
 def _granted(policy: Policy, wanted: Rule) -> bool:
     held = Verb.NONE
     for rule in policy.rules:
-        if rule.direction is wanted.direction and _includes(rule.pattern, wanted.pattern):
+        if rule.direction is wanted.direction and includes(rule.pattern, wanted.pattern):
             held |= rule.verbs
     return held & wanted.verbs == wanted.verbs
-
-
-def _includes(pattern: str, other: str) -> bool:
-    """Whether every method of one pattern is one of another."""
-    if pattern.endswith("*"):
-        return other.removesuffix("*").startswith(pattern[:-1])
-    return pattern == other
 
 
 _SEES: Final = frozenset({"modify", "answer"})

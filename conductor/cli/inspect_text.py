@@ -150,10 +150,16 @@ def _imports(facts: Facts, page: _Page) -> Iterator[str]:
 
 
 def _services(facts: Facts) -> Iterator[str]:
+    others = []
     for service in facts.services:
+        if not service.granted and not service.reason:
+            others.append(service.name)
+            continue
         granted = "granted" if service.granted else "not granted"
         reason = f", wanted {service.reason}" if service.reason else ""
         yield f"{service.name}: {granted}{reason}"
+    if others:
+        yield f"not granted: {', '.join(others)}"
 
 
 def _limits(facts: Facts) -> Iterator[str]:

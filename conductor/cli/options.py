@@ -14,6 +14,7 @@ from conductor.cli import fast
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
 from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.planned import LOCK_FILE
 
 Value = TypeVar("Value")
 
@@ -88,6 +89,23 @@ RequireHardening = Annotated[
         what="Refuse to run sandboxed proxies unless this system locks up their process as well; "
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
+    ),
+]
+Locked = Annotated[
+    bool,
+    _option(
+        "--locked",
+        what="Refuse components that are not what `conductor lock` wrote down, or may do more.",
+        panel=_SANDBOX,
+    ),
+]
+LockFile = Annotated[
+    str | None,
+    _option(
+        "--lock-file",
+        what=f"The lock file to hold the chain to, as --locked does. Default: {LOCK_FILE}.",
+        panel=_SANDBOX,
+        metavar="FILE",
     ),
 ]
 Isolation = Annotated[
@@ -186,6 +204,16 @@ Audit = Annotated[
         what="File that goes on record: which components ran under which policy, what they tried "
         "against it, how they failed. What is in it is continued; `conductor audit verify` checks "
         "it.",
+        panel=_OUTPUT,
+        metavar="FILE",
+    ),
+]
+Metrics = Annotated[
+    str | None,
+    _option(
+        "--metrics",
+        what="File that the numbers which proxies count are kept in, as text that Prometheus "
+        "understands; it is replaced once a second at most.",
         panel=_OUTPUT,
         metavar="FILE",
     ),

@@ -47,6 +47,7 @@ def chain(parsed: Parsed) -> int:
         tracer = start_trace(parsed.options, parsed.log)
         auditor = start_audit(parsed.options, parsed.log, parsed.mode, specs)
         with refusals(auditor):
+            specs = locked(specs, parsed.options, parsed.log, agent_last=parsed.mode != "proxy")
             planned, guardian = plan(
                 specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
             )
@@ -78,9 +79,26 @@ def start_audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) ->
     from conductor.audit_file import AuditFile
     from conductor.cli.version import version
 
-    auditor = Auditor(AuditFile.open(options.audit, report.logger(log)))
+    file = AuditFile.open(options.audit, report.logger(log))
+    auditor = Auditor(file, options.trace_content)
     auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
     return auditor
+
+
+def locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -> list[Spec]:
+    """The components, held to the lock file if one was asked for. Raises `UsageError`."""
+    if options.lock is None:
+        return specs
+    from conductor import lock
+
+    logger = report.logger(log)
+    return lock.enforce(
+        specs,
+        options.lock,
+        agent_last=agent_last,
+        isolation=options.isolation,
+        warn=lambda name, text: logger("warning", name, text),
+    )
 
 
 @contextlib.contextmanager
@@ -120,6 +138,7 @@ def _run(
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
+    gc.enable()
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
     guardian.release()
@@ -140,8 +159,15 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
+        loop.add_signal_handler(signal.SIGUSR1, tell_health, runtime)
     loop.call_later(_ADOPTING, adopt_orphans)
     return await runtime.run()
+
+
+def tell_health(runtime: Runtime) -> None:
+    """Writes how each component is to standard error."""
+    for name, text in runtime.health():
+        report.write(f"health: {name}: {report.visible(text)}")
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:

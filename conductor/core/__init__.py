@@ -16,6 +16,8 @@
     refusals    what never became a request
     exchange    sending, answering, withdrawing: what all of these do
     services    what proxies may ask of the conductor itself
+    ledger, flows, alike
+                what components change, for an audit
     endings, oversize
                 peers that are gone, frames that no transport takes
 
@@ -29,6 +31,7 @@ Imports the standard library and msgspec only, and never the rest of the package
 from conductor.core import enforcement
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
+    Changed,
     Closure,
     Effect,
     Fail,
@@ -48,6 +51,7 @@ __all__ = [
     "DIALECTS",
     "SERVICES",
     "UPSTREAM",
+    "Changed",
     "Closure",
     "Component",
     "Dialect",

@@ -5,15 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from conductor.core.copied import Copy, size_of
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.gate import ORIGINATE
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.tokens import Copy, Params, count
+from conductor.core.tokens import HEAVY, Params, count
 
 _MOST_WAITING: Final = 4096
+_MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
 """Copies that wait for an observer that is still being initialized."""
+
+_MOST_SEEN: Final = 4096
 
 
 class Copies:
@@ -21,6 +25,8 @@ class Copies:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self._waiting: dict[str, tuple[object, int]] = {}
+        """Bytes of the copies that wait for an observer, and the backlog they wait in."""
 
     def notification(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """Gives the observer at `lane` a copy of a notification."""
@@ -29,11 +35,15 @@ class Copies:
             assert peer.gate is not None
             way = lane.other.way
             if peer.gate.verbs(lane.other.direction, method) & ORIGINATE:
-                peer.gate.told_of(way.seen, method).append(params)
+                seen = peer.gate.told_of(way.seen, method)
+                seen.append(params)
+                size = size_of(params)
+                if size > HEAVY or len(seen) > _MOST_SEEN:
+                    seen.weigh(size)
             else:
                 count(way.copies, method)
             out.append(Send(peer.name, lane.writer.notification(method, params), True))
-        elif self._may_wait(peer):
+        elif self._may_wait(peer, params):
             peer.backlog.append(partial(self.notification, lane, method, params))
 
     def request(
@@ -49,7 +59,7 @@ class Copies:
     ) -> None:
         peer, link = lane.peer, lane.link
         if not peer.ready:
-            if self._may_wait(peer):
+            if self._may_wait(peer, params):
                 peer.backlog.append(partial(self._give, lane, copy, params, original))
             return
         assert peer.gate is not None
@@ -57,7 +67,7 @@ class Copies:
         shadow.target, shadow.target_id = lane, link.fresh_id()
         link.sent[shadow.target_id] = shadow
         peer.gate.loosen(link, shadow.target_id, shadow)
-        lane.other.way.copied.append(copy)
+        lane.other.way.copied.add(copy)
         frame = lane.writer.request(shadow.target_id, copy.method, params)
         out.append(Send(peer.name, frame, True))
         if original.cancelled:
@@ -65,12 +75,14 @@ class Copies:
         else:
             original.followers = (*original.followers, shadow)
 
-    @staticmethod
-    def _may_wait(peer: Peer) -> bool:
+    def _may_wait(self, peer: Peer, params: Params) -> bool:
         """Whether a copy for an observer that is not ready shall wait until it is."""
         if peer.closure is not None or peer.handshake is None:
             return False
-        if len(peer.backlog) < _MOST_WAITING:
+        backlog, held = self._waiting.get(peer.name, (None, 0))
+        held = size_of(params) + (held if backlog is peer.backlog else 0)
+        if len(peer.backlog) < _MOST_WAITING and held <= _MOST_BYTES_WAITING:
+            self._waiting[peer.name] = (peer.backlog, held)
             return True
         assert peer.gate is not None
         peer.gate.lost += 1
@@ -106,13 +118,9 @@ class Copies:
         out: list[Effect],
     ) -> bool:
         """Answers a request that is but a copy coming back as its original is answered."""
-        copied = lane.way.copied
-        known = [copy for copy in copied if copy.method == method]
-        exact = next((copy for copy in known if copy.params == params), None)
-        found = exact or (known[0] if known and not verbs & ORIGINATE else None)
+        found = lane.way.copied.take(method, params, exact=bool(verbs & ORIGINATE))
         if found is None:
             return False
-        copied.remove(found)
         self.forwarded(found, pending, out)
         return True
 

@@ -94,6 +94,39 @@ class Trace(msgspec.Struct, frozen=True):
     """… and that of its receiver it went out on."""
 
 
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """A component changed the conversation (emitted only for an audit).
+
+    `change`: `modified`, `answered` (a request, by itself), `originated` (of its own), `dropped`
+    (not passed on) or `delayed` (dropped as it seemed, and passed on later after all). `kind` and
+    `direction` are those of the message that was sent, or dropped: request, response or
+    notification, up or down. Whether `before` and `after` differ in more than their spelling is
+    for others to find out.
+    """
+
+    peer: str
+    change: str
+    kind: str
+    direction: str
+    method: str
+    """Of a response: that of its request."""
+    session: str | None
+    matched: str
+    """How it is known what it was before: by its `token`, its `request`, by `value`, or only by
+    the `order` or the `end` of things."""
+    before: bytes | None
+    """The params it was given, or for a response `{"result":…}` or `{"error":…}`; None: none."""
+    after: bytes | None
+    """The same, as sent on; None: dropped."""
+    source: str | None
+    """Who had sent it, and under which id; for a response see the target."""
+    source_id: str | None
+    target: str | None
+    """Who got it, and under which id: of a request the component's own, of a response the one it
+    was asked under."""
+    target_id: str | None
+
+
 class Closure(msgspec.Struct, frozen=True):
     """Why a component is gone: a sentence, what to do next, and details for the error's data."""
 
@@ -102,4 +135,4 @@ class Closure(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-Effect = Send | Serve | Reopen | Listen | Fail | Note | Violated | Trace
+Effect = Send | Serve | Reopen | Listen | Fail | Note | Violated | Trace | Changed

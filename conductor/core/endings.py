@@ -54,9 +54,14 @@ def leaving(
     reason: Closure,
     out: list[Effect],
 ) -> None:
-    """A proxy that will be started again is gone: what was open is answered, what comes waits."""
+    """A proxy that will be started again is gone: what was open is answered, what comes waits.
+
+    So does its `initialize`, if it had not begun with that.
+    """
     if peer.closure is not None:
         return
+    if initializer.may_retry(peer):
+        initializer.ask_again(peer)
     initializer.dropped(peer, reason, out)
     peer.ready = False
     peer.returning = True
@@ -75,6 +80,8 @@ def _settle(
         link.sent.clear()
     if resume:
         resume_waiting(peer, out)
+    if exchange.ledger is not None:
+        exchange.ledger.gone(peer, out)
     exchange.withdraw(peer, out)
     peer.forget_told()
 

@@ -12,11 +12,12 @@ one session and direction.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from msgspec import Raw
 
-from conductor.core import guards, jsonrpc
+from conductor.core import jsonrpc
 from conductor.core.copies import Copies, nobodys
 from conductor.core.detection import Handshake
 from conductor.core.dialects import CANCEL, INITIALIZE
@@ -26,8 +27,9 @@ from conductor.core.gate import MODIFY, OBSERVE, ORIGINATE, RELAY, THROUGH, Gate
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.link import Pending
+from conductor.core.owners import Owners
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import SETUP, Direction
+from conductor.core.policy import Direction
 from conductor.core.tokens import HEAVY, Held, Params, Token, Told, Way, session_of
 from conductor.core.verdicts import Verdicts, closure, lacks
 
@@ -44,9 +46,13 @@ class Enforcer:
         self._exchange = exchange
         self._verdicts = Verdicts(exchange)
         self.copies = Copies(exchange)
+        self.owners = Owners(self._gates)
         exchange.not_given = self.not_given
         exchange.outlives = self.outlives
         exchange.must_wait = self.must_wait
+
+    def _gates(self) -> Iterator[Gate]:
+        return (peer.gate for peer in self._exchange.peers.values() if peer.gate is not None)
 
     # -- notifications -----------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class Enforcer:
         if token is None or token.session is None:
             verdict = self._verdicts.originates(gate, lane.direction, method, params)
             if verdict is None:
-                self._admit(gate, method, None, params)
+                self.owners.admitted(gate, method, None, params)
                 self._ask(lane.across, method, params, pending, out)
                 return
             wrong = wrong or verdict
@@ -216,7 +222,7 @@ class Enforcer:
         changes = gate.verbs(lane.direction.opposite, method) & MODIFY
         token.straight = not (changes or token.ordered)
         pending.watchers = (*pending.watchers, partial(self._came_back, token))
-        self._admit(gate, method, token.params, params)
+        self.owners.admitted(gate, method, token.params, params)
         self._ask(lane.across, method, params, pending, out)
         if not gate.verbs(lane.direction, CANCEL) & MODIFY:
             self._follow(token, pending, out)
@@ -276,8 +282,6 @@ class Enforcer:
                     return
                 token = Token(lane, method, params, pending, number or gate.next())
                 token.relay = bool(verbs & RELAY)
-                if method in SETUP:
-                    gate.foreign |= guards.declared(method, params)
                 self._give(token, out)
                 return
             if verbs & OBSERVE:
@@ -317,7 +321,7 @@ class Enforcer:
     def _give(self, token: Token, out: list[Effect]) -> None:
         """Gives a component a request: now, or once it is ready for it."""
         pending, peer, lane = token.pending, token.lane.peer, token.lane
-        if not _can_hear(peer):
+        if not peer.ready and not _can_hear(peer):
             self._exchange.forward(lane, token.method, token.params, pending, out)  # refuses it
             return
         lane.other.way.asked[token.number] = token
@@ -329,17 +333,16 @@ class Enforcer:
         peer = token.lane.peer
         if token.settled:
             return
-        if not _can_hear(peer):
-            if token.relay:
-                self._go_without(token, out)
-            else:
-                self._exchange.forward(token.lane, token.method, token.params, token.pending, out)
-        elif peer.ready:
+        if peer.ready:
             assert peer.gate is not None
             token.round = peer.gate.round
             self._exchange.send(token.lane, token.method, token.params, token.pending, out)
-        else:
+        elif _can_hear(peer):
             peer.backlog.append(partial(self._send, token))
+        elif token.relay:
+            self._go_without(token, out)
+        else:
+            self._exchange.forward(token.lane, token.method, token.params, token.pending, out)
 
     def _closed(self, token: Token, member: bytes, body: bytes, out: list[Effect]) -> None:
         """A request has its answer, from whomever: nothing waits for the component any more."""
@@ -347,7 +350,8 @@ class Enforcer:
             token.settled = True
             self._drop(token)
             self._let_go(token.lane.other.way, out)
-            self._give_back(token, out)
+            if token.lane.way.owed:
+                self._give_back(token, out)
 
     def _give_back(self, token: Token, out: list[Effect]) -> None:
         """The component does not owe this answer any more."""
@@ -375,8 +379,6 @@ class Enforcer:
         token.upstream = (member, body)
         gate = token.lane.peer.gate
         assert gate is not None
-        if member == b"result":
-            gate.foreign |= guards.connected(token.method, Raw(body))
         if token.settled:
             return
         if token.straight or token.apart:
@@ -420,14 +422,17 @@ class Enforcer:
         assert gate is not None
         wrong = self._verdicts.answers(gate, token, direction, member, body)
         if wrong is None:
-            if token.upstream is None:
-                if member == b"result":
-                    gate.servers |= guards.connected(token.method, Raw(body))
-            elif not gate.verbs(direction.opposite, token.method) & MODIFY:
-                member, body = token.upstream
+            upstream = token.upstream
+            if (
+                upstream is not None
+                and upstream[1] != body
+                and not gate.verbs(direction.opposite, token.method) & MODIFY
+            ):
+                member, body = upstream
             lane.other.way.asked.pop(token.number, None)
-            for at in [at for at, one in lane.way.owed.items() if one is token]:
-                self._keep_order(lane.way, at, token.session, out)
+            if lane.way.owed:
+                for at in [at for at, one in lane.way.owed.items() if one is token]:
+                    self._keep_order(lane.way, at, token.session, out)
             self._exchange.reply(pending, member, body, out)
             return
         self._verdicts.report(lane.peer, direction, token.method, wrong, out)
@@ -453,12 +458,6 @@ class Enforcer:
         _goes_past(lane, pending, token.params)
         self._ask_past(lane.other, token.method, token.params, pending, out)
         self._let_go(way, out)
-
-    def _admit(self, gate: Gate, method: str, given: Params | None, sent: Params) -> None:
-        """Remembers the MCP servers a component has just declared as its own."""
-        if method in SETUP and given != sent:
-            known = frozenset() if given is None else guards.declared(method, given)
-            gate.servers |= guards.declared(method, sent) - known
 
     # -- rounds, cancelling, frames that are not taken -----------------------------------------
 

@@ -5,16 +5,17 @@ The one state the parts share is here: the peers, and whether the chain has fail
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final
 
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.dialects import CANCEL, PLAIN, Dialect
+from conductor.core.dialects import CANCEL, INITIALIZE, PLAIN, Dialect
 from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
+from conductor.core.ledger import Ledger
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.policy import Direction
@@ -29,10 +30,21 @@ class Exchange:
     """The peers of one chain and the requests between them."""
 
     def __init__(
-        self, components: Sequence[Component], upstream: Dialect | None, *, tracing: bool
+        self,
+        components: Sequence[Component],
+        upstream: Dialect | None,
+        *,
+        tracing: bool,
+        audited: Collection[str] = (),
     ) -> None:
         self.components = components
-        self.tracing = tracing
+        self.traced = tracing
+        """Whether `Trace` effects are made."""
+        hosted = upstream is not None and upstream.sideband
+        self.ledger = Ledger(audited, hosted=hosted) if audited else None
+        """Where what components change is found out, if anybody wants to know."""
+        self.tracing = tracing or self.ledger is not None
+        """Whether `trace` is to be called: there is one of these, or both."""
         self.mode = "auto"
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
@@ -124,6 +136,8 @@ class Exchange:
         elif peer.closure is None and peer.handshake is not None:
             peer.backlog.append(partial(self.notify, lane, method, params, source))
         else:
+            if self.ledger is not None:  # not the sender's doing
+                self.ledger.notification(source, lane, method, params, out)
             text = f"`{method}` dropped: {peer.label} is not there for it"
             self.note(out, "debug", source.peer, text)
 
@@ -154,6 +168,8 @@ class Exchange:
         out.append(Send(lane.peer.name, lane.writer.request(id_, method, params)))
         if self.tracing and pending.origin is not None:
             self.trace(out, ("request", pending.origin, lane), pending.raw_id, method, params)
+            if self.ledger is not None and pending.method != INITIALIZE:
+                self.ledger.request(pending, lane, params, out)
         if pending.cancelled:
             self._send_cancel(pending, lane, out)
 
@@ -190,22 +206,26 @@ class Exchange:
         """Takes the answer of the peer a request went to."""
         if pending.past and self.must_wait(pending, member, bytes(body), out):
             return
-        if pending.hook is not None:
-            # What the hook leads to leads back to it, and may be large: it shall not have to wait
-            # for the garbage collector. Whoever asks again sets it anew.
-            target, id_, position = pending.target, pending.target_id, len(out)
-            hook, pending.hook, pending.token = pending.hook, None, None
-            hook(pending, member, bytes(body), out)
-            again = pending.target is not target or pending.target_id != id_
-            if self.tracing and again and pending.origin is not None:
-                # It was asked again, in another way: the first answer reaches nobody else.
-                assert target is not None
-                report: list[Effect] = []
-                route = ("error", target, pending.origin)
-                self.trace(report, route, pending.raw_id, pending.method, body)
-                out[position:position] = report
-        else:
+        hook = pending.hook
+        if hook is None:
             self.reply(pending, member, body, out)
+            return
+        # What the hook leads to leads back to it, and may be large: it shall not have to wait for
+        # the garbage collector. Whoever asks again sets it anew.
+        pending.hook = pending.token = None
+        if not self.tracing:
+            hook(pending, member, bytes(body), out)
+            return
+        target, id_, position = pending.target, pending.target_id, len(out)
+        hook(pending, member, bytes(body), out)
+        again = pending.target is not target or pending.target_id != id_
+        if again and pending.origin is not None:
+            # It was asked again, in another way: the first answer reaches nobody else.
+            assert target is not None
+            report: list[Effect] = []
+            route = ("error", target, pending.origin)
+            self.trace(report, route, pending.raw_id, pending.method, body)
+            out[position:position] = report
 
     def reply(
         self,
@@ -218,8 +238,12 @@ class Exchange:
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and tells the
         answer to whoever else waits for it. `copy`: it is an observer's request."""
-        watchers, pending.watchers = pending.watchers, ()
-        self._answer(pending, member, body, out, copy=copy)
+        watchers = pending.watchers
+        if not watchers:
+            self._answer(pending, member, body, out, copy)
+            return
+        pending.watchers = ()
+        self._answer(pending, member, body, out, copy)
         for watcher in watchers:
             watcher(member, bytes(body), out)
 
@@ -229,7 +253,6 @@ class Exchange:
         member: bytes,
         body: Raw | bytes,
         out: list[Effect],
-        *,
         copy: bool,
     ) -> None:
         origin = pending.origin
@@ -238,15 +261,28 @@ class Exchange:
         del origin.link.received[pending.key]
         pending.origin = pending.spends = None
         pending.followers = ()
-        if self.tracing and pending.target is not None:
-            kind = "error" if member == b"error" else "response"
-            route = (kind, pending.target, origin)
-            self.trace(out, route, pending.raw_id, pending.method, body)
+        if self.tracing:
+            self._trace_answer(pending, origin, member, body, out)
         frame = origin.writer.answer(pending.raw_id, member, body)
         if pending.batch is None:
             out.append(Send(origin.peer.name, frame, copy))
         else:
             self.add_to_batch(origin, pending.batch, frame, out)
+
+    def _trace_answer(
+        self,
+        pending: Pending,
+        origin: Lane,
+        member: bytes,
+        body: Raw | bytes,
+        out: list[Effect],
+    ) -> None:
+        if pending.target is not None:
+            kind = "error" if member == b"error" else "response"
+            route = (kind, pending.target, origin)
+            self.trace(out, route, pending.raw_id, pending.method, body)
+        if self.ledger is not None:
+            self.ledger.answered(pending, origin, member, bytes(body), out)
 
     @staticmethod
     def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: list[Effect]) -> None:
@@ -259,6 +295,8 @@ class Exchange:
     def refuse(self, pending: Pending, error: Malformed, out: list[Effect]) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
+        if self.ledger is not None:
+            self.ledger.refused(pending)
         self.reply(pending, b"error", body, out)
 
     def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
@@ -279,8 +317,8 @@ class Exchange:
         """Puts a line in the log."""
         out.append(Note(level, peer.name, text))
 
-    @staticmethod
     def trace(
+        self,
         out: list[Effect],
         route: tuple[str, Lane, Lane],
         raw_id: bytes | None,
@@ -289,6 +327,10 @@ class Exchange:
     ) -> None:
         """Reports a message; `route` is its kind (`error`: a response that is one), from, to."""
         kind, source, target = route
+        if self.ledger is not None and kind == "notification" and method != CANCEL:
+            self.ledger.notification(source, target, method, payload, out)
+        if not self.traced:
+            return
         out.append(
             Trace(
                 "response" if kind == "error" else kind,

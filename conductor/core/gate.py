@@ -23,13 +23,19 @@ THROUGH: Final = MODIFY | ANSWER | RELAY
 _PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
 _MOST_LOOSE: Final = 1024
 _MOST_METHODS: Final = 256
+_LONG: Final = 256
+"""Characters from which on a method's name is not kept."""
 
 
 class Gate:
     """One policed component."""
 
     __slots__ = (
+        "_down",
         "_loose",
+        "_ordered_down",
+        "_ordered_up",
+        "_up",
         "answerable",
         "foreign",
         "holds",
@@ -46,9 +52,13 @@ class Gate:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.servers: frozenset[str] = frozenset()
+        self._down: dict[str, int] = {}
+        self._up: dict[str, int] = {}
+        self._ordered_down = self._ordered(Direction.DOWN)
+        self._ordered_up = self._ordered(Direction.UP)
+        self.servers: set[str] = set()
         """Addresses of MCP servers and connections that are its own …"""
-        self.foreign: frozenset[str] = frozenset()
+        self.foreign: set[str] = set()
         """… and that are others'."""
         self.answerable = frozenset(
             method for method in _PROMISED if self.verbs(Direction.DOWN, method) & ANSWER
@@ -60,7 +70,7 @@ class Gate:
         """How often it has been handed what was written to it; counts for guests only."""
         self.late = False
         """Whether it was told something in its round, which it will hear in the next."""
-        self.relays = any(self.orders(way, method) for way, method in ACCOMPANIED)
+        self.relays = bool(self._ordered_down or self._ordered_up)
         """Whether it is given requests, or answers, for their place in the order only."""
         self.holds = frozenset(
             rule.direction
@@ -80,6 +90,15 @@ class Gate:
 
     def verbs(self, direction: Direction, method: str) -> int:
         """The verbs held on a method as a number, for flag arithmetic is slow."""
+        known = self._down if direction is Direction.DOWN else self._up
+        held = known.get(method)
+        if held is None:
+            held = self._read(direction, method)
+            if len(known) < _MOST_METHODS and len(method) < _LONG:
+                known[method] = held
+        return held
+
+    def _read(self, direction: Direction, method: str) -> int:
         held: int = self.policy.verbs(direction, method).value
         if not held & (MODIFY | ANSWER) and self.policy.accompanies(direction, method):
             held |= RELAY
@@ -88,8 +107,17 @@ class Gate:
     def orders(self, direction: Direction, method: str) -> bool:
         """Whether answers of requests of this method go through it for their place in the order
         only."""
-        changes = self.verbs(direction.opposite, method) & MODIFY
-        return not changes and self.policy.accompanies(direction, method)
+        return method in (self._ordered_down if direction is Direction.DOWN else self._ordered_up)
+
+    def _ordered(self, direction: Direction) -> frozenset[str]:
+        """The methods of one direction that `orders`."""
+        return frozenset(
+            method
+            for way, method in ACCOMPANIED
+            if way is direction
+            and self.policy.accompanies(way, method)
+            and not self._read(way.opposite, method) & MODIFY
+        )
 
     def sees(self, direction: Direction, method: str) -> bool:
         """Whether a request of this method itself, not a copy, goes through the component."""

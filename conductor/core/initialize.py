@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import offer, versions
+from conductor.core.copied import Copy
 from conductor.core.detection import (
     Handshake,
     confirm,
@@ -28,7 +29,6 @@ from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy import Direction
-from conductor.core.tokens import Copy
 from conductor.core.topology import Role, Side
 
 __all__ = ["Initializer", "successor_name"]
@@ -149,6 +149,7 @@ class Initializer:
         elif peer.role is not Role.PROXY:
             pending.hook = partial(self._answered_by_end, params)
             self._exchange.send(lane, INITIALIZE, params, pending, out)
+            self._compare(pending, lane, params, out)
         elif peer.handshake is not None and not peer.ready:
             peer.backlog.append(lambda out: self._deliver(lane, params, pending, out))
         else:
@@ -196,6 +197,14 @@ class Initializer:
             params = offer.add(params, "client")
         handshake.pending.hook = partial(self._answered, handshake)
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
+        self._compare(handshake.pending, peer.p, handshake.params, out)
+
+    def _compare(
+        self, pending: Pending, target: Lane, params: Raw | UnsetType, out: list[Effect]
+    ) -> None:
+        """For an audit: the `initialize` a peer was given, without what its dialect adds."""
+        if self._exchange.ledger is not None:
+            self._exchange.ledger.request(pending, target, params, out)
 
     # -- what the peers' behaviour tells ---------------------------------------------------------
 
@@ -230,6 +239,8 @@ class Initializer:
             and reason.data.get("exitCode") is not None
         ):
             handshake.reopened = True
+            handshake.left += handshake.tried  # it may have ended for another reason
+            handshake.tried.clear()
             handshake.pending.target = None
             peer.p.link.sent.clear()
             self._exchange.withdraw(peer, out)
@@ -244,6 +255,31 @@ class Initializer:
         handshake, peer.handshake = peer.handshake, None
         if handshake is not None:
             self._exchange.fail(handshake.pending, reason, out)
+
+    def may_retry(self, peer: Peer) -> bool:
+        """Whether a proxy can be started again before it has taken its role: its successor has
+        heard nothing of it yet."""
+        handshake = peer.handshake
+        untold = handshake is None or handshake.held is None
+        guessing = peer.guessing and handshake is not None and not handshake.reopened
+        return peer.role is Role.PROXY and untold and not peer.forwarded and not guessing
+
+    def ask_again(self, peer: Peer) -> None:
+        """What a peer was asked while it was being initialized waits until it has `returned`."""
+        handshake = peer.handshake
+        if handshake is None or peer.shadow is not None or peer.returning:
+            return
+        pending = handshake.pending
+        peer.p.link.sent.pop(pending.target_id, None)
+        pending.target, pending.hook = None, None
+        peer.handshake = peer.initialize = None
+        peer.backlog.insert(0, partial(self._deliver_late, peer.p, handshake.params, pending))
+
+    def _deliver_late(
+        self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
+    ) -> None:
+        if pending.origin is not None:  # else: whoever asked is gone, or has been answered
+            self._deliver(lane, params, pending, out)
 
     def await_return(self, peer: Peer) -> None:
         """From now on messages for the peer wait until it has `returned`."""

@@ -161,6 +161,8 @@ def canonical_id(raw: Raw | bytes) -> bytes | None:
     string escapes are normalised, so that a peer may answer `"\u0061"` for `"a"`.
     """
     text = bytes(raw)
+    if text.isdigit() and len(text) < 19 and (text[0] != 0x30 or len(text) == 1):
+        return text  # nearly all are
     if text[:1] == b'"':
         if b"\\" not in text:
             return text

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core.copied import Copy
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.gate import Gate
 from conductor.core.link import Link
 from conductor.core.policy import Direction, Policy
-from conductor.core.tokens import Copy, Told, Way
+from conductor.core.tokens import Told, Way
 from conductor.core.topology import Role, Side
 from conductor.core.writer import Writer, writers
 

@@ -6,9 +6,10 @@ Everything a peer sends takes one path in arrival order, answers included, so no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import answers, dialects, endings, jsonrpc, oversize
@@ -22,8 +23,8 @@ from conductor.core.link import Batch
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.refusals import refuse, refuse_frame, refuse_version
 from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
-from conductor.core.services import LAST_WORDS, PREFIX, SERVICES, Services
-from conductor.core.topology import Topology
+from conductor.core.services import LAST_WORDS, SERVICES, Services, called
+from conductor.core.topology import Side, Topology
 
 __all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
 
@@ -37,6 +38,7 @@ class Router:
     `components` are the proxies and, in agent mode, the agent last. `mode` is `agent`, `proxy`, or
     `auto`: then the first request from upstream decides (`initialize`, or a role request).
     `upstream` is the dialect spoken with an outer conductor where it is known beforehand;
+    `tracing` has `Trace` effects made, `audited` names the components of which `Changed` are;
     `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a
     chain that cannot be: two components of one name, or no agent.
     """
@@ -48,12 +50,13 @@ class Router:
         *,
         upstream: dialects.Dialect | None = None,
         tracing: bool = False,
+        audited: Collection[str] = (),
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
         self._max_depth = min(max_depth, jsonrpc.MAX_DEPTH)
-        self._exchange = Exchange(list(components), upstream, tracing=tracing)
+        self._exchange = Exchange(list(components), upstream, tracing=tracing, audited=audited)
         self._enforcer = Enforcer(self._exchange)
         self._initializer = Initializer(self._exchange, self._enforcer)
         self._services = Services(self._exchange)
@@ -78,7 +81,7 @@ class Router:
     @property
     def tracing(self) -> bool:
         """Whether `Trace` effects are made."""
-        return self._exchange.tracing
+        return self._exchange.traced
 
     def settle_mode(self, mode: str) -> None:
         """Fixes agent or proxy mode and joins the ports accordingly."""
@@ -129,6 +132,10 @@ class Router:
         peer = self.peers[name]
         return peer.initialize is not None and (peer.handshake is None or peer.returning)
 
+    def may_retry(self, name: str) -> bool:
+        """Whether a proxy without its role could still take it, if it were started again."""
+        return self._initializer.may_retry(self.peers[name])
+
     def idle(self, name: str) -> bool:
         """Whether no request is open towards or from this peer."""
         links = self.peers[name].links()
@@ -176,20 +183,46 @@ class Router:
         gate = self.peers[name].gate
         if gate is not None:
             gate.round += 1
+        if self._exchange.ledger is not None:
+            self._exchange.ledger.delivering(name)
 
     def delivered(self, name: str) -> list[Effect]:
         """… and has said all it had to say to that."""
         gate = self.peers[name].gate
+        out: list[Effect] = []
+        if self._exchange.ledger is not None:
+            self._exchange.ledger.delivered(name, out)
         if gate is None:
-            return []
+            return out
         if gate.simple and not gate.late:
             for told in gate.told:
                 if told or told.skipped:
                     told.forget()
-            return []
-        out: list[Effect] = []
+            return out
         self._enforcer.heard(self.peers[name], out)
         return out
+
+    def settled(self, name: str) -> list[Effect]:
+        """A peer has been given everything, and has said all it had to: for an audit, what it has
+        not passed on by now."""
+        out: list[Effect] = []
+        if self._exchange.ledger is not None:
+            self._exchange.ledger.settled(name, out)
+        return out
+
+    def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
+        """Who asked what a peer got on a side under the id `key`, and under which id; None where
+        that is not open."""
+        lane = self.peers[name].lane(Side(side))
+        pending = lane.link.sent.get(key)
+        if pending is None or pending.origin is None:
+            return None
+        return pending.origin.peer.name, pending.raw_id.decode(errors="replace")
+
+    def neighbour(self, name: str, side: str) -> str | None:
+        """Who is next to a peer on a side; None if some messages pass that by, or nobody is."""
+        across = self.peers[name].lane(Side(side)).across
+        return None if across is None or across.peer.gate is not None else across.peer.name
 
     def forget_lost(self, name: str) -> int:
         """How many copies an observer has missed since this was last asked, for it was not ready.
@@ -205,6 +238,17 @@ class Router:
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
         """The outcome of a `Serve` effect: raw JSON of the result, or of an error object."""
         return self._services.served(token, result, error)
+
+    def tell(self, name: str, method: str, params: bytes) -> list[Effect]:
+        """A notification of the conductor's own for a proxy; none for one that is not there now."""
+        peer = self.peers[name]
+        return self._services.tell(peer, method, params) if peer.ready else []
+
+    def reconfigure(self, name: str, params: bytes) -> list[Effect]:
+        """A proxy's configuration has changed: it is told, now and whenever it is started again."""
+        peer = self.peers[name]
+        peer.component = msgspec.structs.replace(peer.component, configure=params)
+        return self.tell(name, "configure", params)
 
     def reopened(self, name: str) -> list[Effect]:
         """The peer named by a `Reopen` effect is up again (or has failed, and is closed)."""
@@ -320,8 +364,8 @@ class Router:
         if method in _SPECIAL:
             self._special_notification(lane, method, params, out)
             return
-        if method.startswith(PREFIX):
-            self._services.ask(lane, method[len(PREFIX) :], params, None, out)
+        if method.startswith("_") and (service := called(lane, method)) is not None:
+            self._services.ask(lane, service, params, None, out)
             return
         target = lane.across
         if target is None or not lane.peer.admitted:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core import members
+from conductor.core.copied import Copied, size_of
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
@@ -87,9 +88,9 @@ class Told(deque[Params]):
             self.popleft()
         self._heavy += size
         if self._heavy > _MOST_BYTES:
-            self._heavy = sum(map(_size, self))
+            self._heavy = sum(map(size_of, self))
             while self._heavy > _MOST_BYTES // 2:  # so that this is not done each time
-                self._heavy -= _size(self.popleft())
+                self._heavy -= size_of(self.popleft())
 
     def take(self, params: Params) -> bool:
         """Spends the token of the same bytes, if there is one.
@@ -127,14 +128,10 @@ class Told(deque[Params]):
             given = self.popleft()
             if session_of(given) != session:
                 others.append(given)
-            elif _size(given) <= _SMALL:
+            elif size_of(given) <= _SMALL:
                 self.skipped.append(given)
         self.popleft()
         self.extendleft(reversed(others))
-
-
-def _size(params: Params) -> int:
-    return 0 if isinstance(params, UnsetType) else memoryview(params).nbytes
 
 
 class Token:
@@ -199,20 +196,6 @@ class Token:
         return self.forwarded is not None and (self.straight or self.apart)
 
 
-class Copy:
-    """A request an observer was given a copy of."""
-
-    __slots__ = ("answer", "forwarded", "method", "params")
-
-    def __init__(self, method: str, params: Params) -> None:
-        self.method = method
-        self.params = params if _size(params) <= _SMALL else msgspec.UNSET
-        """As it was given; unset if it is too large to be kept."""
-        self.forwarded: list[Pending] = []
-        """The observer's requests that wait for what the original is answered."""
-        self.answer: tuple[bytes, bytes] | None = None
-
-
 class Held(NamedTuple):
     """A message that must not overtake what a component still has."""
 
@@ -237,7 +220,7 @@ class Way:
         """How many copies of notifications it was given, by method."""
         self.seen: dict[str, Told] = {}
         """Those copies themselves, of methods the component may also originate."""
-        self.copied: deque[Copy] = deque(maxlen=1024)
+        self.copied = Copied()
         """Copies of requests it has not passed on."""
         self.over: deque[tuple[str, str | None]] = deque(maxlen=64)
         """Method and session of requests it was too late to pass on."""

@@ -62,6 +62,8 @@ class Verdicts:
                 return None  # nobody wants it any more
             if not gate.verbs(direction, method) & ANSWER:
                 return lacks(ANSWER, method)
+        elif member == upstream[0] and body == upstream[1]:
+            return None
         elif not gate.verbs(direction.opposite, method) & MODIFY:
             same = member == upstream[0] and equal(body, upstream[1])
             return None if same else lacks(MODIFY, method)

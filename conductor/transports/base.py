@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
+
+LINGER: Final = 2.0
+"""Seconds a component that closed one of its channels may take to end before that is reported:
+nearly always it is about to, and its exit code and last words say more. A busy system shows the
+one well before the other."""
 
 
 class Ended(msgspec.Struct, frozen=True):

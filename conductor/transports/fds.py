@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from conductor.transports.buffers import keep_large
+from conductor.transports.buffers import QUIET, give_back, keep_large
 from conductor.transports.framing import LineSplitter
 
 _CHUNK: Final = 64 * 1024
@@ -39,6 +39,10 @@ class FdReader:
         self._chunk = _CHUNK
         self._loop = asyncio.get_running_loop()
         self._paused = False
+        self._large = False
+        """Whether a large chunk has come since this was last looked at …"""
+        self._looking = False
+        """… which is going to happen."""
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self.read)
 
@@ -60,6 +64,10 @@ class FdReader:
             if self._chunk == _CHUNK:
                 keep_large()
             self._chunk = _BIG_CHUNK
+            self._large = True
+            if not self._looking:
+                self._looking = True
+                self._loop.call_later(QUIET, self._tidy)
         elif len(data) < _CHUNK:
             self._chunk = _CHUNK
         lines = self._lines.feed(data)
@@ -68,6 +76,15 @@ class FdReader:
         if lines:
             self._on_lines(lines)
         return True
+
+    def _tidy(self) -> None:
+        """Gives memory back once no large chunk has come for a moment."""
+        self._looking = self._large
+        self._large = False
+        if self._looking:
+            self._loop.call_later(QUIET, self._tidy)
+        else:
+            give_back()
 
     def drain(self) -> None:
         """Takes whatever is left without waiting for more."""

@@ -122,6 +122,7 @@ class MemoryTransport:
 
     def _report(self, how: Ended) -> None:
         if not self._ended and self._events is not None:
+            self.resume()  # what it said comes before its end, paused or not
             self._ended = True
             self._events.ended(how)
 

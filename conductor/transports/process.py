@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from conductor.errors import ComponentError
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import LINGER, Ended, Events
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.guardian import Guardian
 from conductor.transports.pipes import enlarge_pipe
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
-_LINGER: Final = 0.5
-"""Seconds a component that closed its output may take to end before that is reported."""
 
 
 class ProcessTransport:
@@ -72,6 +70,7 @@ class ProcessTransport:
         self._exit: asyncio.Future[None] | None = None
         self._pidfd = -1
         self._reported = False
+        self._closed = False
 
     # -- starting ----------------------------------------------------------------------------
 
@@ -222,7 +221,7 @@ class ProcessTransport:
         """One of its pipes is closed: normally because the process is about to end."""
         import asyncio
 
-        asyncio.get_running_loop().call_later(_LINGER, self._report, text)
+        asyncio.get_running_loop().call_later(LINGER, self._report, text)
 
     def _exited(self) -> None:
         if self._pidfd >= 0:
@@ -236,14 +235,14 @@ class ProcessTransport:
         if self._reader is not None:
             self._reader.resume()
             self._reader.drain()
-        if self._stderr is not None:
-            self._stderr.drain()
         self._report("")
 
     def _report(self, text: str) -> None:
         if self._reported or self._events is None:
             return
         self._reported = True
+        if self._stderr is not None:
+            self._stderr.drain()
         code = self._exit_code() if self._exit is not None and self._exit.done() else None
         if code is not None:
             text = _exit_text(code)
@@ -273,7 +272,7 @@ class ProcessTransport:
 
         self._reported = True
         process = self._process
-        if process is None:
+        if process is None or self._closed:
             return
         if self._exit is None:  # never opened
             process.kill()
@@ -295,6 +294,7 @@ class ProcessTransport:
                 end.close()
         if self._guardian is not None:
             self._guardian.remove(process.pid)
+        self._closed = True
 
     async def _end_group(self, grace: float) -> None:
         """Ends what the process left behind in its group."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import LINGER, Ended, Events
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
 
@@ -29,8 +29,11 @@ TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not
 class ListeningTransport:
     """Waits for one connection; what is written before it comes is kept."""
 
-    def __init__(self, *, line_limit: int = LINE_LIMIT) -> None:
+    def __init__(self, *, line_limit: int = LINE_LIMIT, linger: float = LINGER) -> None:
+        """`linger`: seconds from the connection's end to its report."""
         self._limit = line_limit
+        self._linger = linger
+        self._end_timer: asyncio.TimerHandle | None = None
         self._folder = tempfile.mkdtemp(prefix="conductor-")  # mode 0700
         self._path = str(Path(self._folder) / "successor")
         self._token = secrets.token_hex(32)
@@ -100,6 +103,8 @@ class ListeningTransport:
         self._ended = True
         if self._task is not None:
             self._task.cancel()
+        if self._end_timer is not None:
+            self._end_timer.cancel()
         for end in (self._reader, self._writer):
             if end is not None:
                 end.close()
@@ -143,9 +148,16 @@ class ListeningTransport:
         return hmac.compare_digest(said, wanted)
 
     def _end(self, error: OSError | None) -> None:
+        """The connection is gone: normally because the proxy that launched it is about to end."""
+        if self._end_timer is None:
+            loop = asyncio.get_running_loop()
+            self._end_timer = loop.call_later(self._linger, self._report, error is None)
+
+    def _report(self, clean: bool) -> None:
         if not self._ended and self._events is not None:
             self._ended = True
-            self._events.ended(Ended("closed its successor connection", clean=error is None))
+            hint = "a proxy keeps this connection until its own input ends; tell its author"
+            self._events.ended(Ended("closed its successor connection", clean, hint))
 
 
 def _shut_down(fd: int) -> None:

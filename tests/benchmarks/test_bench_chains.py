@@ -18,7 +18,7 @@ EVERY = frozenset(Kind)
 
 def test_everything_is_planned_once() -> None:
     chains = plan(CAST, (0, 1, 4), EVERY)
-    assert len(chains) == len(set(chains)) == 1 + (1 + 4 * 2) + (1 + 2 * 2)
+    assert len(chains) == len(set(chains)) == 1 + (1 + 6 * 2) + (1 + 2 * 2)
     assert chains[0] == ALONE
     assert all((chain.proxies == 0) == (chain.kind in {Kind.ALONE, Kind.NONE}) for chain in chains)
 
@@ -57,7 +57,21 @@ def test_only_ours_is_compared() -> None:
             Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 2),
             [
                 *("py", "-m", "conductor", "agent", "--isolation", "process"),
-                *("passthrough", "passthrough", "/b/agent"),
+                *("passthrough,profile=full", "passthrough,profile=full", "/b/agent"),
+            ],
+        ),
+        (
+            Chain(Runner.CONDUCTOR, Kind.UNCONCERNED, 1),
+            [
+                *("py", "-m", "conductor", "agent", "--isolation", "process"),
+                *("passthrough,profile=context", "/b/agent"),
+            ],
+        ),
+        (
+            Chain(Runner.CONDUCTOR, Kind.TRUSTED, 1),
+            [
+                *("py", "-m", "conductor", "agent", "--isolation", "process"),
+                *("passthrough,profile=trusted", "/b/agent"),
             ],
         ),
         (

@@ -89,7 +89,7 @@ def test_what_runs_is_recorded_with_its_digest_and_its_policy(tmp_path: Path) ->
     module = components_folder() / "datetime" / "datetime.wasm"
     digest = hashlib.sha256(module.read_bytes()).hexdigest()
     assert found[1]["sha256"] == digest
-    assert (found[1]["kind"], found[1]["policy"]["profile"]) == ("module", "full")
+    assert (found[1]["kind"], found[1]["policy"]["profile"]) == ("module", "context")
     assert (found[2]["role"], found[2]["kind"]) == ("agent", "command")
     (loaded,) = [one for one in found if one["event"] == "loaded"]
     assert (loaded["component"], loaded["sha256"]) == ("datetime", digest)
@@ -186,7 +186,7 @@ def test_tampering_is_found_and_the_first_bad_line_named(tmp_path: Path) -> None
     lines = file.read_text().splitlines(keepends=True)
     for changed, line, why in (
         ([*lines[:2], *lines[3:]], 3, "does not follow"),
-        ([lines[0], lines[1].replace("full", "none"), *lines[2:]], 2, "was altered"),
+        ([lines[0], lines[1].replace("context", "full"), *lines[2:]], 2, "was altered"),
         ([*lines, lines[-1]], len(lines) + 1, "does not follow"),
     ):
         file.write_text("".join(changed))

@@ -19,7 +19,16 @@ SHOWN = [name for name, command in COMMANDS.items() if not command.hidden]
 
 
 def test_the_commands_there_are() -> None:
-    assert SHOWN == ["agent", "proxy", "exec", "inspect", "components", "doctor", "audit"]
+    assert SHOWN == [
+        "agent",
+        "proxy",
+        "exec",
+        "inspect",
+        "lock",
+        "components",
+        "doctor",
+        "audit",
+    ]
     assert COMMANDS["join"].hidden
 
 

@@ -25,6 +25,8 @@ SAMPLES = {
     "--trace": ["trace.jsons"],
     "--trace-content": ["all", "redacted", "none"],
     "--audit": ["audit.jsonl", "/some/where"],
+    "--lock-file": ["my.lock", "/some/where"],
+    "--metrics": ["metrics.prom", "/some/where"],
     "--log": [*fast.LEVELS],
     "--dialect": ["acp", "channel"],
 }

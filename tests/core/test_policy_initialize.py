@@ -56,6 +56,17 @@ def answered(pb: Playbook, answer: Json = ANSWER, id_: str = "i") -> None:
     pb << ("g", "s", result(f"f-{id_}", answer))
 
 
+def test_a_component_that_speaks_version_1_only_takes_the_chain_along() -> None:
+    asked = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
+    chosen = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": asked["info"]}
+    with before(profile="full") as pb:
+        given(pb, asked)
+        forwarded(pb, chosen, chosen)
+        answered(pb)
+        pb >> ("g", "p", result(Hole("g-i"), ANSWER)) << ("client", result("i", ANSWER))
+        assert pb.router.version == 1
+
+
 # -- as a copy -------------------------------------------------------------------------------------
 
 

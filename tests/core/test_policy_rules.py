@@ -159,3 +159,15 @@ def test_who_may_change_updates_is_shown_what_has_a_place_among_them(
     gate = Gate(Policy(NO_PROFILE, tuple(parse_rule(rule) for rule in rules)))
     assert gate.verbs(direction, method) == held
     assert gate.sees(direction, method) is bool(held & (MODIFY | ANSWER | RELAY))
+
+
+def test_verbs_are_remembered_of_so_many_methods_of_so_many_characters_only() -> None:
+    policy = Policy("context")
+    gate = Gate(policy)
+    methods = [*(f"_x/{number}" for number in range(400)), "_" + "x" * 4096, "session/prompt"]
+    for method in methods * 2:
+        assert gate.verbs(DOWN, method) == policy.verbs(DOWN, method).value
+        assert gate.verbs(UP, method) == policy.verbs(UP, method).value
+    for known in (gate._down, gate._up):
+        assert len(known) <= 256
+        assert max(map(len, known)) < 256

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
+from conductor.core.copied import Copied, Copy
 from conductor.core.effects import Effect
 from conductor.core.gate import ANSWER, MODIFY, ORIGINATE, RELAY, Gate
 from conductor.core.link import Link, Pending
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.policy import NO_PROFILE, Direction, Policy, Rule, Verb
 from conductor.core.tokens import (
-    Copy,
     Held,
     Params,
     Token,
@@ -312,16 +312,33 @@ def test_what_is_shown_for_its_place_is_listed_oldest_first() -> None:
 # -- copies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("params", "kept"),
-    [
-        (UNSET, UNSET),
-        (Raw(b'"%b"' % (b"x" * 4094)), Raw(b'"%b"' % (b"x" * 4094))),
-        (Raw(b'"%b"' % (b"x" * 4095)), UNSET),
-    ],
-)
-def test_a_copy_keeps_what_is_small(params: Params, kept: Params) -> None:
-    assert Copy("_x", params).params == kept
+def test_a_copy_is_known_again_however_large_it_is() -> None:
+    copied = Copied()
+    large = Raw(b'"%b"' % (b"x" * 1_000_000))
+    for method, params in (("_x", Raw(b"[1]")), ("_x", large), ("_y", UNSET)):
+        copied.add(Copy(method, params))
+    assert copied.take("_x", UNSET, exact=True) is None
+    assert copied.take("_y", Raw(b"[1]"), exact=True) is None
+    again = copied.take("_x", Raw(bytes(large)), exact=True)
+    assert again is not None
+    assert again.params == large
+    assert copied.take("_x", large, exact=True) is None
+    first = copied.take("_x", Raw(b"[2]"), exact=False)
+    assert first is not None
+    assert first.params == Raw(b"[1]")
+    assert copied.take("_x", Raw(b"[1]"), exact=False) is None
+    assert len(copied) == 1
+
+
+def test_copies_that_are_never_passed_on_are_forgotten() -> None:
+    copied = Copied()
+    for number in range(1030):
+        copied.add(Copy("_x", Raw(b"%d" % number)))
+    assert len(copied) == 1024
+    large = Raw(b'"%b"' % (b"x" * 10_000_000))
+    for _ in range(5):
+        copied.add(Copy("_y", large))
+    assert len(copied) == 3
 
 
 def test_copies_are_counted_for_so_many_methods() -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Send, Violated
+from conductor.core.copied import Copy
 from conductor.core.copies import Copies, nobodys
 from conductor.core.detection import Handshake
 from conductor.core.exchange import Exchange
@@ -17,7 +18,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST, error_object
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy import NO_PROFILE, Direction, Policy, Rule, Verb
-from conductor.core.tokens import Copy, Params, Token
+from conductor.core.tokens import Params, Token
 from conductor.core.topology import Role
 from conductor.core.verdicts import VERBS, Verdicts, closure, lacks
 
@@ -355,6 +356,18 @@ def test_only_so_many_copies_wait() -> None:
     assert watched.gate.lost == 2
     assert len(watched.peer.backlog) == 4096
     assert watched.given() == []
+
+
+def test_only_so_many_bytes_of_copies_wait() -> None:
+    watched = Watched(OBSERVER, ready=False)
+    watched.initializing()
+    large = Raw(b'["%b"]' % (b"x" * 10_000_000))
+    for _ in range(2):
+        for _ in range(3):
+            watched.copies.notification(watched.peer.p, "_x", large, watched.out)
+        watched.copy("_y", large)
+        assert (watched.gate.lost, len(watched.peer.backlog)) == (1, 3)
+        watched.gate.lost, watched.peer.backlog = 0, []  # it has been given them
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -60,6 +60,7 @@ class Client:
         self._unsent = bytearray()
         self._rest: list[bytes] = []
         self._finishing = False
+        self._turning = False
         self._last_id = FIRST_ID - 1
         pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
         self._in, self._out, self._err = (p.fileno() if p else -1 for p in pipes)
@@ -70,7 +71,8 @@ class Client:
     def send_bytes(self, data: bytes) -> None:
         """Queues bytes as they are; as many as possible leave now."""
         self._unsent += data
-        self._turn(0)
+        if not self._turning:  # else what is being read now comes first; it leaves next turn
+            self._turn(0)
 
     def send(self, frame: Json) -> None:
         """Sends one frame."""
@@ -207,16 +209,23 @@ class Client:
             poll.register(self._out, select.POLLIN)
         if self._err >= 0:
             poll.register(self._err, select.POLLIN)
-        for fd, _ in poll.poll(timeout * 1000):
-            if fd == self._in:
-                self._write()
-            elif fd == self._out:
-                self._read()
-            else:
-                data = os.read(fd, _CHUNK)
-                self.errors += data
-                if not data:
-                    self._err = -1
+        self._turning = True
+        try:
+            for fd, _ in poll.poll(timeout * 1000):
+                self._move(fd)
+        finally:
+            self._turning = False
+
+    def _move(self, fd: int) -> None:
+        if fd == self._in:
+            self._write()
+        elif fd == self._out:
+            self._read()
+        else:
+            data = os.read(fd, _CHUNK)
+            self.errors += data
+            if not data:
+                self._err = -1
 
     def _write(self) -> None:
         try:

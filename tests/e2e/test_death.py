@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 from typing import TYPE_CHECKING, Final
 
@@ -98,6 +100,33 @@ def test_a_proxy_that_dies_mid_prompt(rig: Rig, dialect: str) -> None:
     assert chain.exit_code() == 1
     assert chain.stderr.count("error: ") == 1
     assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("choice", ["restart", "bypass"])
+def test_a_proxy_that_launched_its_successor_is_not_replaced(rig: Rig, choice: str) -> None:
+    """What it launched ends with it, so the chain does, whatever else was asked for."""
+    proxy = {**json.loads(rig.x("P", "--die-on", "poison", dialect="scp")), "on_failure": choice}
+    chain = rig.agent(json.dumps(proxy), rig.demo())
+    session = chain.begin()
+    os.kill(chain.process.pid, signal.SIGHUP)
+    chain.until_stderr("cannot be replaced while it runs")
+    assert chain.prompt(session, "/echo before") == "before"
+    error = chain.answer(chain.start_prompt(session, "poison"))["error"]
+    _told(error, "proxy `P`", "exited with code 7")
+    assert chain.exit_code() == 1
+    assert rig.leftovers(chain) == []
+
+
+def test_a_proxy_that_closes_its_successor_connection(rig: Rig) -> None:
+    """It lives on, so it is told of the connection: once, and as the proxy's own doing."""
+    chain = rig.agent(rig.x("P", "--cut-on", "cut", dialect="scp"), rig.demo())
+    session = chain.begin()
+    error = chain.answer(chain.start_prompt(session, "cut"))["error"]
+    _told(error, "proxy `P`", "recording_proxy", ") closed its successor connection")
+    assert error["message"].count("successor connection") == 1
+    assert error["data"]["component"] == "P"
+    assert chain.exit_code() == 1
+    assert chain.stderr.count("error: ") == 1
 
 
 def test_a_proxy_that_dies_of_the_answer(rig: Rig) -> None:

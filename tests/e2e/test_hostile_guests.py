@@ -81,6 +81,7 @@ VERDICTS: Final = {
     "wasi_flood": Verdict(ASKED_AGAIN, "exceeded outbox_bytes", ",limit.outbox_bytes=999"),
     "wasi_half_line": Verdict(ASKED_AGAIN, "exceeded outbox_bytes", ",limit.outbox_bytes=1048576"),
     "wasi_loop": Verdict(ASKED_AGAIN, LOOP),
+    "wasi_reach": Verdict(ASKED_AGAIN, "exited with code 42"),
     "wasi_return": Verdict(ASKED_AGAIN, "has ended by itself"),
     "wasi_wild_vectors": Verdict(ASKED_AGAIN, "has ended by itself"),
     "wild_length": Verdict(BYPASSED, "channel_deliver names bytes 0 to 4294967295"),

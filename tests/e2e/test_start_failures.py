@@ -149,6 +149,7 @@ def test_row_111_an_agent_that_never_answers(rig: Rig) -> None:
         "passthrough", rig.actor("odd_agent", "--silent", name="mute"), options=("--drain", "0.1")
     )
     asked = chain.start("initialize", {"protocolVersion": 1})
+    chain.until_stderr("mute: heard")  # who has it, is blamed: it has come as far as the agent
     code = chain.finish()
     error = chain.answer(asked)["error"]
     assert "`mute`" in error["message"]

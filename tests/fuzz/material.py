@@ -63,13 +63,18 @@ TOKENS: Final = (
 
 
 @st.composite
-def damaged(draw: st.DrawFn, frame: bytes) -> bytes:
-    """The frame after one to three cuts, each with something in place of what was cut."""
+def cut(draw: st.DrawFn, frame: bytes) -> bytes:
+    """Bytes after one to three cuts, each with something in place of what was cut."""
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(frame)))
         end = min(len(frame), start + draw(st.integers(0, 12)))
         frame = frame[:start] + draw(st.sampled_from(TOKENS) | st.binary(max_size=6)) + frame[end:]
-    return frame.replace(b"\n", b" ")
+    return frame
+
+
+def damaged(frame: bytes) -> st.SearchStrategy[bytes]:
+    """One frame after such cuts, still one line."""
+    return cut(frame).map(_one_line)
 
 
 def strange(said: list[Said]) -> st.SearchStrategy[bytes]:

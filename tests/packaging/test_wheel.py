@@ -66,7 +66,13 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
         "wasm_host",
     }
     assert [name for name in names if "__pycache__" in name or name.endswith(".pyc")] == []
-    for part in ("datetime/datetime.wasm", "passthrough/passthrough.wasm", "demo/agent.py"):
+    for part in (
+        "datetime/datetime.wasm",
+        "passthrough/passthrough.wasm",
+        "demo/agent.py",
+        "tools-demo/tools-demo.wasm",
+        "mcp-attach/attach.py",
+    ):
         assert f"conductor/_components/{part}" in names
 
 

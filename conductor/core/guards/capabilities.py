@@ -10,6 +10,7 @@ from conductor.core.guards.reading import (
     ABSENT,
     Absent,
     Json,
+    Number,
     Object,
     as_object,
     difference,
@@ -98,11 +99,41 @@ def _fixed(before: Object, after: Object, but: tuple[str, ...]) -> Found:
                 yield Violation(HANDSHAKE, text, at)
 
 
+def _lowered(before: Object, after: Object) -> Object:
+    """What may be offered in place of `before` by a component that speaks ACP v1 only.
+
+    The version on offer is an upper bound, so it may choose the lower one. That has members of its
+    own, and no more of the client's capabilities than v2 has as well: never files nor terminals.
+    """
+    held = as_object(member(before, "capabilities"))
+    lowered: Object = {name: before[name] for name in before if name in after or name == "_meta"}
+    lowered["protocolVersion"] = Number("1")
+    lowered.pop("capabilities", None)
+    login = as_object(member(held, "auth")).get("terminal")
+    lowered["clientCapabilities"] = {
+        **{name: held[name] for name in ("elicitation", "_meta") if name in held},
+        "auth": {"terminal": login not in (None, False)},
+        "fs": {},
+        "session": {"configOptions": {"boolean": {}}},
+    }
+    if "clientInfo" in after and "info" in before:
+        lowered["clientInfo"] = before["info"]
+    return lowered
+
+
+def _chooses_lower(before: Object, after: Object) -> bool:
+    versions = (member(before, "protocolVersion"), member(after, "protocolVersion"))
+    return versions == (Number("2"), Number("1"))
+
+
 def offered(change: Change) -> Found:
     """Rule for `initialize` on its way: the client can do as much as it said, or less."""
-    yield from _fixed(change.before, change.after, _CLIENTS)
+    sent, given = change.after, change.before
+    if _chooses_lower(given, sent):
+        given = _lowered(given, sent)
+    yield from _fixed(given, sent, _CLIENTS)
     for name in _CLIENTS:
-        before, after = member(change.before, name), member(change.after, name)
+        before, after = member(given, name), member(sent, name)
         for at in _all_claims(before, after):
             text = "a capability that the client does not have may not be claimed"
             yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)

@@ -36,7 +36,8 @@ def ambiguities(before: Document | None, after: Document) -> Found:
     for node in after.ambiguous:
         if node not in known:
             count = Counter(name for name, _ in node.pairs)
-            most, times = count.most_common(1)[0]
+            # Not `most_common`: that imports, and this may run where no file can be opened.
+            most, times = max(count.items(), key=lambda item: item[1])
             what = f"repeats {most!a:.80}" if times > 1 else "has a member name that is no text"
             yield Violation(DUPLICATE_KEYS, f"an object {what}, so parsers may disagree about it")
 

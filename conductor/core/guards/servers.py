@@ -131,7 +131,6 @@ def appended(context: Context, before: Object, after: Object) -> Found:
     """The servers of `before` are in `after`, followed by none but such as may be added."""
     names = {n for _, key, entry in _entries(before) for n in _names(key, entry)}
     taken = {a for _, key, entry in _entries(before) for a in _addresses(key, entry)}
-    taken |= context.foreign
     old, new = dict(_containers(before)), dict(_containers(after))
     for at in {**old, **new}:
         added = _added(at, old.get(at, ABSENT), new.get(at, ABSENT))
@@ -148,7 +147,7 @@ def appended(context: Context, before: Object, after: Object) -> Found:
                 text = "an MCP server may not be added under a name that is taken"
                 yield Violation(MCP_SERVERS, text, pointer)
             addresses = set(_addresses(key, entry))
-            if taken & addresses:
+            if taken & addresses or not context.foreign.isdisjoint(addresses):
                 text = "an MCP server may not be added under an id or URL of somebody else's"
                 yield Violation(MCP_SERVERS, text, pointer)
             names |= mine
@@ -227,12 +226,15 @@ def _is_own(context: Context, method: str, params: Object) -> bool:
     """Whether every address in the params of an MCP message is one of the component's own."""
     names = _SCP_NAMES if method == SCP_MCP else _ADDRESS_NAMES
     used = [params[name] for name in names if name in params]
-    mine = context.servers - context.foreign
     return (
         bool(used)
         and lookalike(params, names) is None
-        and all(isinstance(address, str) and address in mine for address in used)
+        and all(isinstance(address, str) and _owns(context, address) for address in used)
     )
+
+
+def _owns(context: Context, address: str) -> bool:
+    return address in context.servers and address not in context.foreign
 
 
 _unchanged = unchanged(MCP_CONNECTIONS)

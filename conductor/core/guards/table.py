@@ -6,6 +6,7 @@ of `conductor inspect` are drawn from here.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -43,8 +44,8 @@ class Context(msgspec.Struct, frozen=True):
 
     version: int | None = None
     lifted: frozenset[str] = frozenset()
-    servers: frozenset[str] = frozenset()
-    foreign: frozenset[str] = frozenset()
+    servers: AbstractSet[str] = frozenset()
+    foreign: AbstractSet[str] = frozenset()
     answerable: frozenset[str] = frozenset()
 
 
@@ -231,8 +232,14 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     (
         HANDSHAKE,
-        "Version, identity and login methods in `initialize` stay as both ends wrote them.",
-        "A protocol downgrade, another agent's name, a login method with a command of its own.",
+        (
+            "Identity and login methods in `initialize` stay as both ends wrote them; of the "
+            "version on offer a component may choose the one below, 1 for 2."
+        ),
+        (
+            "Another agent's name, a version that was not offered, a login method with a command "
+            "of its own."
+        ),
     ),
     (
         CAPABILITY_CLAIMS,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from tests.core.test_guards.attack import Attack, answers, passes_on
-from tests.core.test_guards.samples import AGENT, AGENT2, HELLO, HELLO2, METHOD_A, METHOD_B
+from tests.core.test_guards.samples import AGENT, AGENT2, HELLO, HELLO2, METHOD_A, METHOD_B, Object
 
 
 def offered() -> Iterator[Attack]:
@@ -46,6 +46,38 @@ def offered() -> Iterator[Attack]:
     }.items():
         after = json.dumps({**HELLO2, "capabilities": capabilities})
         yield passes_on("capability-claims", f"v2, {what}", "initialize", json.dumps(HELLO2), after)
+
+    more: dict[str, Object] = {
+        "files": {"clientCapabilities": {"fs": {"readTextFile": True}}},
+        "a terminal": {"clientCapabilities": {"terminal": True}},
+        "a login": {"clientCapabilities": {"auth": {"terminal": True}}},
+        "a form by URL": {"clientCapabilities": {"elicitation": {"form": {}, "url": {}}}},
+        "capabilities of both": {"clientCapabilities": {}, "capabilities": {"fs": {}}},
+    }
+    for what, change in more.items():
+        after = json.dumps({"protocolVersion": 1, **change})
+        yield passes_on(
+            "capability-claims", f"lowered, {what}", "initialize", json.dumps(HELLO2), after
+        )
+    others: dict[str, Object] = {
+        "another client": {"protocolVersion": 1, "clientInfo": {"name": "other"}},
+        "another info": {"protocolVersion": 1, "info": {"name": "other"}},
+        "a member more": {"protocolVersion": 1, "trusted": True},
+        "too far": {"protocolVersion": 0},
+        "from another": {"protocolVersion": 1},
+    }
+    for what, lowered in others.items():
+        before = {**HELLO2, "protocolVersion": 3} if what == "from another" else HELLO2
+        yield passes_on(
+            "handshake", f"lowered, {what}", "initialize", json.dumps(before), json.dumps(lowered)
+        )
+    yield passes_on(
+        "meta",
+        "lowered",
+        "initialize",
+        json.dumps({**HELLO2, "capabilities": {"_meta": {"a": 1}}}),
+        '{"protocolVersion":1,"clientCapabilities":{}}',
+    )
 
 
 def promised() -> Iterator[Attack]:

@@ -81,6 +81,30 @@ def test_odd_updates_pass_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("method", ["initialize", "proxy/initialize"])
+def test_a_component_that_speaks_version_1_only_chooses_it(method: str) -> None:
+    """The version on offer is an upper bound; what it then writes is as the Rust SDK writes it."""
+    terminal = {"auth": {"terminal": {}}, "elicitation": {"form": {}}, "_meta": {"a": 1}}
+    before = {**HELLO2, "capabilities": {**terminal, "fs": {"x": 1}}, "_meta": {"t": 1}, "_x": 1}
+    lowered = {
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": False, "writeTextFile": False},
+            "terminal": False,
+            "session": {"configOptions": {"boolean": {}}},
+            "auth": {"terminal": True},
+            "elicitation": {"form": {}},
+            "_meta": {"a": 1},
+        },
+        "clientInfo": HELLO2["info"],
+        "_meta": {"t": 1},
+    }
+    assert passes(method, before, lowered)
+    assert passes(method, before, {**lowered, "_x": 1, "info": HELLO2["info"]})
+    assert passes(method, HELLO2, {"protocolVersion": 1})
+    assert passes(method, {"protocolVersion": 2}, {"protocolVersion": 1, "clientCapabilities": {}})
+
+
+@pytest.mark.parametrize("method", ["initialize", "proxy/initialize"])
 def test_a_client_may_be_said_to_do_less(method: str) -> None:
     less: list[Object | None] = [{}, {"fs": {}}, {"fs": {"readTextFile": False}}, None]
     for capabilities in less:

@@ -122,8 +122,8 @@ async def stubborn(channel: Channel) -> None:
 def main(write: Callable[[bytes], None]) -> None:
     """Serves standard input until it ends."""
     if "--silent" in sys.argv:
-        while os.read(0, 65536):
-            pass
+        while data := os.read(0, 65536):
+            os.write(2, b"mute: heard %d bytes\n" % len(data))
         return
     for line in sys.stdin.buffer:
         said, last = answer(line)

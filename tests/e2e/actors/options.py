@@ -24,6 +24,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--answer", help="method answered without forwarding")
     parser.add_argument("--notify", help="notification of its own sent up on each prompt")
     parser.add_argument("--die-on", help="exits with 7 when params hold this text")
+    parser.add_argument("--cut-on", help="scp: ends its successor connection on this text")
     parser.add_argument("--hang-on", help="method swallowed")
     parser.add_argument("--dup-on", help="requests holding this text are sent twice, same id")
     parser.add_argument("--junk", action="store_true", help="junk lines on each prompt")

@@ -52,6 +52,7 @@ class Proxy:
         self._up = tuple(zip(self.dialect.up, older, strict=True))
         self._write = write
         self._successor: IO[bytes] | None = None
+        self._shim: subprocess.Popen[bytes] | None = None
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._log = os.open(options.log, append) if options.log else -1
         self._sent: dict[str, Sent] = {}
@@ -95,7 +96,11 @@ class Proxy:
         if method == "$/cancel_request":
             self._cancel(members(params or "{}")["requestId"], side)
             return
+        if options.cut_on and options.cut_on in (params or ""):
+            self._cut()
+            return
         if options.die_on and options.die_on in (params or ""):
+            self._cut()
             os.write(2, f"{options.name}: dying of {options.die_on}\n".encode())
             os._exit(7)
         if method == options.hang_on:
@@ -164,7 +169,7 @@ class Proxy:
         env = {**os.environ, **{each["name"]: each["value"] for each in server["env"]}}
         command = [server["command"], *server["args"]]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
-        self._successor = child.stdin
+        self._shim, self._successor = child, child.stdin
         stdout = child.stdout
         assert stdout is not None
 
@@ -175,6 +180,13 @@ class Proxy:
         threading.Thread(target=read, daemon=True).start()
         self._ready = True
         self._pass("s", "p", "initialize", self._held[0], self._held[1])
+
+    def _cut(self) -> None:
+        """Ends the successor connection, if there is one, and returns when that has happened: who
+        looks sees it end before its proxy does."""
+        if self._shim is not None:
+            self._shim.kill()
+            self._shim.wait()
 
     def _initialized(self, text: str) -> str:
         result, options = json.loads(text), self.options

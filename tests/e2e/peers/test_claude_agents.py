@@ -68,10 +68,16 @@ def agent(request: pytest.FixtureRequest) -> str:
 
 
 class Bench:
-    """One agent behind ``datetime``, in a project and home directory of their own."""
+    """One agent behind ``datetime`` or others, in a project and home directory of their own."""
 
     def __init__(
-        self, agent: str, launch: Launch, peers: NodePeers, model: MockMessages, base: Path
+        self,
+        agent: str,
+        launch: Launch,
+        peers: NodePeers,
+        model: MockMessages,
+        base: Path,
+        *before: str,
     ) -> None:
         self.project = base / "project"
         self.project.mkdir()
@@ -85,7 +91,7 @@ class Bench:
         env["ANTHROPIC_API_KEY"] = KEY
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
         self._env = env
-        self._command = launch.agent("datetime", agent)
+        self._command = launch.agent(*(before or ("datetime",)), agent)
 
     def run(
         self, *prompts: str, permission: str | None = None, cancel_on: str | None = None
