@@ -67,8 +67,14 @@ class Enforcer:
                 if allowed is None:
                     return
                 params = allowed
-        assert lane.across is not None
-        self._tell(lane.across, lane, method, params, out)
+        target = lane.across
+        assert target is not None
+        # Whoever was told of this method before may change it: the usual case, looked up once.
+        told = target.other.told.get(method)
+        if told is not None and target.peer.ready:
+            self._told(target, told, lane, method, params, out)
+        else:
+            self._tell(target, lane, method, params, out)
 
     def _tell(
         self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
@@ -89,14 +95,7 @@ class Enforcer:
                 given = onward.told.get(method)
                 if given is None:
                     given = lane.peer.gate.told_of(onward.told, method)
-                given.append(params)
-                frame = lane.writer.notification(method, params)
-                if len(frame) > HEAVY or len(given) > _MOST:
-                    given.weigh(len(frame))
-                out.append(Send(peer.name, frame))
-                if self._exchange.tracing:
-                    route = ("notification", source, lane)
-                    self._exchange.trace(out, route, None, method, params)
+                self._told(lane, given, source, method, params, out)
                 return
             if verbs & OBSERVE:
                 self.copies.notification(lane, method, params, out)
@@ -108,6 +107,25 @@ class Enforcer:
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
+
+    def _told(
+        self,
+        lane: Lane,
+        told: Told,
+        source: Lane,
+        method: str,
+        params: Params,
+        out: list[Effect],
+    ) -> None:
+        """Gives a component a notification, which it may then pass on."""
+        told.append(params)
+        frame = lane.writer.notification(method, params)
+        size = len(frame)
+        if size > HEAVY or len(told) > _MOST:
+            told.weigh(size)
+        out.append(Send(lane.peer.name, frame))
+        if self._exchange.tracing:
+            self._exchange.trace(out, ("notification", source, lane), None, method, params)
 
     def _tell_late(
         self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
@@ -218,15 +236,16 @@ class Enforcer:
             self._keep_order(way, token.number, token.session, out)
         del way.asked[token.number]
         token.forwarded, pending.spends = pending, token
-        token.ordered = gate.orders(lane.direction, method)
-        changes = gate.verbs(lane.direction.opposite, method) & MODIFY
-        token.straight = not (changes or token.ordered)
+        if not _verbs(lane, method) & MODIFY:
+            token.ordered = gate.orders(lane.direction, method)
+            token.straight = not token.ordered
         pending.watchers = (*pending.watchers, partial(self._came_back, token))
         self.owners.admitted(gate, method, token.params, params)
         self._ask(lane.across, method, params, pending, out)
-        if not gate.verbs(lane.direction, CANCEL) & MODIFY:
+        if not _verbs(lane.other, CANCEL) & MODIFY:
             self._follow(token, pending, out)
-        self._let_go(way, out)
+        if way.held:
+            self._let_go(way, out)
 
     def _keep_order(self, way: Way, number: int, session: str | None, out: list[Effect]) -> None:
         """Sends on what a component was only shown before what it passes on now."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, UnsetType
 
@@ -15,12 +15,14 @@ from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL, INITIALIZE, PLAIN, Dialect
 from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
-from conductor.core.ledger import Ledger
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.policy import Direction
 from conductor.core.tokens import Token
 from conductor.core.topology import Port, Role, Side, Topology, chain
+
+if TYPE_CHECKING:
+    from conductor.core.ledger import Ledger
 
 UPSTREAM: Final = "client"
 """Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
@@ -40,9 +42,13 @@ class Exchange:
         self.components = components
         self.traced = tracing
         """Whether `Trace` effects are made."""
-        hosted = upstream is not None and upstream.sideband
-        self.ledger = Ledger(audited, hosted=hosted) if audited else None
+        self.ledger: Ledger | None = None
         """Where what components change is found out, if anybody wants to know."""
+        if audited:
+            from conductor.core.ledger import Ledger  # an editor waits for all that is loaded
+
+            hosted = upstream is not None and upstream.sideband
+            self.ledger = Ledger(audited, hosted=hosted)
         self.tracing = tracing or self.ledger is not None
         """Whether `trace` is to be called: there is one of these, or both."""
         self.mode = "auto"

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from conductor.core import CHANNEL, Closure, Component, Effect, Router, Send, Violated
+from conductor.core import CHANNEL, Changed, Closure, Component, Effect, Router, Send, Violated
 from conductor.core.policy import Direction, Policy, Verb
 from tests.core.actors import dump
 
@@ -286,12 +286,19 @@ class World:
     """The chain, with the guest or without it."""
 
     def __init__(
-        self, policy: Policy | None, tape: Sequence[int] | None, *, rounds: bool = True
+        self,
+        policy: Policy | None,
+        tape: Sequence[int] | None,
+        *,
+        rounds: bool = True,
+        audited: bool = False,
     ) -> None:
         """`tape` None: there is no guest. `rounds`: its host says when it has had its say."""
         self._rounds = rounds
         guests = [Component("g", "proxy `g`", CHANNEL, policy=policy)] if tape is not None else []
-        self.router = Router([*guests, Component("agent", "agent `agent`")])
+        components = [*guests, Component("agent", "agent `agent`")]
+        self.router = Router(components, audited=["g"] if audited else ())
+        self.changes: list[Changed] = []
         self.client, self.agent = End("client"), End("agent")
         self.guest = Wild() if tape is not None else None
         self.violations: list[Violated] = []
@@ -320,6 +327,7 @@ class World:
         if self.guest is not None:
             self.unanswered = self.guest.asked - self.guest.answers
             self.open = self.router.pending("client"), self.router.pending("agent")
+            self.apply(self.router.settled("g"))
             self.apply(self.router.bypassed("g", Closure("gone")))
             self.settle()
 
@@ -334,6 +342,8 @@ class World:
                 self._outboxes.setdefault(effect.peer, []).append(effect.frame.rstrip(b"\n"))
             elif isinstance(effect, Violated):
                 self.violations.append(effect)
+            elif isinstance(effect, Changed):
+                self.changes.append(effect)
 
     def settle(self) -> None:
         """Gives everybody what is queued for them until nothing is."""

@@ -1,0 +1,190 @@
+"""What an audit says of one change: who, which message, and how it differs, as a JSON diff.
+
+Digests of what was before and what came after stand in every record. The diff is over the whole
+texts, and shown without secrets and without long values (docs/cli.md, "Audits").
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor import json_diff
+from conductor.change_report import Sized, sized
+from conductor.core import Changed
+from conductor.json_diff import NOTHING, Json, Nothing, Operation, Repeated
+from conductor.redaction import REDACTED, redacted
+
+MOST_TEXT: Final = 4_000
+"""Characters of a value that are written out."""
+
+_CUT_TEXT: Final = 1_000
+"""Characters that are left of a longer one."""
+
+MOST_OPERATIONS: Final = 64
+_MOST_COMPARED: Final = 4 * 1024 * 1024
+"""Bytes, before and after together, that are compared; of more there are digests only."""
+
+_MARK: Final = json_diff.parse(REDACTED)
+
+
+def _sized(raw: bytes | None) -> Sized | None:
+    return None if raw is None else sized(raw)
+
+
+def described(
+    changed: Changed,
+    content: str,
+    before: Sized | None = None,
+    after: Sized | None = None,
+) -> dict[str, Any] | None:
+    """The members of the record; None if the same is said before and after, in other words.
+
+    `content` is `redacted`, `all`, or `none` for digests only. `before` and `after` are given for
+    payloads that `changed` lacks because they were too large to be reported.
+    """
+    missing = before is not None or after is not None
+    comparison = None if missing else _compared(changed)
+    if comparison is not None and not (comparison.operations or comparison.repeated):
+        return None
+    members: dict[str, Any] = {
+        "component": changed.peer,
+        "change": changed.change,
+        "kind": changed.kind,
+        "direction": changed.direction,
+        "method": _writable(changed.method),
+        "session": None if changed.session is None else _writable(changed.session),
+        "matched": changed.matched,
+        "source": changed.source,
+        "source_id": _id(changed.source_id),
+        "target": changed.target,
+        "target_id": _id(changed.target_id),
+        "before": before or _sized(changed.before),
+        "after": after or _sized(changed.after),
+    }
+    if content != "none":
+        members["diff"] = None
+        if comparison is not None:
+            members |= comparison.shown(changed, content)
+    return members
+
+
+class _Comparison(msgspec.Struct, frozen=True):
+    operations: list[Operation]
+    repeated: list[json_diff.Path]
+
+    def shown(self, changed: Changed, content: str) -> dict[str, Any]:
+        """The diff as it is written."""
+        before = after = None
+        if content != "all":
+            method = changed.method if changed.kind != "response" else None
+            before, after = _clean(changed.before, method), _clean(changed.after, method)
+        shown = self.operations[:MOST_OPERATIONS]
+        found: dict[str, Any] = {"diff": [_operation(one, before, after) for one in shown]}
+        if len(shown) < len(self.operations):
+            found["more"] = len(self.operations) - len(shown)
+        if self.repeated:
+            found["repeated"] = [_pointer(path) for path in self.repeated[:MOST_OPERATIONS]]
+        return found
+
+
+def _compared(changed: Changed) -> _Comparison | None:
+    """What differs; None where that cannot be told."""
+    if len(changed.before or b"") + len(changed.after or b"") > _MOST_COMPARED:
+        return None
+    try:
+        before, after = _parsed(changed.before), _parsed(changed.after)
+        found = json_diff.repeated(before) + json_diff.repeated(after)
+        return _Comparison(json_diff.diff(before, after), list(dict.fromkeys(found)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parsed(raw: bytes | None) -> Json:
+    return NOTHING if raw is None else json_diff.parse(raw)
+
+
+def _clean(raw: bytes | None, method: str | None) -> Json:
+    return NOTHING if raw is None else json_diff.parse(redacted(raw, method))
+
+
+def _operation(one: Operation, before: Json, after: Json) -> dict[str, Any]:
+    """One operation as it is written; `before` and `after` are the texts without secrets, or None
+    where these may be shown."""
+    old = one.before if before is None else _without_secrets(one.before, before, one.was)
+    new = one.after if after is None else _without_secrets(one.after, after, one.now)
+    found: dict[str, Any] = {"op": one.op, "pointer": _pointer(one.path)}
+    if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > MOST_TEXT:
+        return found | _within(old, new)
+    return found | _value("before", old) | _value("after", new)
+
+
+def _without_secrets(value: Json, cleaned: Json, path: json_diff.Path) -> Json:
+    """`value` as it stands in what was cleaned of secrets."""
+    if isinstance(value, Nothing):
+        return value
+    shown = json_diff.at(cleaned, path)
+    if isinstance(value, Repeated) and not isinstance(shown, Repeated):
+        # Cleaning keeps one of several members of a name: show none of their values.
+        return Repeated((name, _MARK) for name, _ in value)
+    return shown
+
+
+def _within(old: str, new: str) -> dict[str, Any]:
+    """A change inside a long text: where it begins, what went and what came."""
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
+    return {
+        "at": head,
+        "before_digest": sized(_encoded(old)),
+        "after_digest": sized(_encoded(new)),
+        **_value("removed", old[head : len(old) - tail]),
+        **_value("added", new[head : len(new) - tail]),
+    }
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _value(name: str, value: Json) -> dict[str, Any]:
+    """A value under a name; a long one cut, with its digest and size beside it."""
+    if isinstance(value, Nothing):
+        return {}
+    text = json_diff.encode(value)
+    if len(text) <= MOST_TEXT:
+        return {name: Raw(text)}
+    whole = text
+    if isinstance(value, str):
+        whole = _encoded(value)
+        start: str = value[:_CUT_TEXT]
+    else:
+        start = text.decode()[:_CUT_TEXT]
+    return {f"{name}_cut": Raw(json_diff.encode(start + "…")), f"{name}_digest": sized(whole)}
+
+
+def _pointer(path: json_diff.Path) -> str:
+    return _writable(json_diff.pointer(path))
+
+
+def _id(raw: str | None) -> Raw | None:
+    return None if raw is None else Raw(raw.encode())
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")
+
+
+def _writable(text: str) -> str:
+    """`text`, such that it can be written, and not too long."""
+    return _encoded(text[:MOST_TEXT]).decode()

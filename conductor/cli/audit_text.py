@@ -1,0 +1,195 @@
+"""The records of an audit in words: who did what to which message, and how it reads now.
+
+Lines are `(style, text)`; styles are names of colours, used where there are any.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from conductor.cli.report import visible
+
+Line = tuple[str, str]
+Record = dict[str, Any]
+
+PLAIN: Final = ""
+HEAD: Final = "bold"
+DIM: Final = "dim"
+ADDED: Final = "green"
+REMOVED: Final = "red"
+WRONG: Final = "bold red"
+POINTER: Final = "cyan"
+
+_DID: Final = {
+    ("modified", "request"): "changed the request {method}",
+    ("modified", "notification"): "changed the notification {method}",
+    ("modified", "response"): "changed the answer to {method}",
+    ("answered", "response"): "answered {method} by itself",
+    ("originated", "request"): "sent a request {method} of its own",
+    ("originated", "notification"): "sent a notification {method} of its own",
+    ("dropped", "notification"): "did not pass on the notification {method}",
+    ("delayed", "notification"): "passed on late the notification {method}",
+}
+
+_GUESSED: Final = {
+    "order": "told by order and likeness, not by an id",
+    "end": "not passed on when it ended",
+}
+"""Of matches that are not certain, what is said of them."""
+
+_CONTEXT: Final = 2
+"""Lines shown around a change in a text."""
+
+_WHO: Final = {"down": ("client", "agent"), "up": ("agent", "client")}
+
+
+def headline(record: Record) -> Line:
+    """The first line of a record."""
+    when = str(record.get("ts", "")).replace("T", " ")
+    style, text = _said(record)
+    return style, visible(f"{when}  {text}")
+
+
+def _said(record: Record) -> Line:
+    event, who = record["event"], record.get("component", "")
+    match event:
+        case "change":
+            did = _DID.get((record["change"], record["kind"]), record["change"] + " {method}")
+            return HEAD, f"{who} {did.format(method=record['method'])}"
+        case "changes":
+            method = record["method"] or "other methods"
+            text = f"{who}: {record['count']} more like this ({record['change']} {method})"
+            return HEAD, f"{text} have no record of their own"
+        case "violation":
+            return WRONG, f"{who} was stopped: {record['text']}"
+        case "violations":
+            return WRONG, f"{who} was stopped {record['count']} more times"
+        case "chain":
+            return DIM, f"conductor {record['version']} starts a chain ({record['mode']})"
+        case "component":
+            words = [record.get("file") or record.get("command") or record.get("attribute")]
+            what = " ".join(map(str, [*words, *record.get("args", ())]))
+            return DIM, f"{record['role']} {who}: {what}{_profile(record)}"
+        case "loaded":
+            return DIM, f"{who} is loaded, sha256 {record['sha256']}"
+        case "end":
+            why = record.get("failure")
+            return (WRONG, f"the chain failed: {why}") if why else (DIM, "the chain ended")
+        case _:
+            style = WRONG if event == "failure" else HEAD
+            return style, f"{who}: {event}: {record.get('text', '')}"
+
+
+def _profile(record: Record) -> str:
+    policy = record.get("policy")
+    return f", profile {policy['profile']}" if policy else ""
+
+
+def details(record: Record) -> Iterator[Line]:
+    """The lines below it."""
+    if record["event"] == "violation":
+        where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
+        yield DIM, visible(f"    rule {record['rule']}; {where}")
+    if record["event"] == "change":
+        yield DIM, visible(f"    {_route(record)}")
+        yield from _difference(record)
+
+
+def _route(record: Record) -> str:
+    """Whence, whither, and what finds the message in a trace."""
+    parts = []
+    if record["kind"] == "response":
+        parts.append(f"to {_end(record, 'target', 1)}")
+    else:
+        if record["before"] is not None:
+            parts.append(f"from {_end(record, 'source', 0)}")
+        if record["after"] is not None:
+            parts.append(f"to {_end(record, 'target', 1)}")
+    if record["session"] is not None:
+        parts.append(f"session {record['session']}")
+    if record["matched"] in _GUESSED and record["before"] is not None:
+        parts.append(_GUESSED[record["matched"]])
+    return ", ".join(parts)
+
+
+def _end(record: Record, end: str, at: int) -> str:
+    name = record[end] or f"the side of the {_WHO[record['direction']][at]}"
+    id_ = record[f"{end}_id"]
+    return name if id_ is None else f"{name} (id {json.dumps(id_, ensure_ascii=False)})"
+
+
+def _difference(record: Record) -> Iterator[Line]:
+    diff = record.get("diff")
+    if diff is None:
+        for end in ("before", "after"):
+            if record[end] is not None:
+                digest = record[end]
+                yield PLAIN, f"    {end:6}  {digest['bytes']} bytes, sha256 {digest['sha256']}"
+        return
+    for path in record.get("repeated", ()):
+        yield (
+            WRONG,
+            visible(f"    {path or 'the whole'} has a name twice: programs differ on it"),
+        )
+    for operation in diff:
+        yield from _operation(operation)
+    if more := record.get("more"):
+        yield DIM, f"    … and {more} more differences"
+
+
+def _operation(operation: Record) -> Iterator[Line]:
+    what = {"add": "added", "remove": "removed", "replace": "changed"}[operation["op"]]
+    yield POINTER, visible(f"    {operation['pointer'] or 'the whole'} {what}")
+    if "at" in operation:
+        sizes = [operation[f"{end}_digest"]["bytes"] for end in ("before", "after")]
+        yield (
+            DIM,
+            f"      {sizes[0]} bytes before, {sizes[1]} after; at character {operation['at']}",
+        )
+        yield from _side(operation, "removed", REMOVED, "-")
+        yield from _side(operation, "added", ADDED, "+")
+        return
+    old, new = operation.get("before"), operation.get("after")
+    if isinstance(old, str) and isinstance(new, str):
+        yield from unified(old, new)
+        return
+    yield from _side(operation, "before", REMOVED, "-")
+    yield from _side(operation, "after", ADDED, "+")
+
+
+def _side(operation: Record, name: str, style: str, sign: str) -> Iterator[Line]:
+    if name in operation:
+        for line in _worded(operation[name]):
+            yield style, visible(f"      {sign} {line}")
+    elif f"{name}_cut" in operation:
+        digest = operation[f"{name}_digest"]
+        for line in operation[f"{name}_cut"].split("\n"):
+            yield style, visible(f"      {sign} {line}")
+        yield DIM, f"        ({digest['bytes']} bytes, sha256 {digest['sha256']})"
+
+
+def _worded(value: Any) -> list[str]:
+    """A value as a person reads it: text as text, also that of a content block."""
+    if isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text":
+        value = value["text"]
+    if isinstance(value, str):
+        return value.split("\n")
+    return [json.dumps(value, ensure_ascii=False)]
+
+
+def unified(old: str, new: str) -> Iterator[Line]:
+    """The lines of a text that differ, with some around them."""
+    before, after = old.split("\n"), new.split("\n")
+    groups = difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT)
+    for place, group in enumerate(groups):
+        if place:
+            yield DIM, "      …"
+        for what, i, j, k, m in group:
+            if what == "equal":
+                yield from ((PLAIN, visible(f"        {line}")) for line in before[i:j])
+                continue
+            yield from ((REMOVED, visible(f"      - {line}")) for line in before[i:j])
+            yield from ((ADDED, visible(f"      + {line}")) for line in after[k:m])

@@ -1,0 +1,81 @@
+"""Whose the MCP servers and connections of a chain are, by their addresses (`guards.servers`).
+
+Servers are declared in a session's setup, by whoever adds them to it; connections are opened by
+whoever answers the request for one. Every policed component is told of all of them: which are its
+own, and which are somebody else's. So it can reach no other's, on whatever way it learnt of them,
+nor take their addresses for its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Final
+
+from msgspec import Raw
+
+from conductor.core import guards
+from conductor.core.effects import Effect
+from conductor.core.gate import Gate
+from conductor.core.link import Pending
+from conductor.core.peer import Lane
+from conductor.core.policy import SETUP
+from conductor.core.tokens import Params
+from conductor.core.topology import Role
+
+CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
+CONCERNED: Final = CONNECT | frozenset(SETUP)
+"""The requests that declare servers and open connections."""
+
+_MOST: Final = 65_536
+
+
+class Owners:
+    """The addresses in use in one chain; the oldest are forgotten when there are too many."""
+
+    def __init__(self, gates: Callable[[], Iterator[Gate]]) -> None:
+        """`gates` gives those of all policed components."""
+        self._gates = gates
+        self._known: set[str] = set()
+        self._order: deque[str] = deque()
+
+    def asked(self, lane: Lane, method: str, params: Params, pending: Pending) -> None:
+        """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
+        nobody else's, even if somebody has claimed it before; what a policed component declares is
+        `admitted` once it has been found good."""
+        if method in CONNECT:
+            pending.watchers = (*pending.watchers, partial(self._opened, pending, method))
+        elif lane.peer.gate is None:
+            named = guards.declared(method, params)
+            outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
+            self._add(None, named if outermost else named - self._known)
+
+    def admitted(self, gate: Gate, method: str, given: Params | None, sent: Params) -> None:
+        """A component has declared servers of its own, beside those it was given."""
+        if method in SETUP and given != sent:
+            known = frozenset() if given is None else guards.declared(method, given)
+            self._add(gate, guards.declared(method, sent) - known)
+
+    def _opened(
+        self, pending: Pending, method: str, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A connection is there; whoever was asked first for it has opened it."""
+        if member == b"result" and pending.target is not None:
+            opened = guards.connected(method, Raw(body)) - self._known
+            self._add(pending.target.peer.gate, opened)
+
+    def _add(self, owner: Gate | None, addresses: AbstractSet[str]) -> None:
+        if not addresses:
+            return
+        for gate in self._gates():
+            (gate.servers if gate is owner else gate.foreign).update(addresses)
+        self._order.extend(addresses - self._known)
+        self._known |= addresses
+        while len(self._order) > _MOST:
+            oldest = self._order.popleft()
+            self._known.discard(oldest)
+            for gate in self._gates():
+                gate.servers.discard(oldest)
+                gate.foreign.discard(oldest)

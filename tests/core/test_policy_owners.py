@@ -1,0 +1,245 @@
+"""A component can reach only the connections of MCP servers it declared, in every generation.
+
+`far` and `near` are policed, with every verb; between them stands `mid`, policed or trusted. One of
+the client, `mid` and `far` has declared a server, and opened a connection to it: nobody else can
+speak to it or for it, nor declare it as its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from conductor.core import DIALECTS, Component, Router, Send, Violated, owners
+from conductor.core.policy import Policy
+from tests.core.actors import Guest, dump
+from tests.core.plays import V1, notification, request, result
+
+Json = dict[str, Any]
+Lines = list[tuple[str, bytes]]
+
+PROXIES: Final = ("far", "mid", "near")
+OWNERS: Final = ("client", "mid", "trusted mid", "far")
+
+SERVERS: Final[dict[str, Json]] = {
+    "stateless": {"type": "acp", "name": "n", "serverId": "id"},
+    "RFD": {"type": "acp", "name": "n", "id": "id"},
+    "acp: URL": {"type": "http", "name": "n", "url": "acp:id", "headers": []},
+    "P/ACP": {"transport": "http", "name": "n", "url": "acp:id"},
+    "SCP": {"type": "scp", "name": "id"},
+}
+USES: Final[dict[str, tuple[tuple[str, Json], ...]]] = {
+    "stateless": (
+        ("mcp/message", {"serverId": "id", "requestId": "1", "method": "tools/list"}),
+        ("mcp/connect", {"serverId": "id"}),
+    ),
+    "RFD": (("mcp/connect", {"acpId": "id"}),),
+    "acp: URL": (
+        ("_mcp/connect", {"acp_id": "id"}),
+        ("_mcp/connect", {"acp_url": "acp:id", "session_id": "S"}),
+    ),
+    "P/ACP": (
+        ("_mcp/client_to_server/request", {"url": "acp:id", "message": {}}),
+        ("_mcp/server_to_client/notification", {"url": "acp:id", "message": {}}),
+    ),
+    "SCP": (("_scp/mcp", {"name": "id", "message": {}}),),
+}
+CONNECTED: Final = (
+    ("mcp/message", {"connectionId": "k", "method": "tools/list"}),
+    ("mcp/disconnect", {"connectionId": "k"}),
+    ("_mcp/message", {"connectionId": "k", "method": "x"}),
+    ("_mcp/request", {"connection_id": "k", "method": "x"}),
+    ("_mcp/notification", {"connection_id": "k", "method": "x"}),
+    ("_mcp/disconnect", {"connection_id": "k"}),
+)
+
+
+class World:
+    """The chain, and what everybody in it does with a line; by default they pass everything on."""
+
+    def __init__(self, trusted: bool) -> None:
+        full = {name: Policy("full") for name in PROXIES}
+        held: dict[str, Policy | None] = {**full, **({"mid": None} if trusted else {})}
+        kind = DIALECTS["channel"]
+        proxies = [Component(name, dialect=kind, policy=held[name]) for name in PROXIES]
+        self.router = Router([*proxies, Component("agent")])
+        self.actors = {name: Guest(name) for name in PROXIES}
+        self.does: dict[tuple[str, str], Callable[[Json], list[tuple[str, Json]]]] = {}
+        """What somebody does with a method instead: frames to say, to a side."""
+        self.violated: list[Violated] = []
+        self.ends: dict[str, list[Json]] = {"client": [], "agent": []}
+        self.say("client", "", request(0, "initialize", V1))
+        assert self.router.version == 1
+
+    def say(self, name: str, side: str, frame: Json) -> None:
+        """Somebody says something, and all that follows from it happens."""
+        queue: Lines = [(name, side.encode() + dump(frame))]
+        while queue:
+            for effect in self.router.receive(*queue.pop(0)):
+                if isinstance(effect, Violated):
+                    self.violated.append(effect)
+                if isinstance(effect, Send):
+                    queue += self._hear(effect.peer, effect.frame)
+
+    def _hear(self, name: str, line: bytes) -> Lines:
+        frame = json.loads(line[name in PROXIES :])
+        do = self.does.get((name, frame.get("method", "")))
+        if do is not None:
+            return [(name, side.encode() + dump(each)) for side, each in do(frame)]
+        if name in PROXIES:
+            return self.actors[name].hear(name, line[:-1])
+        self.ends[name].append(frame)
+        if name == "agent" and "method" in frame and "id" in frame:
+            return [(name, dump(result(frame["id"], {"protocolVersion": 1, "sessionId": "S"})))]
+        return []
+
+    def rules(self) -> list[tuple[str, str]]:
+        """Who has broken what since the last look."""
+        found, self.violated = [(one.peer, one.rule) for one in self.violated], []
+        return found
+
+    def heard(self, end: str, method: str) -> list[Json]:
+        """What an end of the chain was told by a method."""
+        return [frame for frame in self.ends[end] if frame.get("method") == method]
+
+
+def declares(world: World, owner: str, server: Json, id_: int = 1) -> None:
+    """A session is set up; `owner` adds a server to it."""
+
+    def add(frame: Json) -> list[tuple[str, Json]]:
+        servers = [*frame["params"]["mcpServers"], server]
+        params = {**frame["params"], "mcpServers": servers}
+        said = request(f"{owner}-{id_}", "session/new", params)
+        return [("s", said)]
+
+    before: Json = {"cwd": "/", "mcpServers": [server] if owner == "client" else []}
+    if owner != "client":
+        world.does[owner, "session/new"] = add
+    world.say("client", "", request(id_, "session/new", before))
+    world.does.pop((owner, "session/new"), None)
+
+
+def connects(world: World, owner: str, id_: int, key: str = "connectionId", k: str = "k") -> None:
+    """The agent opens a connection, and `owner` answers it."""
+    side = "" if owner == "client" else "s"
+    for method in ("mcp/connect", "_mcp/connect"):
+        world.does[owner, method] = lambda frame: [(side, result(frame["id"], {key: k}))]
+    world.say("agent", "", request(id_, "mcp/connect", {"acpId": "id"}))
+    for method in ("mcp/connect", "_mcp/connect"):
+        del world.does[owner, method]
+
+
+def thieves(who: str) -> list[str]:
+    """The policed components that are not the owner."""
+    return [name for name in PROXIES if name not in who]
+
+
+@pytest.mark.parametrize("generation", SERVERS)
+@pytest.mark.parametrize("who", OWNERS)
+def test_servers_of_others_are_out_of_reach(who: str, generation: str) -> None:
+    owner = who.removeprefix("trusted ")
+    world = World(trusted=who == "trusted mid")
+    server = SERVERS[generation]
+    declares(world, owner, server)
+    (new,) = world.heard("agent", "session/new")
+    assert new["params"]["mcpServers"] == [server]
+    assert world.rules() == []
+    for thief in thieves(who):
+        for number, (method, params) in enumerate(USES[generation]):
+            for side in "ps":
+                world.say(thief, side, request(f"t{side}{number}", method, params))
+                world.say(thief, side, notification(method, params))
+                assert world.rules() == [(thief, "mcp-connections")] * 2, (method, side)
+        # Nor can it make the address its own, in a session of which the owner knows nothing.
+        declares(world, thief, server, 10 + PROXIES.index(thief))
+        assert world.rules() == [(thief, "mcp-servers")]
+    for end in ("client", "agent"):
+        assert [m for m, _ in USES[generation] if world.heard(end, m)] == []
+    if owner in PROXIES:  # whose it is can
+        for number, (method, params) in enumerate(USES[generation]):
+            world.say(owner, "s", request(f"o{number}", method, params))
+            assert world.heard("agent", method)
+        assert world.rules() == []
+
+
+@pytest.mark.parametrize("key", ["connectionId", "connection_id"])
+@pytest.mark.parametrize("who", OWNERS)
+def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
+    owner = who.removeprefix("trusted ")
+    world = World(trusted=who == "trusted mid")
+    declares(world, owner, SERVERS["RFD"])
+    connects(world, owner, 70, key)
+    assert world.ends["agent"][-1] == result(70, {key: "k"})
+    assert world.rules() == []
+    for thief in thieves(who):
+        for number, (method, params) in enumerate(CONNECTED):
+            for side in "ps":
+                world.say(thief, side, request(f"t{side}{number}", method, params))
+                assert world.rules() == [(thief, "mcp-connections")], (method, side)
+        # Nor can it open one of its own under the same id.
+        mine = {"type": "acp", "name": f"n-{thief}", "id": f"id-{thief}"}
+        declares(world, thief, mine, 10 + PROXIES.index(thief))
+        world.does[thief, "mcp/connect"] = lambda frame: [("s", result(frame["id"], {key: "k"}))]
+        ask = {"acpId": f"id-{thief}"}
+        world.say("agent", "", request(80 + PROXIES.index(thief), "mcp/connect", ask))
+        del world.does[thief, "mcp/connect"]
+        assert world.rules() == [(thief, "mcp-connections")]
+    if owner in PROXIES:
+        world.say(owner, "s", request("o", "mcp/message", {"connectionId": "k", "method": "x"}))
+        assert world.heard("agent", "mcp/message")
+        assert world.rules() == []
+
+
+def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None:
+    world = World(trusted=True)
+    declares(world, "far", SERVERS["stateless"])
+    world.say("far", "s", notification("mcp/message", {"serverId": "id", "requestId": "1"}))
+    assert world.rules() == []
+    declares(world, "client", SERVERS["stateless"], 2)
+    world.say("far", "s", notification("mcp/message", {"serverId": "id", "requestId": "1"}))
+    assert world.rules() == [("far", "mcp-connections")]
+
+
+def test_servers_of_sessions_of_its_own_are_its_own() -> None:
+    """With `own-sessions` lifted a component may open sessions, and serve in them what it adds."""
+    held = Policy("full", lifted=frozenset({"own-sessions"}))
+    world = World(trusted=True)
+    for name, policy in (("far", held), ("near", Policy("full"))):
+        gate = world.router.peers[name].gate
+        assert gate is not None
+        gate.policy = policy
+    params = {"cwd": "/", "mcpServers": [SERVERS["SCP"]]}
+    world.say("far", "s", request("own", "session/new", params))
+    assert world.heard("agent", "session/new")[0]["params"] == params
+    world.say("far", "s", notification("_scp/mcp", {"name": "id", "message": {}}))
+    assert world.rules() == []
+    world.say("near", "s", notification("_scp/mcp", {"name": "id", "message": {}}))
+    assert world.rules() == [("near", "mcp-connections")]
+
+
+def test_a_refused_connection_is_nobodys() -> None:
+    world = World(trusted=True)
+    declares(world, "far", SERVERS["RFD"])
+    error = {"code": -1, "message": "no"}
+    world.does["far", "mcp/connect"] = lambda frame: [
+        ("s", {"jsonrpc": "2.0", "id": frame["id"], "error": error})
+    ]
+    world.say("agent", "", request(70, "mcp/connect", {"acpId": "id"}))
+    assert world.ends["agent"][-1]["error"] == error
+    connects(world, "far", 71)
+    world.say("far", "s", notification("mcp/message", {"connectionId": "k", "method": "x"}))
+    assert world.rules() == []
+
+
+def test_the_oldest_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "_MOST", 2)
+    world = World(trusted=True)
+    for number in range(4):
+        server = {"type": "acp", "name": "n", "id": f"id-{number}"}
+        declares(world, "far" if number % 2 else "client", server, 10 + number)
+    gate = world.router.peers["far"].gate
+    assert gate is not None
+    assert (gate.servers, gate.foreign) == ({"id-3"}, {"id-2"})
