@@ -6,6 +6,7 @@ Kinds of a component spec, in the order they are tried:
     py:module:attribute               in this process, trusted
     path/to/proxy.wasm                sandboxed
     path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.scripts`)
+    path/to/folder/                   with a `component.toml` in it: what that says
     name                              a component bundled with conductor, else a program on PATH
     program argument …                a subprocess, split like a shell would, but run without one
 
@@ -32,7 +33,10 @@ from conductor.programs import name_of, runnable, stem, which
 if TYPE_CHECKING:
     import pathlib
 
+    from conductor.manifest import Manifest
+
 WASM_MAGIC: Final = b"\0asm"
+MANIFEST: Final = "component.toml"
 _JSON_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
     'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'
@@ -57,6 +61,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What the user wrote in place of the three: a path, a name, a program."""
     bundled: str | None = None
     """Its name among the components that come with conductor, if it is one of those."""
+    manifest: str = ""
+    """Its `component.toml`, where it is given as the folder of one."""
+    schema: dict[str, Any] = {}
+    """What its manifest says of its settings (`conductor.manifest.Setting`)."""
     script: str = ""
     """Python source that the guest in `wasm` runs: a `.py` file or a folder."""
     script_sha256: str = ""
@@ -80,6 +88,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt; None: as long as it likes."""
+    mcp_bridge: str | None = None
+    """For an agent: how it is given MCP servers of proxies (`conductor.mcp.KINDS`)."""
 
     @property
     def sandboxed(self) -> bool:
@@ -97,20 +107,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         """How errors name it, e.g. "proxy `date` (python date.py)"."""
         what = self.what if self.wasm is None else os.path.basename(self.what)
         return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """What `component.toml` of a bundled component says and this module uses."""
-
-    name: str
-    kind: str = "proxy"
-    version: str = ""
-    description: str = ""
-    dialect: str | None = None
-    file: str | None = None
-    command: list[str] = []
-    wants: dict[str, Any] = {}
-    sha256: str = ""
 
 
 def components_folder() -> pathlib.Path:
@@ -134,13 +130,12 @@ def bundled() -> list[str]:
 
 def manifest(name: str) -> Manifest | None:
     """The manifest of a bundled component, or None if there is no such component."""
-    path = os.path.join(folder(), name, "component.toml")
+    path = os.path.join(folder(), name, MANIFEST)
     if not re.fullmatch(r"[\w-]+", name) or not os.path.isfile(path):
         return None
-    import tomllib
+    from conductor.manifest import load
 
-    with open(path, "rb") as file:
-        return msgspec.convert(tomllib.load(file), Manifest)
+    return load(path)
 
 
 def resolve_all(specs: Sequence[str]) -> list[Spec]:
@@ -173,9 +168,9 @@ def resolve(text: str) -> Spec:
         raise UsageError(f"cannot read component `{base}`: {error}", "check its quotes") from None
     found = manifest(words[0]) if len(words) > 1 else None
     if found is not None and found.command:
-        bundled_command = _bundled(found)
-        command = [*(bundled_command.command or ()), *words[1:]]
-        return _apply(msgspec.structs.replace(bundled_command, command=command), options)
+        start = _bundled(found)
+        command = [*(start.command or ()), *words[1:]]
+        return _apply(msgspec.structs.replace(start, command=command), options)
     if len(words) == 1:
         return _apply(_single(words[0]), options)
     return _apply(_command(words), options)
@@ -186,8 +181,11 @@ def _single(word: str) -> Spec:
         return _module(word)
     if word.endswith(".py") and (os.path.exists(word) or not which(word)):
         return _script(word)
-    if os.path.dirname(word) and os.path.isdir(word):
-        return _script(word)
+    if os.path.basename(word) == MANIFEST and os.path.isfile(word):
+        return _described(os.path.dirname(word) or ".", word)
+    if (os.path.dirname(word) or word in (".", "..")) and os.path.isdir(word):
+        described = os.path.isfile(os.path.join(word, MANIFEST))
+        return _described(word, word) if described else _script(word)
     if word.startswith(("ws://", "wss://", "tcp://")):
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     found = manifest(word)
@@ -247,29 +245,37 @@ def _script(path: str) -> Spec:
 
 
 def _bundled(found: Manifest) -> Spec:
+    from conductor import described
+
     here = os.path.join(os.path.realpath(folder()), found.name)
-    if found.file is not None:
-        services = frozenset(found.wants.get("services", {}))
-        return Spec(
-            name=found.name,
-            wasm=os.path.join(here, found.file),
-            source=found.name,
-            bundled=found.name,
-            grants=services,
-            sha256=found.sha256,
-            policy=PolicyWords(found.wants.get("profile", "full")),
-            on_failure="restart",
-        )
-    command = [
-        word.replace("{python}", sys.executable).replace("{dir}", here) for word in found.command
-    ]
-    return Spec(
-        name=found.name,
-        command=command,
-        dialect=found.dialect,
-        source=found.name,
-        bundled=found.name,
-    )
+    spec = _of_manifest(found, here, found.name)
+    return described.granted(msgspec.structs.replace(spec, bundled=found.name), found)
+
+
+def _described(place: str, source: str) -> Spec:
+    """A component by its folder: a stranger's manifest, which grants nothing."""
+    from conductor import described
+    from conductor.manifest import load
+
+    path = os.path.join(os.path.realpath(place), MANIFEST)
+    found = load(path)
+    spec = _of_manifest(found, os.path.dirname(path), source)
+    return described.narrowed(msgspec.structs.replace(spec, manifest=path), found)
+
+
+def _of_manifest(found: Manifest, here: str, source: str) -> Spec:
+    """What a manifest says is run, with no more powers than others of its kind."""
+    from conductor import described
+
+    if found.file is None:
+        places = {"{python}": sys.executable, "{dir}": here}
+        command = [described.filled(word, places) for word in found.command]
+        spec = _command(command)
+        return msgspec.structs.replace(spec, name=found.name, source=source, dialect=found.dialect)
+    path = os.path.join(here, found.file)
+    spec = _script(path) if found.scripted else _module(path)
+    dialect = found.dialect if found.carrier == "wasi" else None
+    return msgspec.structs.replace(spec, name=found.name, source=source, dialect=dialect)
 
 
 def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
@@ -288,12 +294,14 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         limits={**spec.limits, **options.limits},
         policy=PolicyWords(
             options.profile or spec.policy.profile,
-            (*spec.policy.allow, *options.allow),
+            # What a manifest asks for besides its profile belongs to that profile.
+            (*(() if options.profile else spec.policy.allow), *options.allow),
             (*spec.policy.unguard, *options.unguard),
             options.on_violation or spec.policy.on_violation,
         ),
         on_failure=options.on_failure or spec.on_failure,
         timeout=options.timeout or spec.timeout,
+        mcp_bridge=options.mcp_bridge or spec.mcp_bridge,
     )
 
 

@@ -15,6 +15,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.policy import PROFILE_NAMES, parse_rule
 from conductor.core.services import SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
+from conductor.mcp import KINDS as MCP_KINDS
 from conductor.recovery import CHOICES
 
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -75,6 +76,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     on_violation: str | None = None
     on_failure: str | None = None
     timeout: float | None = None
+    mcp_bridge: str | None = None
 
 
 def split(text: str) -> tuple[str, list[tuple[str, str]]]:
@@ -249,6 +251,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "on_violation": ("on_violation", _one_of("pass", "fail")),
     "on_failure": ("on_failure", _one_of(*CHOICES)),
     "timeout": ("timeout", lambda value, _: _seconds(str(value))),
+    "mcp_bridge": ("mcp_bridge", _one_of(*MCP_KINDS)),
 }
 """Each option: the field it sets, and how its value is read (given what was read before)."""
 

@@ -183,7 +183,7 @@ def _modules() -> Iterator[Check]:
     """The bundled modules against the digests in their manifests."""
     for name in catalog.bundled():
         found = catalog.manifest(name)
-        if found is None or found.file is None:
+        if found is None or found.file is None or not found.sha256:
             continue
         path = catalog.components_folder() / name / found.file
         hint = "install conductor again: this is not the module it was released with"

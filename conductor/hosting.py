@@ -194,10 +194,19 @@ def configuration(spec: Spec) -> dict[str, object]:
     """
     return {
         "name": spec.name,
-        "config": settings(spec.config, spec.config_file),
+        "config": _settings(spec),
         "grants": sorted(spec.grants) if spec.grants is not None else None,
         "limits": spec.limits,
     }
+
+
+def _settings(spec: Spec) -> dict[str, Any]:
+    given = settings(spec.config, spec.config_file)
+    if not spec.schema:
+        return given
+    from conductor.manifest_settings import checked
+
+    return checked(spec.schema, given, spec.name)
 
 
 def cache_folder() -> str:

@@ -90,9 +90,8 @@ class Hub:
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
-        for peer in self._outboxes:
-            break
-        else:
+        peer = next(iter(self._outboxes), None)
+        if peer is None:
             return None
         outbox = self._outboxes.pop(peer)
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)

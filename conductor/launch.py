@@ -42,6 +42,12 @@ def plan(
     an unsandboxed proxy where that is required. A process that cannot be started is reported later,
     by its transport's `open`.
     """
+    if agent_last and specs[-1].script:
+        raise UsageError(
+            f"the last component, `{specs[-1].source}`, would be run as a sandboxed proxy; "
+            "a chain ends with an agent",
+            f'run an agent as a program: "python {specs[-1].source}"',
+        )
     if agent_last and specs[-1].sandboxed:
         raise UsageError(
             f"the last component, `{specs[-1].name}`, is a sandboxed proxy; "
@@ -106,7 +112,8 @@ def _single(
     spec: Spec, role: str, options: Options, guardian: Guardian, on_stderr: Stderr
 ) -> Planned:
     dialect = DIALECTS[spec.dialect] if spec.dialect else None
-    configured = role == "proxy" and (spec.config or spec.config_file is not None)
+    told = any(one.required or one.default is not None for one in spec.schema.values())
+    configured = role == "proxy" and (spec.config or spec.config_file is not None or told)
     configure = msgspec.json.encode(hosting.configuration(spec)) if configured else None
     # Whether the last one is an agent is known when the first message is in: then the router takes
     # its policy away. In a conductor that turns out to be a proxy it is a proxy like all others.
@@ -136,6 +143,7 @@ def _single(
             verified,
             on_failure=spec.on_failure,
             timeout=spec.timeout,
+            mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
             files=tuple(word for word in command if os.path.isfile(word)),
             clients=clients,
             configurations=hosting.configurations([spec]) if configured else (),
@@ -144,5 +152,10 @@ def _single(
         from conductor import in_process
         from conductor.transports.memory import MemoryTransport
 
-        return Planned(component, MemoryTransport(in_process.load(spec)), clients=clients)
+        return Planned(
+            component,
+            MemoryTransport(in_process.load(spec)),
+            mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
+            clients=clients,
+        )
     return hosting.inline(spec, options)

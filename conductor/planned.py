@@ -55,6 +55,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """File that every message is written to (`conductor.trace`); None: no trace."""
     trace_content: str = "redacted"
     """What of the messages: `all`, all but secrets (`redacted`), or `none` but their sizes."""
+    mcp_bridge: str = "auto"
+    """How the agent is given MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
     locked: bool = False
     """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
     metrics: str | None = None
@@ -94,6 +96,8 @@ class Planned(msgspec.Struct, frozen=True):
     """Seconds it may take to answer a request other than a prompt."""
     files: tuple[str, ...] = ()
     """What it is made of: when one of these changes, there is a new build."""
+    mcp_bridge: str = "auto"
+    """For an agent: as of `Options`."""
     configurations: tuple[Configuration, ...] = ()
     clients: tuple[Client, ...] = ()
     """The proxies on it that may ask for services: itself, or its guests."""

@@ -38,6 +38,7 @@ from conductor.errors import ComponentError
 from conductor.flow import Flow
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
+from conductor.mcp.transport import BridgedTransport
 from conductor.reports import Auditing, NoAudit
 from conductor.serving import Serving
 from conductor.supervisor import Handover, Supervisor
@@ -154,7 +155,10 @@ class Runtime:
         self._transports: dict[str, Transport] = {UPSTREAM: upstream}
         self._transports |= {name: one.transport for name, one in self._planned.items()}
         self._events: dict[str, PeerEvents] = {}
-        terminals = [UPSTREAM] + ([planned[-1].component.name] if mode != "proxy" else [])
+        self._tail = planned[-1].component.name if mode != "proxy" else ""
+        """The last component, where that may be an agent."""
+        self._bridged: BridgedTransport | None = None
+        terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
         self.flow = Flow(self._transports, terminals, options, self._stalled)
         self._last_words: dict[str, Closure] = {}
         self._gone: dict[str, asyncio.Event] = {}
@@ -316,7 +320,7 @@ class Runtime:
 
     async def connect(self, name: str, transport: Transport) -> bool:
         """Puts a transport in a component's place and opens it; whether that went well."""
-        self._transports[name] = transport
+        transport = self._transports[name] = self._with_bridge(name, transport)
         events = self._events[name] = PeerEvents(self, name)
         self._gone[name] = asyncio.Event()
         try:
@@ -330,6 +334,19 @@ class Runtime:
             self._component_ended(name, closure)
             return False
         return True
+
+    def _with_bridge(self, name: str, transport: Transport) -> Transport:
+        """What may be an agent is given the MCP servers of proxies in a form it takes."""
+        if name != self._tail:
+            return transport
+        self._bridged = BridgedTransport(
+            transport,
+            self._planned[name].mcp_bridge,
+            log=self._log,
+            line_limit=self._options.line_limit,
+            proxied=lambda: self.router.mode == "agent" and len(self._planned) > 1,
+        )
+        return self._bridged
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
         """Puts an opened transport in a component's place, and closes the one before."""
@@ -510,6 +527,8 @@ class Runtime:
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
         self._stopping = True
+        if self._bridged is not None:
+            await self._bridged.shut_down()
         self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
         tasks = list(self._tasks)
         for task in tasks:

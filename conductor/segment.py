@@ -216,9 +216,9 @@ class Segment:
             if len(data) == chunk:
                 keep_large()
                 chunk = _BIG_CHUNK
-                large = True
             else:
                 chunk = _CHUNK
+            large = large or len(data) >= _CHUNK
             self._hear(self._lines.feed(data))
         os.set_blocking(1, True)
         self._write()
@@ -517,6 +517,7 @@ def _run(spec: SegmentSpec) -> int:
             return _cannot_start(one, error)
     if spec.auditing:
         importlib.import_module("conductor.change_report")
+        importlib.import_module("conductor.core.ledger")
     # Files have been used for the last time, and no guest has run yet.
     warm(modules.values())
     harden.seal(memory=_memory(modules.values()))

@@ -47,6 +47,9 @@ RULES: Final = (
     Rule("conductor.early", (), ()),
     Rule("conductor.lean", (), ("msgspec",)),
     Rule("conductor.errors", (), ()),
+    Rule("conductor.scripts", ("conductor.errors", "conductor.hosting"), ("msgspec",)),
+    Rule("conductor.script_facts", ("conductor.scripts",), ("msgspec",)),
+    Rule("guest_sdk.python.build", (), ()),
     Rule("conductor.digests", ("conductor.errors",), ()),
     Rule(
         "conductor.guest_spec",
@@ -74,14 +77,17 @@ RULES: Final = (
     ),
     Rule("conductor.settings", ("conductor.errors",), ("msgspec",)),
     Rule("conductor.flow", ("conductor.launch", "conductor.transports.base")),
+    Rule("conductor.health", (*CORE, "conductor.planned")),
     Rule(
         "conductor.runtime",
         (
             *CORE,
             *TRANSPORTS,
             "conductor.flow",
+            "conductor.health",
             "conductor.hub",
             "conductor.launch",
+            "conductor.mcp.transport",
             "conductor.reports",
             "conductor.services",
             "conductor.serving",
@@ -94,9 +100,11 @@ RULES: Final = (
             *CORE,
             "conductor.change_report",
             "conductor.digests",
+            "conductor.errors",
             "conductor.guest_spec",
             "conductor.hub",
             "conductor.recovery",
+            "conductor.scripts",
             "conductor.services",
             "conductor.transports.buffers",
             "conductor.transports.delivery",
@@ -104,6 +112,17 @@ RULES: Final = (
             "wasm_host",
         ),
     ),
+    # Agents wait for the shim to start.
+    Rule("conductor.mcp.shim", (), ()),
+    Rule(
+        "conductor.mcp.shells_stdio",
+        ("conductor.mcp", "conductor.errors", "conductor.transports.fds"),
+        ("msgspec",),
+    ),
+    Rule(
+        "conductor.mcp.http", ("conductor.mcp", "conductor.core", "conductor.errors"), ("msgspec",)
+    ),
+    Rule("conductor.mcp.http_server", (), ("uvicorn",)),
     Rule("wasm_host", ("wasm_host",)),
     Rule("guest_sdk", ("guest_sdk",)),
     Rule("components", ("components", "guest_sdk")),

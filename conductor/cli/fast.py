@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.core.dialects import DIALECTS
 from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.mcp import KINDS as MCP_KINDS
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -82,6 +83,7 @@ VALUES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "--drain": ("drain", seconds),
     "--trace": ("trace", str),
     "--trace-content": ("trace_content", one_of(*TRACE_CONTENTS)),
+    "--mcp-bridge": ("mcp_bridge", one_of(*MCP_KINDS)),
     "--audit": ("audit", str),
     "--metrics": ("metrics", str),
     "--lock-file": ("lock_file", str),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +16,14 @@ import msgspec
 
 import wasm_host
 from conductor import catalog, component_options
-from conductor.catalog import Manifest, Spec
+from conductor.catalog import Spec
 from conductor.cli import inspect_policy, inspect_text, report
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
+from conductor.manifest import FILE, Manifest, Setting, load
+from conductor.manifest import Wants as Asked
 from wasm_host.harden import Layer
 from wasm_host.probe import probe
 
@@ -48,9 +49,16 @@ class Wants(msgspec.Struct, frozen=True, kw_only=True):
     """What the manifest asks for. `services`: with the reason its author gives."""
 
     profile: str | None = None
+    reason: str = ""
+    """Why it needs that profile."""
     services: dict[str, str] = {}
+    verbs: dict[str, str] = {}
+    guards: dict[str, str] = {}
+    """Guards it wants lifted."""
     not_granted: list[str] = []
     """Of the services, those it will not get."""
+    verbs_not_granted: list[str] = []
+    guards_not_lifted: list[str] = []
     profile_granted: bool = True
     """Whether the policy it is given allows all that the profile asked for would."""
 
@@ -81,6 +89,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str
     """Its name, or that it is found out when it starts."""
     services: list[Service] = []
+    settings: dict[str, Setting] = {}
+    """The settings it knows."""
     config: dict[str, Any] = {}
     limits: dict[str, int | None] | None = None
     isolation: str
@@ -127,8 +137,10 @@ def gather(component: str) -> Facts:
                 "rename it: the name of a module ends with .wasm",
             )
     spec = catalog.resolve(component)
+    if spec.script:
+        return _script(component, spec)
     if spec.wasm is None:
-        return _unsandboxed(component, spec, catalog.manifest(path))
+        return _unsandboxed(component, spec)
     return _module(component, spec)
 
 
@@ -137,13 +149,15 @@ def _is_module(path: str) -> bool:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 
-def _unsandboxed(component: str, spec: Spec, manifest: Manifest | None) -> Facts:
+def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
+    manifest, notes = _manifest(spec)
+    wants = _wants(spec, manifest)
     agent = manifest is not None and manifest.kind == "agent"
     return Facts(
         component=component,
         name=spec.name,
-        kind=kind if manifest is None else "bundled component",
+        kind=kind if spec.bundled is None else "bundled component",
         role="proxy or agent, by its place" if manifest is None else manifest.kind,
         sandboxed=False,
         version=manifest.version if manifest is not None else None,
@@ -151,12 +165,15 @@ def _unsandboxed(component: str, spec: Spec, manifest: Manifest | None) -> Facts
         command=spec.command,
         file=spec.command[0] if spec.command is not None else None,
         dialect=spec.dialect or inspect_text.DETECTED,
-        services=_services(spec, {}),
+        services=_services(spec, wants.services),
+        settings=manifest.settings if manifest is not None else {},
         config=spec.config,
         isolation="none",
         policy=None if agent else inspect_policy.facts(spec.policy),
+        wants=wants,
         on_failure=spec.on_failure,
         timeout=spec.timeout,
+        notes=notes,
     )
 
 
@@ -176,37 +193,55 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
     )
 
 
-def _manifest(module: Path) -> tuple[Manifest | None, list[str]]:
-    """The manifest beside a module, and what is wrong with it. Only a claim of its author."""
-    path = module.parent / "component.toml"
-    if not path.is_file():
+def _manifest(spec: Spec) -> tuple[Manifest | None, list[str]]:
+    """The manifest of a component, and what is wrong with it. Only a claim of its author."""
+    if spec.bundled is not None:
+        return catalog.manifest(spec.bundled), []
+    what = spec.script or spec.wasm
+    if what is None and not spec.manifest:
+        return None, []
+    path = spec.manifest or os.path.join(os.path.dirname(what or ""), FILE)
+    if not os.path.isfile(path):
         return None, []
     try:
-        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Manifest)
-    except (OSError, ValueError, msgspec.ValidationError) as error:
-        return None, [f"{path} cannot be read, so what it asks for is not known: {error}"]
-    return (found if found.file == module.name else None), []
+        found = load(path)
+    except UsageError as error:
+        return None, [f"{error.text}; so what it asks for is not known"]
+    if not spec.manifest and found.file != os.path.basename(what or ""):
+        return None, []
+    return found, []
 
 
 def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
-    asked = manifest.wants if manifest is not None else {}
-    services, profile = asked.get("services"), asked.get("profile")
-    reasons = {k: str(v) for k, v in services.items()} if isinstance(services, dict) else {}
-    profile = profile if isinstance(profile, str) else None
-    held = frozenset(one.name for one in _services(spec, reasons) if one.granted)
+    if manifest is None:
+        return Wants()
+    asked = manifest.wants
+    held = frozenset(one.name for one in _services(spec, asked.services) if one.granted)
     return Wants(
-        profile=profile,
-        services=reasons,
-        not_granted=[name for name in reasons if name not in held],
-        profile_granted=profile is None or inspect_policy.covers(spec.policy, profile),
+        profile=asked.profile,
+        reason=asked.reason,
+        services=asked.services,
+        verbs=asked.verbs,
+        guards=asked.guards,
+        not_granted=[name for name in asked.services if name not in held],
+        profile_granted=asked.profile is None
+        or inspect_policy.covers(spec.policy, asked.profile),
+        verbs_not_granted=[
+            rule for rule in asked.verbs if not inspect_policy.allows(spec.policy, rule)
+        ],
+        guards_not_lifted=[
+            one
+            for one in asked.guards
+            if spec.policy.policy() is not None and one not in spec.policy.unguard
+        ],
     )
 
 
 def _module(component: str, spec: Spec) -> Facts:
     assert spec.wasm is not None
     path = Path(spec.wasm)
-    bundled = path.parent.parent == catalog.components_folder()
-    manifest, notes = _manifest(path)
+    bundled = spec.bundled or path.parent.parent == catalog.components_folder()
+    manifest, notes = _manifest(spec)
     try:
         info = wasm_host.describe(spec.wasm)
     except wasm_host.LoadError as error:
@@ -215,7 +250,7 @@ def _module(component: str, spec: Spec) -> Facts:
     if info.problems:
         problems = [f"refused: it {problem}" for problem in info.problems] + problems
         hint = _HINTS[bool(info.forbidden)]
-    recorded = manifest.sha256 if manifest is not None and manifest.sha256 else None
+    recorded = manifest.sha256 or None if manifest is not None and not spec.script else None
     if recorded not in (None, info.digest):
         problems.append("the file is not the one its manifest records: its sha256 differs")
         hint = hint or "install conductor again, or build the component anew"
@@ -241,6 +276,57 @@ def _module(component: str, spec: Spec) -> Facts:
         forbidden=list(info.forbidden),
         dialect=_dialect(spec, info.carrier),
         services=_services(spec, wants.services),
+        settings=manifest.settings if manifest is not None else {},
+        config=spec.config,
+        limits=limits,
+        isolation="process",
+        cage=list(probe()),
+        policy=inspect_policy.facts(spec.policy),
+        wants=wants,
+        on_failure=spec.on_failure,
+        timeout=spec.timeout,
+        notes=notes,
+        problems=problems,
+        hint=hint,
+    )
+
+
+def _script(component: str, spec: Spec) -> Facts:
+    """Python source: what runs it is the same for all."""
+    from conductor import script_facts, scripts
+
+    try:
+        script = scripts.read(spec.script)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
+        ) from None
+    said = script_facts.declared(script)
+    limits, problems, hint = _limits(spec)
+    manifest, notes = _manifest(spec)
+    # What the source declares is for those who give the file alone.
+    asked = manifest or Manifest(
+        name=spec.name,
+        version=said.version or "",
+        description=said.description or "",
+        wants=Asked(profile=said.profile, services=said.wants),
+    )
+    wants = _wants(spec, asked)
+    return Facts(
+        component=component,
+        name=spec.name,
+        kind="Python file" if spec.script.endswith(".py") else "Python folder",
+        role="proxy",
+        sandboxed=True,
+        version=asked.version or None,
+        description=asked.description or None,
+        file=spec.script,
+        sha256=script.sha256,
+        size=sum(len(text.encode()) for text in script.files.values()),
+        carrier="python",
+        dialect="channel",
+        services=_services(spec, wants.services),
+        settings=asked.settings,
         config=spec.config,
         limits=limits,
         isolation="process",

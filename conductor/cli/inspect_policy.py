@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy import PROFILES, Direction, Policy, PolicyWords, Rule, Verb
+from conductor.core.policy import PROFILES, Direction, Policy, PolicyWords, Rule, Verb, parse_rule
 from conductor.lock_compare import includes
 
 
@@ -84,6 +84,12 @@ def covers(given: PolicyWords, wanted: str) -> bool:
     if policy is None:
         return True
     return all(_granted(policy, rule) for rule in PROFILES.get(wanted, ()))
+
+
+def allows(given: PolicyWords, rule: str) -> bool:
+    """Whether a component may do what a rule (`up:session/update:modify`) says."""
+    policy = given.policy()
+    return policy is None or _granted(policy, parse_rule(rule))
 
 
 def _granted(policy: Policy, wanted: Rule) -> bool:

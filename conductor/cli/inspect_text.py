@@ -20,6 +20,7 @@ _NARROWEST: Final = 60
 _CARRIERS: Final = {
     "core": "core module: channel/1 called directly",
     "component": "WebAssembly component: channel/1 as text",
+    "python": "Python source, run by CPython inside WebAssembly: channel/1 as text",
     "wasi": "WASI command: JSON-RPC lines on its standard input and output",
     "unknown": "unknown: it has no way in for messages",
 }
@@ -105,12 +106,15 @@ def _what(facts: Facts, page: _Page) -> Iterator[str]:
         yield from page.field("sha256", facts.sha256, *_verified(facts))
     if facts.carrier is not None:
         yield from page.field("carrier", _CARRIERS[facts.carrier])
+    if facts.exports is not None:
         yield from _imports(facts, page)
         yield from page.field("exports", ", ".join(map(one_line, facts.exports or ["none"])))
     if facts.dialect != "none":
         yield from page.field("dialect", facts.dialect)
     if facts.services:
         yield from page.field("services", *map(one_line, _services(facts)))
+    if facts.settings:
+        yield from page.field("settings", *_settings(facts))
     if facts.config:
         yield from page.field("config", *(f"{k} = {one_line(v)}" for k, v in facts.config.items()))
     if facts.limits is not None:
@@ -160,6 +164,18 @@ def _services(facts: Facts) -> Iterator[str]:
         yield f"{service.name}: {granted}{reason}"
     if others:
         yield f"not granted: {', '.join(others)}"
+
+
+def _settings(facts: Facts) -> Iterator[str]:
+    """What may be set, as its manifest says."""
+    for key, one in facts.settings.items():
+        more = [] if one.type == "any" else [one.type]
+        more += ["required"] if one.required else []
+        more += [f"one of {', '.join(map(str, one.enum))}"] if one.enum else []
+        more += [f"{one.default} if not given"] if one.default is not None else []
+        said = f": {one.description}" if one.description else ""
+        kind = f" ({', '.join(more)})" if more else ""
+        yield one_line(f"{key}{kind}{said}")
 
 
 def _limits(facts: Facts) -> Iterator[str]:
@@ -238,10 +254,14 @@ def _longest(guards: Iterable[GuardFact]) -> int:
 def _wants(facts: Facts, page: _Page) -> Iterator[str]:
     wants, policy = facts.wants, facts.policy
     missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
-    if policy is None or (wants.profile is None and not wants.services):
+    asked = wants.profile or wants.services or wants.verbs or wants.guards
+    if policy is None or not asked:
         return
     if not wants.profile_granted:
-        missing.append(f"profile {wants.profile}; it is given {policy.profile}")
+        why = f", {wants.reason}" if wants.reason else ""
+        missing.append(f"profile {wants.profile}{why}; it is given {policy.profile}")
+    missing += [f"the rule {rule}, {wants.verbs[rule]}" for rule in wants.verbs_not_granted]
+    missing += [f"guard {one} lifted, {wants.guards[one]}" for one in wants.guards_not_lifted]
     yield ""
     if missing:
         yield "Its manifest asks for what it is not granted"

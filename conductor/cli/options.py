@@ -14,6 +14,7 @@ from conductor.cli import fast
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
 from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.mcp import KINDS as MCP_KINDS
 from conductor.planned import LOCK_FILE
 
 Value = TypeVar("Value")
@@ -175,6 +176,16 @@ Drain = Annotated[
         f"message. Default: {_DEFAULTS.drain:g}.",
         panel=_LIMITS,
         metavar="SECONDS",
+    ),
+]
+McpBridge = Annotated[
+    str | None,
+    _option(
+        "--mcp-bridge",
+        what="How the agent is given the MCP servers of proxies: as programs (`stdio`), at local "
+        "addresses (`http`), over ACP (`acp`), or by what it says it takes (`auto`, the default).",
+        panel="Options",
+        metavar="|".join(MCP_KINDS),
     ),
 ]
 Trace = Annotated[

@@ -21,8 +21,9 @@ _BUSY: Final = 6
 TIDYING: Final = 5.0
 """Seconds between two looks whether memory is to be given back."""
 
-QUIET: Final = 0.01
-"""Seconds without another large chunk after which what large ones took is given back."""
+QUIET: Final = 0.03
+"""Seconds without another large chunk after which what large ones took is given back: longer than
+one takes to come back as the next, for getting the memory anew costs as much as the message."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3

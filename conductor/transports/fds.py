@@ -39,10 +39,10 @@ class FdReader:
         self._chunk = _CHUNK
         self._loop = asyncio.get_running_loop()
         self._paused = False
-        self._large = False
-        """Whether a large chunk has come since this was last looked at …"""
+        self._large_at = 0.0
+        """When the last large chunk came."""
         self._looking = False
-        """… which is going to happen."""
+        """Whether it is going to be looked at how long ago that is."""
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self.read)
 
@@ -60,16 +60,10 @@ class FdReader:
         if not data:
             self._end(None)
             return False
-        if len(data) == self._chunk:
-            if self._chunk == _CHUNK:
-                keep_large()
-            self._chunk = _BIG_CHUNK
-            self._large = True
-            if not self._looking:
-                self._looking = True
-                self._loop.call_later(QUIET, self._tidy)
-        elif len(data) < _CHUNK:
+        if len(data) < _CHUNK:
             self._chunk = _CHUNK
+        else:
+            self._note_large()
         lines = self._lines.feed(data)
         if self._lines.oversized:
             self._report_oversized()
@@ -77,12 +71,22 @@ class FdReader:
             self._on_lines(lines)
         return True
 
+    def _note_large(self) -> None:
+        """Takes more at once from now on, and gives back what that took when it has passed."""
+        if self._chunk == _CHUNK:
+            keep_large()
+        self._chunk = _BIG_CHUNK
+        self._large_at = self._loop.time()
+        if not self._looking:
+            self._looking = True
+            self._loop.call_later(QUIET, self._tidy)
+
     def _tidy(self) -> None:
         """Gives memory back once no large chunk has come for a moment."""
-        self._looking = self._large
-        self._large = False
+        left = self._large_at + QUIET - self._loop.time()
+        self._looking = left > 0
         if self._looking:
-            self._loop.call_later(QUIET, self._tidy)
+            self._loop.call_later(left, self._tidy)
         else:
             give_back()
 

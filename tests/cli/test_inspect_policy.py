@@ -137,9 +137,9 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = ", "cannot be read"),
-        ("name = 3", "cannot be read"),
-        ('name = "x"\nfile = "datetime.wasm"\n[wants]\nservices = 3\nprofile = []', ""),
+        ("name = ", "is not known"),
+        ("name = 3", "line 1: `name`: expected `text`"),
+        ('name = "x"\nfile = "datetime.wasm"\n[wants]\nservices = 3', "line 4: `wants.services`"),
         ('name = "x"\nfile = "other.wasm"\n[wants]\nprofile = "full"', ""),
     ],
 )

@@ -22,6 +22,7 @@ SAMPLES = {
     "--stall": ["0", "1.5"],
     "--grace": ["3"],
     "--drain": ["0.25"],
+    "--mcp-bridge": ["auto", "stdio", "http", "acp"],
     "--trace": ["trace.jsons"],
     "--trace-content": ["all", "redacted", "none"],
     "--audit": ["audit.jsonl", "/some/where"],

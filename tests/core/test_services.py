@@ -6,7 +6,7 @@ import pytest
 
 from conductor.core import Closure, Component, Fail, Router, Serve
 from conductor.core.router import LAST_WORDS
-from conductor.core.services import CALLS
+from conductor.core.services import CALLS, granted_names
 from tests.core.plays import (
     V1,
     agent_mode,
@@ -185,3 +185,8 @@ def test_the_old_names_are_the_conductors_where_a_proxy_says_them_itself() -> No
         pb << ("agent", notification("_proxy/log", {}))
         pb >> ("agent", notification("_proxy/log", {}))
         pb << ("p", notification("proxy/successor", wrapped))
+
+
+def test_what_narrows_a_grant_is_no_part_of_its_name() -> None:
+    grants = {"clock", "files:**/AGENTS.md", "files:x:y", "fetch:http://a.org:80"}
+    assert granted_names(grants) == {"clock", "files", "fetch"}

@@ -135,8 +135,7 @@ def components() -> str:
     for name in catalog.bundled():
         found = catalog.manifest(name)
         assert found is not None
-        services = found.wants.get("services", {})
-        wants = ", ".join(f"`{service}`" for service in services) or "nothing"
+        wants = ", ".join(f"`{service}`" for service in found.wants.services) or "nothing"
         kind = f"sandboxed {found.kind}" if found.file else f"{found.kind}, a Python program"
         rows.append((f"[`{name}`]({name}/README.md)", kind, found.description.rstrip("."), wants))
     return table(("name", "kind", "what it does", "asks for"), rows)

@@ -83,6 +83,12 @@ def test_the_main_job_runs_outside_the_checkout(installed: Path, tmp_path: Path)
     assert said == '<current-date date="2025-10-08" time="12:34:56"/>\nwhat day is it?\n'
 
 
+def test_a_sandboxed_tool_answers_without_node(installed: Path, tmp_path: Path) -> None:
+    for agent in ("demo", "demo --no-http"):
+        asked = ("tools-demo", agent, "-p", '/tool add {"a":2,"b":3}')
+        assert run(installed / "conductor", "exec", *asked, cwd=tmp_path) == "5\n"
+
+
 def test_a_chain_answers_an_editor(installed: Path, tmp_path: Path) -> None:
     said = run(
         installed / "conductor",

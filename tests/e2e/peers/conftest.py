@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .npm import NodePeers, install, link_scripts, node_tools
+from .npm import MCP_SOURCES, NodePeers, install, link_scripts, node_tools, pinned_node
 from .processes import outliving
 
 if TYPE_CHECKING:
@@ -63,6 +63,20 @@ def node_peers(tmp_path_factory: pytest.TempPathFactory) -> NodePeers:
     node, npm = tools
     modules = install(npm)
     scripts = link_scripts(modules, tmp_path_factory.mktemp("peer-scripts"))
+    return NodePeers(node=node, bin=modules / ".bin", scripts=scripts)
+
+
+@pytest.fixture(scope="session")
+def mcp_peers(tmp_path_factory: pytest.TempPathFactory) -> NodePeers:
+    """The MCP clients and the conformance suite, with the Node they want; installed once."""
+    tools = node_tools()
+    if tools is None:
+        pytest.skip("needs node and npm on PATH")
+    modules = install(tools[1], MCP_SOURCES)
+    node = pinned_node(modules)
+    if node is None:
+        pytest.skip("there is no Node 22 among the peers for this kind of machine")
+    scripts = link_scripts(modules, tmp_path_factory.mktemp("mcp-scripts"), MCP_SOURCES)
     return NodePeers(node=node, bin=modules / ".bin", scripts=scripts)
 
 

@@ -1,4 +1,4 @@
-"""Installs the peers pinned in ``ts/package-lock.json``, once for each lock file.
+"""Installs the peers pinned in a ``package-lock.json``, once for each lock file.
 
 They land outside the checkout, in ``$CONDUCTOR_PEERS_CACHE`` or ``conductor-peers`` of the
 user's cache directory (about 500 MB: two coding agents with their own runtimes). The lock
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "ts"
+MCP_SOURCES = Path(__file__).parent / "mcp_ts"
 INSTALL_SECONDS = 240.0
 
 
@@ -34,12 +35,12 @@ def node_tools() -> tuple[str, str] | None:
     return (node, npm) if node and npm else None
 
 
-def install(npm: str) -> Path:
+def install(npm: str, sources: Path = SOURCES) -> Path:
     """The ``node_modules`` of the lock file, installed first when this machine lacks it.
 
     Raises `RuntimeError` with npm's own words when the installation fails.
     """
-    lock = (SOURCES / "package-lock.json").read_bytes()
+    lock = (sources / "package-lock.json").read_bytes()
     root = _cache_root() / hashlib.sha256(lock).hexdigest()[:16]
     modules = root / "node_modules"
     if modules.is_dir():
@@ -51,8 +52,8 @@ def install(npm: str) -> Path:
         building = Path(scratch) / "peers"
         building.mkdir()
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(SOURCES / name, building / name)
-        _npm_ci(npm, building)
+            shutil.copy(sources / name, building / name)
+        _npm_ci(npm, building, sources)
         try:
             building.rename(root)
         except OSError:
@@ -61,12 +62,18 @@ def install(npm: str) -> Path:
     return modules
 
 
-def link_scripts(modules: Path, into: Path) -> Path:
+def link_scripts(modules: Path, into: Path, sources: Path = SOURCES) -> Path:
     """Copy our scripts beside a link to ``modules``: Node resolves imports by location."""
-    for script in SOURCES.glob("*.mjs"):
+    for script in sources.glob("*.mjs"):
         shutil.copy(script, into / script.name)
     (into / "node_modules").symlink_to(modules, target_is_directory=True)
     return into
+
+
+def pinned_node(modules: Path) -> str | None:
+    """The Node that was installed among the peers, where there is one for this machine."""
+    found = sorted(modules.glob("node-*/bin/node"))
+    return str(found[0]) if found else None
 
 
 def _cache_root() -> Path:
@@ -77,7 +84,7 @@ def _cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "conductor-peers"
 
 
-def _npm_ci(npm: str, where: Path) -> None:
+def _npm_ci(npm: str, where: Path, sources: Path) -> None:
     # No install scripts: none of the peers needs one, and they would run other people's
     # code before any test asked for it.
     command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
@@ -88,5 +95,5 @@ def _npm_ci(npm: str, where: Path) -> None:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
         raise RuntimeError(
             f"npm could not install the peers (exit code {done.returncode}):\n{tail}\n"
-            f"hint: run `{' '.join(command)}` in {SOURCES} to see why"
+            f"hint: run `{' '.join(command)}` in {sources} to see why"
         )

@@ -1,0 +1,304 @@
+"""A hostile proxy in the middle of a chain, as a guest and as a program of every dialect.
+
+It tries everything in `attacks.ATTACKS`, one after the other, in a session of its own. None of it
+may show: the agent gets what the client said and the client what the agent said, to the byte and in
+order, while a neighbour's turn streams by and another hangs. What the proxy broke is on record, in
+order, and it was told the rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from typing import Final, NamedTuple
+
+import pytest
+
+from .attacks import ARRAY, ATTACKS, KEY, NO, SETUPS, UPDATES, Attack
+from .client import Json
+from .rig import HERE, Rig, member
+
+GUEST: Final = (HERE / "actors" / "evil_guest.wat").read_text(encoding="utf-8")
+COUNT, SIZE = 400, 300
+"""Updates of the healthy traffic, and bytes in each."""
+
+REFUSED: Final = {"outcome": {"outcome": "selected", "optionId": NO["optionId"]}}
+HELLOS: Final[dict[str, Json]] = {
+    "v1": {},
+    "v2": {"protocolVersion": 2, "info": {"name": "rig", "version": "1"}, "capabilities": {}},
+}
+ANSWERS: Final[dict[str, Json]] = {
+    "session/request_permission": REFUSED,
+    "fs/read_text_file": {"content": "of the user"},
+    "fs/write_text_file": {},
+    "terminal/create": {"terminalId": "t1"},
+    "elicitation/create": {"action": "decline"},
+}
+"""What the client says to the agent's requests: no."""
+
+
+class Carrier(NamedTuple):
+    """How the attacker comes into the chain, and what it may do there."""
+
+    dialect: str
+    profile: str
+    version: str = "v1"
+
+    def component(self, rig: Rig, **more: str) -> str:
+        """It on the command line."""
+        held = {"profile": self.profile, **more}
+        if self.dialect == "guest":
+            wat = GUEST.replace("TELLS", str(int(self.profile == "full")))
+            options = "".join(f",{name}={value}" for name, value in held.items())
+            return f"{rig.module('evil', wat)},name=evil{options}"
+        flags = ("--dialect", self.dialect, "--log", str(rig.folder / "evil"))
+        evil = json.loads(rig.actor("evil_proxy", *flags, name="evil"))
+        return json.dumps({**evil, "dialect": self.dialect, **held})
+
+
+CARRIERS: Final = (
+    *(Carrier("guest", profile) for profile in ("full", "context", "observer")),
+    *(Carrier("acp", profile) for profile in ("full", "context", "observer")),
+    *(Carrier(dialect, "full") for dialect in ("sdk", "sacp", "pacp")),
+    *(Carrier(dialect, "full", "v2") for dialect in ("guest", "acp")),
+)
+
+
+def expected(attack: Attack, profile: str) -> tuple[tuple[str, ...], int]:
+    """The rules an attack breaks with a profile, and how many errors the proxy is told.
+
+    With less than `full` it may make nothing up; and what it does not see it can do nothing to.
+    """
+    if profile == "full":
+        return attack.rules, attack.refused
+    if attack.kind == "made up":
+        return ("verbs",) * len(attack.rules), attack.refused
+    seen = attack.by == "client" and attack.method in (*SETUPS, "session/prompt")
+    return (attack.rules, attack.refused) if seen and profile == "context" else ((), 0)
+
+
+def attacks(carrier: Carrier) -> list[Attack]:
+    """The attacks to be made by a carrier.
+
+    An observer's update is taken for a copy that comes back, so whether one that is made up is a
+    violation depends on how many copies are under way. In ACP v2 nobody's arrays are served, and
+    nobody may initialize again.
+    """
+    if carrier.version == "v2":
+        return [one for one in ATTACKS if one.name != ARRAY and one.method != "initialize"]
+    made_up = UPDATES if carrier.profile == "observer" else "\0"
+    return [attack for attack in ATTACKS if not attack.name.startswith(made_up)]
+
+
+class Play:
+    """One chain under attack, and what the client said in it."""
+
+    def __init__(self, rig: Rig, carrier: Carrier, *options: str, **more: str) -> None:
+        self.rig, self.carrier = rig, carrier
+        evil = carrier.component(rig, **more)
+        self.record = rig.folder / "audit"
+        options = ("--audit", str(self.record), *options)
+        self.chain = rig.agent("passthrough", evil, "passthrough", rig.demo(), options=options)
+        self.said: list[tuple[str, bytes]] = []
+        self.answered: list[bytes] = []
+        for method, answer in ANSWERS.items():
+            self.chain.serves[method] = partial(self._serve, answer)
+        self.chain.initialize(**HELLOS[carrier.version])
+        self.session, self.neighbour, self.hung = (self.begin() for _ in range(3))
+        self.hang = self.prompt(self.hung, "/hang")
+        self.stream = self.prompt(self.neighbour, f"/stream {COUNT} {SIZE}")
+
+    def begin(self) -> str:
+        """A new session."""
+        answer = self.chain.answer(self.ask("session/new", {"cwd": "/", "mcpServers": []}))
+        return str(answer["result"]["sessionId"])
+
+    def ask(self, method: str, params: Json) -> int:
+        """Sends a request and remembers it."""
+        self.said.append((method, _raw(params)))
+        return int(self.chain.start(method, params))
+
+    def prompt(self, session: str, text: str) -> int:
+        """Sends a prompt."""
+        blocks = [{"type": "text", "text": text}]
+        return self.ask("session/prompt", {"sessionId": session, "prompt": blocks})
+
+    def _serve(self, answer: Json, params: Json) -> Json:
+        self.answered.append(_raw(answer))
+        return answer
+
+    def attack(self, attack: Attack) -> None:
+        """Has the proxy try something, and the request that set it off answered."""
+        order = {"_meta": {KEY: attack.order(self.session, self.hung)}}
+        params = json.loads(json.dumps(attack.params).replace("$S", self.session))
+        if attack.by == "answer":
+            answer = {**ANSWERS[attack.method], **order}
+            self.chain.serves[attack.method] = partial(self._serve, answer)
+        else:
+            params |= order
+        idle = self.idle(self.session)
+        if attack.by == "client":
+            asked = self.ask(attack.method, params)
+        else:
+            directive = "/notify" if attack.by == "told" else "/ext"
+            asked = self.prompt(self.session, f"{directive} {attack.method} {json.dumps(params)}")
+        self.chain.answer(asked)
+        if attack.method == "session/prompt" or attack.by != "client":
+            self.ended(idle)
+        if attack.by == "answer":
+            self.chain.serves[attack.method] = partial(self._serve, ANSWERS[attack.method])
+
+    def neighbours(self) -> None:
+        """Their turns are complete, and end when they end."""
+        chain, second = self.chain, self.carrier.version == "v2"
+        assert "result" in chain.answer(self.stream)
+        chain.until(lambda: not second or self.idle(self.neighbour), "the end of the stream")
+        texts = [text for text in chain.texts(self.neighbour) if text]
+        assert [int(text[:8]) for text in texts] == list(range(COUNT))
+        assert second or chain.answers(self.hang) == []
+        assert self.idle(self.hung) == 0
+        chain.notify("session/cancel", {"sessionId": self.hung})
+        self.said.append(("session/cancel", _raw({"sessionId": self.hung})))
+        assert second or chain.answer(self.hang)["result"] == {"stopReason": "cancelled"}
+        chain.until(lambda: not second or self.idle(self.hung), "the end of the turn")
+
+    def ended(self, idle: int) -> None:
+        """Waits for the end of a turn, which in v2 comes after the prompt's answer."""
+        if self.carrier.version == "v2":
+            self.chain.until(lambda: self.idle(self.session) > idle, "the end of the turn")
+
+    def idle(self, session: str) -> int:
+        """How often a session was said to be idle, as it is in v2 after each turn."""
+        updates = [one["params"] for one in self.chain.seen("session/update")]
+        states = [one["update"].get("state") for one in updates if one["sessionId"] == session]
+        return states.count("idle")
+
+    def violations(self) -> list[str]:
+        """The rules on record, once the chain has ended."""
+        found = [json.loads(line) for line in self.record.read_text().splitlines()]
+        broken = [one for one in found if one["event"] == "violation"]
+        assert {one["component"] for one in broken} <= {"evil"}
+        return [one["rule"] for one in broken]
+
+    def told(self) -> list[str]:
+        """The rules that errors named to the proxy."""
+        if self.carrier.dialect == "guest":
+            frames = [one["params"]["error"] for one in self.chain.seen("_evil/told")]
+        else:
+            frames = [one.frame for one in self.rig.log("evil", "in") if b'"rule":"' in one.raw]
+        flat = [each for one in frames for each in (one if isinstance(one, list) else [one])]
+        return [one["error"]["data"]["rule"] for one in flat]
+
+
+def _raw(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids="-".join)
+def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
+    play = Play(rig, carrier)
+    tried = attacks(carrier)
+    for attack in tried:
+        play.attack(attack)
+    # The session goes on, and so do those of others.
+    chain = play.chain
+    idle = play.idle(play.session)
+    assert "result" in chain.answer(play.prompt(play.session, "/echo at last"))
+    play.ended(idle)
+    assert [text for text in chain.texts(play.session) if text][-1] == "at last"
+    play.neighbours()
+    assert chain.finish() == 0
+    _nobody_noticed(play)
+    wanted = [expected(attack, carrier.profile) for attack in tried]
+    assert play.violations() == [rule for rules, _ in wanted for rule in rules]
+    if carrier.dialect != "guest" or carrier.profile == "full":  # others cannot say what they heard
+        assert len(play.told()) == sum(count for _, count in wanted)
+    assert rig.leftovers(chain) == []
+
+
+def _nobody_noticed(play: Play) -> None:
+    """Client and agent have heard each other as if nobody stood between them."""
+    heard, said = play.rig.log("A", "in"), play.rig.log("A", "out")
+    got = [(one.frame["method"], member(one.raw, "params")) for one in heard if _calls(one.raw)]
+    hellos = [one for one in got if one[0] == "initialize"]
+    assert [one for one in got if one[0] != "initialize"] == [
+        one for one in play.said if one[0] != "initialize"
+    ]
+    assert all(b"evil" not in params for _, params in hellos)
+    results = [member(one.raw, "result") for one in heard if not _calls(one.raw)]
+    assert results == play.answered
+    lines = [line for line in play.chain.lines if b'"_evil/told"' not in line]
+    for session in (play.session, play.neighbour, play.hung):
+        assert _updates(lines, session) == _updates([one.raw for one in said], session)
+    assert _answers(lines) == _answers([one.raw for one in said])
+
+
+def _calls(raw: bytes) -> bool:
+    return "method" in json.loads(raw)
+
+
+def _updates(lines: list[bytes], session: str) -> list[tuple[str, bytes]]:
+    """The requests and notifications of a session."""
+    named = b'"sessionId":"%b"' % session.encode()
+    calls = [line for line in lines if named in line and _calls(line)]
+    return [(json.loads(line)["method"], member(line, "params")) for line in calls]
+
+
+def _answers(lines: list[bytes]) -> Counter[bytes]:
+    """The answers, but those to `initialize`."""
+    found: Counter[bytes] = Counter()
+    for line in lines:
+        frame = json.loads(line)
+        if "method" not in frame and b"protocolVersion" not in line:
+            found[member(line, "result" if "result" in frame else "error")] += 1
+    return found
+
+
+# -- what a violation leads to -------------------------------------------------------------------
+
+
+def named(name: str) -> Attack:
+    """One attack of the table."""
+    (found,) = [attack for attack in ATTACKS if attack.name == name]
+    return found
+
+
+@pytest.mark.parametrize("dialect", ["guest", "acp"])
+@pytest.mark.parametrize("attack", ["session/new: a command", "up: terminal/create (terminals)"])
+def test_on_violation_fail_ends_the_component(rig: Rig, dialect: str, attack: str) -> None:
+    """It breaks one rule and is gone; with `on_failure=bypass` the session goes on without it."""
+    carrier = Carrier(dialect, "full")
+    play = Play(rig, carrier, on_violation="fail", on_failure="bypass")
+    chain = play.chain
+    assert "result" in chain.answer(play.stream)
+    play.attack(named(attack))  # whatever was open is answered, once
+    chain.until_stderr("the chain goes on without it")
+    for each in ATTACKS[:3]:
+        play.attack(each)
+    assert chain.prompt(play.session, "/echo on") == "on"
+    assert "`evil`" in chain.answer(play.hang)["error"]["message"]
+    methods = rig.methods("A")
+    assert methods.count("initialize") == 1
+    assert b"evil" not in b"".join(one.raw for one in rig.log("A", "in") if b"@@p" not in one.raw)
+    assert chain.finish() == 0
+    assert play.violations() == list(named(attack).rules)
+    assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("dialect", ["guest", "acp"])
+def test_on_violation_fail_ends_the_chain_if_so_wished(rig: Rig, dialect: str) -> None:
+    play = Play(rig, Carrier(dialect, "full"), on_violation="fail", on_failure="fail")
+    chain = play.chain
+    assert "result" in chain.answer(play.stream)
+    attack = named("session/new: a command")
+    play.attack(attack)
+    error = chain.answer(play.hang)["error"]
+    assert "proxy `evil`" in error["message"]
+    assert "an MCP server may not be added" in error["message"]
+    assert "hint: it broke the rule `mcp-servers`" in error["message"]
+    assert error["data"]["component"] == "evil"
+    assert chain.exit_code() == 1
+    assert chain.stderr.count("error: ") == 1
+    assert play.violations() == ["mcp-servers"]
+    assert rig.leftovers(chain) == []

@@ -1,0 +1,203 @@
+"""SEEDS §25 rows 19, 112, 116 and 117, through the real command.
+
+Rows 28 and 109 are in `test_recovery.py`, with the timeout of row 112; more guests like those of
+row 116 in `test_hostile_guests.py`, more attempts like that of row 117 in
+`test_policy_attacks.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .attacks import KEY
+from .rig import Chain, Rig
+from .test_policy_attacks import Carrier
+
+# -- 19: extension messages ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", ["guest", "acp", "sdk", "sacp", "pacp"])
+def test_row_19_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
+    """One asks up and down; whoever handles it answers; what nobody does comes back to it alone."""
+    asks = Carrier(dialect, "full").component(rig)
+    above = rig.x("above", "--answer", "_vendor/up")
+    below = rig.x("below", "--answer", "_vendor/down")
+    chain = rig.agent(above, asks, below, rig.demo())
+    session = chain.begin()
+    said = []
+    for side, names in (("p", ("up", "nobody")), ("s", ("down", "nobody"))):
+        for name in names:
+            frame = f'{{"jsonrpc":"2.0","id":"{side}-{name}","method":"_vendor/{name}"}}'
+            said.append(side + frame)
+    order = f"@@p{(chr(10).join(said) + chr(10) + chr(2)).encode().hex()}@@"
+    prompt = [{"type": "text", "text": "/echo on"}]
+    params = {"sessionId": session, "prompt": prompt, "_meta": {KEY: order}}
+    assert chain.request("session/prompt", params)["result"] == {"stopReason": "end_turn"}
+    assert chain.texts(session) == ["on"]
+    assert _answered(rig, "above", "_vendor/up") == {"answeredBy": "above"}
+    assert _answered(rig, "below", "_vendor/down") == {"answeredBy": "below"}
+    assert len(chain.seen("_vendor/nobody")) == 1
+    assert chain.seen("_vendor/up") == chain.seen("_vendor/down") == []
+    methods = rig.methods("A")
+    assert "_vendor/nobody" in methods
+    assert not {"_vendor/up", "_vendor/down"} & set(methods)
+    if dialect != "guest":
+        heard = {str(one.frame.get("id")): one.frame for one in rig.log("evil", "in")}
+        assert heard["p-up"]["result"] == {"answeredBy": "above"}
+        assert heard["s-down"]["result"] == {"answeredBy": "below"}
+        for asked_of in ("p-nobody", "s-nobody"):
+            assert heard[asked_of]["error"]["code"] == -32601
+    # Nobody else has heard of an error: the client got answers to what it asked, and nothing else.
+    assert not [frame for frame in chain.frames if "error" in frame]
+    assert chain.finish() == 0
+
+
+def _answered(rig: Rig, name: str, method: str) -> object:
+    """The result that a proxy gave to the one request of a method, in whatever envelope."""
+    (asked,) = [one.frame for one in rig.log(name, "in") if method.encode() in one.raw]
+    (said,) = [
+        one.frame["result"]
+        for one in rig.log(name, "out")
+        if one.frame.get("id") == asked["id"] and "result" in one.frame
+    ]
+    return said
+
+
+# -- 112: retries, health ----------------------------------------------------------------------
+
+
+def late(rig: Rig, fails: int, tries: Path, *flags: str, **more: str) -> str:
+    """A proxy that fails so many times before it starts."""
+    program = ("--tries", str(tries), "--fails", str(fails), "--mark", "P was here", *flags)
+    return json.dumps({**json.loads(rig.actor("late_starter", *program, name="P")), **more})
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("fails", [1, 3])
+def test_row_112_a_proxy_starts_only_when_it_is_tried_again(
+    rig: Rig, tmp_path: Path, fails: int, told: bool
+) -> None:
+    more = {"dialect": "acp"} if told else {}
+    proxy = late(rig, fails, tmp_path / "tries", on_failure="restart", **more)
+    chain = rig.agent("passthrough", proxy, rig.demo())
+    assert "P was here" in chain.prompt(chain.begin(), "hello")
+    assert (tmp_path / "tries").read_text() == "x" * (fails + 1)
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+def test_row_112_before_anybody_has_asked_it(rig: Rig, tmp_path: Path) -> None:
+    proxy = late(rig, 2, tmp_path / "tries", on_failure="restart", dialect="acp")
+    chain = rig.agent(proxy, rig.demo())
+    chain.until_stderr("it is started again (2 of 3)")
+    assert "P was here" in chain.prompt(chain.begin(), "hello")
+    assert chain.finish() == 0
+
+
+def test_row_112_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> None:
+    proxy = late(rig, 99, tmp_path / "tries", on_failure="restart", dialect="acp")
+    chain = rig.agent(rig.x("X"), proxy, rig.demo())
+    error = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})["error"]
+    assert "proxy `P`" in error["message"]
+    assert "exited with code 3; its last words: not yet" in error["message"]
+    assert chain.exit_code() == 1
+    assert (tmp_path / "tries").read_text() == "xxxx"
+    assert rig.leftovers(chain) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
+def test_row_112_health_is_listed(rig: Rig, isolation: str) -> None:
+    proxy = json.loads(rig.x("P", "--die-on", "drop dead"))
+    proxy = json.dumps({**proxy, "on_failure": "restart"})
+    options = ("--isolation", isolation)
+    chain = rig.agent("passthrough", "datetime", proxy, rig.demo(), options=options)
+    session, other = chain.begin(), chain.new_session()
+    assert "error" in chain.answer(chain.start_prompt(session, "drop dead"))
+    chain.until_stderr("started again (1 of 3)")
+    hang = chain.start_prompt(other, "/hang")
+    chain.prompt(session, "hello")
+    assert _health(chain) == [
+        "client: waits for 1 answer",
+        "passthrough: running, owes 1 answer",
+        "datetime: running, owes 1 answer",
+        "P: running, started again 1 time, owes 1 answer",
+        "A: running, owes 1 answer",
+    ]
+    chain.notify("session/cancel", {"sessionId": other})
+    chain.answer(hang)
+    assert chain.finish() == 0
+
+
+def _health(chain: Chain) -> list[str]:
+    """What the conductor says of its components."""
+    before = chain.stderr.count("health: ")
+    os.kill(chain.process.pid, signal.SIGUSR1)
+    chain.until(lambda: chain.stderr.count("health: ") >= before + 5, "the health of all")
+    lines = [line for line in chain.stderr.splitlines() if line.startswith("health: ")]
+    return [line.removeprefix("health: ") for line in lines]
+
+
+# -- 116: the sandbox ----------------------------------------------------------------------------
+
+
+def test_row_116_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> None:
+    evil = f"{rig.hostile('wasi_reach')},on_failure=bypass"
+    chain = rig.agent("passthrough", evil, rig.demo(), options=("--grace", "0.2"))
+    asked = {"protocolVersion": 1, "clientCapabilities": {}}
+    error = chain.request("initialize", asked)["error"]
+    assert "`wasi_reach`" in error["message"]
+    assert "exited with code 42" in error["message"]  # 99 is what it would say of any success
+    chain.until_stderr("the chain goes on without it")
+    assert chain.prompt(chain.begin(), "/echo on") == "on"
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("loop_deliver", "limit cpu_ms of 100 ms"), ("grow_forever", "its limit memory_bytes is")],
+)
+def test_row_116_endless_loop_and_memory(rig: Rig, name: str, says: str) -> None:
+    evil = f"{rig.hostile(name)},limit.cpu_ms=100,on_failure=bypass"
+    chain = rig.agent("passthrough", evil, rig.demo())
+    chain.initialize()
+    chain.until_stderr("the chain goes on without it")
+    assert says in chain.stderr
+    assert f"`{name}`" in chain.stderr
+    assert chain.prompt(chain.new_session(), "/echo on") == "on"
+    assert chain.finish() == 0
+
+
+# -- 117: what a proxy may do is the user's choice -------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["guest", "program"])
+@pytest.mark.parametrize("granted", [True, False])
+def test_row_117_the_same_proxy_with_and_without_a_grant(
+    rig: Rig, kind: str, granted: bool, tmp_path: Path
+) -> None:
+    verbs = "answer+modify" if granted else "answer"
+    allow = f"down:session/prompt:{verbs}"
+    if kind == "guest":
+        proxy = f"datetime,profile=tools,allow={allow}"
+    else:
+        program = json.loads(rig.x("datetime", "--mark", "<current-date"))
+        proxy = json.dumps({**program, "profile": "tools", "allow": [allow]})
+    audit = tmp_path / "audit"
+    chain = rig.agent(proxy, rig.demo(), options=("--audit", str(audit)))
+    session = chain.begin()
+    answer = chain.prompt(session, "hello")
+    assert ("<current-date" in answer) is granted
+    assert "hello" in answer
+    assert chain.finish() == 0
+    records = [json.loads(line) for line in audit.read_text().splitlines()]
+    broken = [one for one in records if one["event"] == "violation"]
+    found = [(one["component"], one["rule"], one["method"]) for one in broken]
+    assert found == ([] if granted else [("datetime", "verbs", "session/prompt")])
+    assert ("may not change `session/prompt`" in chain.stderr) is not granted
