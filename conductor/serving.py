@@ -6,7 +6,7 @@ The desk and all it needs are loaded when the first proxy asks for something tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,10 @@ from conductor.planned import Options, Planned
 from conductor.services.client import Client
 from conductor.services.local import Services as Local
 from conductor.services.roots import Roots
+
+
+_SETUP_BYTES: Final = 256 * 1024
+"""No setup of a session is longer; searching large prompts for one would take a while."""
 
 
 class Serving:
@@ -76,7 +80,7 @@ class Serving:
         """Learns from what the client says which folders files may be read in."""
         if self._learns:
             for frame in frames:
-                if b"cwd" in frame or b"\\u" in frame:
+                if len(frame) <= _SETUP_BYTES and (b'"cwd"' in frame or b"\\u" in frame):
                     self._roots.look(frame)
 
     def reconfigure(self, name: str, params: bytes) -> None:

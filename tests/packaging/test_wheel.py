@@ -89,6 +89,24 @@ def test_a_sandboxed_tool_answers_without_node(installed: Path, tmp_path: Path) 
         assert run(installed / "conductor", "exec", *asked, cwd=tmp_path) == "5\n"
 
 
+def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_path: Path) -> None:
+    example = ROOT / "guest_sdk" / "python" / "examples" / "shout.py"
+    (tmp_path / "shout.py").write_bytes(example.read_bytes())
+    done = subprocess.run(
+        [str(installed / "conductor"), "exec", "./shout.py", "demo", "-p", "hello"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": os.defpath, "HOME": str(tmp_path)},
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
+    assert done.stderr.splitlines() == [
+        "info: conductor: compiling the Python guest; once on this machine …"
+    ]
+
+
 def test_a_chain_answers_an_editor(installed: Path, tmp_path: Path) -> None:
     said = run(
         installed / "conductor",

@@ -1,0 +1,59 @@
+"""Imports msgspec without what it merely asks about, in half the time.
+
+Its C part imports `uuid` (and that `platform`), `decimal` and `typing_extensions`, only to know
+their types when it meets them. Nothing here ever gives it one. So while it is imported stand-ins
+are in their places; whoever imports those modules later gets the real ones.
+
+Imports nothing that a fresh interpreter has not imported already.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+class _Unknown:
+    """A type of which there are no values."""
+
+    unknown = None
+
+
+_STAND_INS = {"uuid": ("UUID", "SafeUUID"), "decimal": ("Decimal",), "typing_extensions": ()}
+"""Modules msgspec asks about, and their types it wants to know; it can do without the last."""
+
+
+def load() -> None:
+    """Imports msgspec, unless that has happened.
+
+    A msgspec that wants to know more than the stand-ins have gets the real modules.
+    """
+    if "msgspec" in sys.modules:
+        return
+    put: dict[str, ModuleType | None] = {}
+    for name, types in _STAND_INS.items():
+        if name not in sys.modules:
+            put[name] = _stand_in(name, types)
+    sys.modules.update(put)  # type: ignore[arg-type]  # None: it cannot be imported
+    try:
+        import msgspec  # noqa: F401
+    except (ImportError, AttributeError):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "msgspec"]:
+            del sys.modules[name]
+    finally:
+        for name, module in put.items():
+            if name in sys.modules and sys.modules[name] is module:
+                del sys.modules[name]
+
+
+def _stand_in(name: str, types: tuple[str, ...]) -> ModuleType | None:
+    if not types:
+        return None
+    module = type(sys)(name)
+    for one in types:
+        setattr(module, one, type(one, (_Unknown,), {}))
+    return module
