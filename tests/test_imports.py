@@ -140,6 +140,7 @@ SEEN_BY: Final = {
         "conductor.hosting",
         "conductor.lock_writing",
         "conductor.doctor",
+        "conductor.playing",
         "conductor.catalog",
         "conductor.cli",
         "tests",

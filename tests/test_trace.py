@@ -21,6 +21,9 @@ from .cli.support import COMMAND, DEADLINE, conductor, environment
 
 Event = dict[str, Any]
 
+WHOLE = "datetime,profile=full"
+"""A proxy by which nothing passes unseen."""
+
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 PROMPT: Final = "the quick brown fox"
 SECRET: Final = "hunter2-hunter2"  # noqa: S105 - what shall not be found
@@ -136,7 +139,7 @@ def proxy(tmp_path: Path) -> str:
 
 
 def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> None:
-    found = trace(tmp_path / "t", "datetime", "passthrough", proxy, DEMO)
+    found = trace(tmp_path / "t", WHOLE, "passthrough", proxy, DEMO)
     chain = ["client", "datetime", "passthrough", "forward", "agent"]
     down = list(pairwise(chain))
     up = [(to, source) for source, to in reversed(down)]
@@ -160,7 +163,7 @@ def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> Non
 
 
 def test_roles_sessions_and_sizes(tmp_path: Path, proxy: str) -> None:
-    found = trace(tmp_path / "t", "datetime", proxy, DEMO)
+    found = trace(tmp_path / "t", WHOLE, proxy, DEMO)
     roles = [e["method"] for e in found if e["type"] == "request"][:3]
     assert roles == ["initialize", "proxy/initialize", "initialize"]
     for event in found:
@@ -181,7 +184,7 @@ def test_roles_sessions_and_sizes(tmp_path: Path, proxy: str) -> None:
 
 def test_an_id_stands_for_one_request(tmp_path: Path, proxy: str) -> None:
     """The viewer pairs a request and its response by receiver and id, over the whole file."""
-    found = trace(tmp_path / "t", "datetime", "passthrough", proxy, DEMO)
+    found = trace(tmp_path / "t", WHOLE, "passthrough", proxy, DEMO)
     numbers = [e["id"] for e in found if e["type"] == "request"]
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
     asked = {e["id"]: (e["from"], e["to"]) for e in found if e["type"] == "request"}
@@ -193,7 +196,7 @@ def test_an_id_stands_for_one_request(tmp_path: Path, proxy: str) -> None:
 
 @pytest.mark.parametrize("isolation", ["separate", "inline"])
 def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
-    chain = ("datetime", "passthrough", "passthrough", DEMO)
+    chain = (WHOLE, "passthrough", "passthrough", DEMO)
     together = trace(tmp_path / "a", "--clock", "2026-03-01", *chain)
     apart = trace(tmp_path / "b", "--clock", "2026-03-01", "--isolation", isolation, *chain)
     assert Counter(map(route, together)) == Counter(map(route, apart))
@@ -203,7 +206,7 @@ def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
 
 
 def test_without_content_nothing_is_left_of_it(tmp_path: Path) -> None:
-    chain = ("--clock", "2026-03-01", "datetime", "passthrough", DEMO)
+    chain = ("--clock", "2026-03-01", WHOLE, "passthrough", DEMO)
     whole = trace(tmp_path / "all", "--trace-content", "all", *chain)
     bare = trace(tmp_path / "none", "--trace-content", "none", *chain)
     text = (tmp_path / "none").read_text()

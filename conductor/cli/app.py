@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import fast, options, report, usage
+from conductor.cli import build_, check_, fast, new_, options, report, test_, usage
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.planned import LOCK_FILE
@@ -408,6 +408,11 @@ def doctor(
     sys.stdout.write(render(found))
     return examination.exit_code(found)
 
+
+app.command(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
+app.command(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
+app.command(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
+app.command(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 
 audit_app = typer.Typer(help="Work with the files that --audit writes.")
 app.add_typer(audit_app, name="audit")

@@ -224,8 +224,7 @@ def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
         verbs=asked.verbs,
         guards=asked.guards,
         not_granted=[name for name in asked.services if name not in held],
-        profile_granted=asked.profile is None
-        or inspect_policy.covers(spec.policy, asked.profile),
+        profile_granted=asked.profile is None or inspect_policy.covers(spec.policy, asked.profile),
         verbs_not_granted=[
             rule for rule in asked.verbs if not inspect_policy.allows(spec.policy, rule)
         ],
@@ -364,8 +363,6 @@ def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
     grants = spec.grants
     named = (grants or frozenset()) | reasons.keys()
     return [
-        Service(
-            name, grants is None or name in grants or name in ALWAYS_GRANTED, reasons.get(name)
-        )
+        Service(name, grants is None or name in grants or name in ALWAYS_GRANTED, reasons.get(name))
         for name in sorted((SERVICES - granted_names(named)) | named)
     ]

@@ -17,7 +17,7 @@ Foreign: TypeAlias = Any
 COMPLAINT: Final = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """What the parser raises for a command line it does not take (`typer.BadParameter` and others)."""
 
-_TAKE_COMPONENTS: Final = frozenset({"agent", "proxy", "exec", "inspect", "lock"})
+_TAKE_COMPONENTS: Final = frozenset({"agent", "proxy", "exec", "inspect", "lock", "check"})
 _QUOTE: Final = 'a command with arguments is one component: put it in quotes, "python proxy.py --x"'
 
 

@@ -87,6 +87,7 @@ def test_row_12_capabilities_are_added_and_hidden(rig: Rig, dialect: str) -> Non
     agents = answer["agentCapabilities"]
     assert agents["loadSession"] is True
     expected = {k: v for k, v in agents.items() if k != "loadSession"}
+    expected["mcpCapabilities"] = {**agents["mcpCapabilities"], "acp": True}  # the bridge's
     assert capabilities == {**expected, "fromX2": True, "fromX1": True}
 
 
