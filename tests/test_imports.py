@@ -123,6 +123,13 @@ RULES: Final = (
         "conductor.mcp.http", ("conductor.mcp", "conductor.core", "conductor.errors"), ("msgspec",)
     ),
     Rule("conductor.mcp.http_server", (), ("uvicorn",)),
+    # The bridge is pure, as the core is; its shells and its place before the agent are not.
+    Rule("conductor.mcp", (*CORE, "conductor.mcp"), ("msgspec",)),
+    Rule(
+        "conductor.mcp.transport",
+        (*CORE, *TRANSPORTS, "conductor.mcp"),
+        ("msgspec",),
+    ),
     Rule("wasm_host", ("wasm_host",)),
     Rule("guest_sdk", ("guest_sdk",)),
     Rule("components", ("components", "guest_sdk")),

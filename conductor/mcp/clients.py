@@ -1,0 +1,200 @@
+"""One MCP client of the agent's, and the way its messages go, chosen by what it says first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from conductor.core.jsonrpc import METHOD_NOT_FOUND, error_object
+from conductor.mcp.consumers import Consumer
+from conductor.mcp.downgrade import Downgrade
+from conductor.mcp.json import EMPTY
+from conductor.mcp.line import Line, OnAnswer
+from conductor.mcp.providers import Call, Provider
+from conductor.mcp.relay import Relay
+from conductor.mcp.revisions import DISCOVER, PROBE, modern
+from conductor.mcp.servers import Server
+from conductor.mcp.upgrade import Upgrade
+
+
+class Adapter(Protocol):
+    """What stands between a client and a component."""
+
+    def request(
+        self,
+        id_: bytes,
+        method: str,
+        params: bytes | None,
+        request_id: str | None = None,
+        raw: bytes | None = None,
+    ) -> None:
+        """The client asks; `request_id` and `raw` as of `Call`."""
+
+    def notification(self, method: str, params: bytes | None) -> None:
+        """The client tells."""
+
+    def cancel(self, key: bytes) -> None:
+        """The client's request of this id is to be cancelled, and answered nevertheless."""
+
+    def closed(self) -> None:
+        """The client is gone."""
+
+    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
+        """As of `Owner`."""
+
+    def withdrawn(self, reply: OnAnswer) -> None:
+        """As of `Owner`."""
+
+    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """As of `Owner`."""
+
+    def gone(self) -> None:
+        """As of `Owner`."""
+
+
+class Client:
+    """A client of one server. What it says before its way is clear waits in order."""
+
+    def __init__(self, server: Server, line: Line, consumer: Consumer) -> None:
+        self.server = server
+        self.consumer = consumer
+        self._line = line
+        self._adapter: Adapter | None = None
+        self._modern = False
+        self._first = ""
+        """The method of its first request."""
+        self._provider = Provider(server, line, self)
+        self._choosing = False
+        self._waiting: list[Callable[[], None]] = []
+        self._ended = False
+        server.clients.append(self)
+
+    # -- from the client -----------------------------------------------------------------------
+
+    def request(
+        self,
+        id_: bytes,
+        method: str,
+        params: bytes | None,
+        request_id: str | None = None,
+        raw: bytes | None = None,
+    ) -> None:
+        """The client asks; `request_id` and `raw` as of `Call`, from a client that is native."""
+        if self._modern and method == "initialize" and self._adapter is not None:
+            # It had tried the revision without sessions, and did not like what it found.
+            self._adapter.closed()
+            self._adapter = None
+            self._provider = Provider(self.server, self._line, self)
+        if self._adapter is not None:
+            self._adapter.request(id_, method, params, request_id, raw)
+            return
+        self._waiting.append(lambda: self.request(id_, method, params, request_id, raw))
+        if not self._choosing:
+            self._modern = modern(method, params)
+            self._first = method
+            probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(id_, member, body))
+            if method == DISCOVER:  # what the client asks first is what has to be known first
+                probe.params, probe.request_id, probe.raw = params, request_id, raw
+            self._choose(probe)
+
+    def notification(self, method: str, params: bytes | None) -> None:
+        """The client tells."""
+        if self._adapter is not None:
+            self._adapter.notification(method, params)
+        elif self._choosing:
+            self._waiting.append(lambda: self.notification(method, params))
+
+    def cancel(self, key: bytes) -> None:
+        """A request of the client's is to be cancelled, and answered nevertheless."""
+        if self._adapter is not None:
+            self._adapter.cancel(key)
+        else:
+            self._waiting.append(lambda: self.cancel(key))
+
+    def closed(self) -> None:
+        """The client is gone."""
+        if not self._ended:
+            self._ended = True
+            self.server.clients.remove(self)
+            if self._adapter is not None:
+                self._adapter.closed()
+            self._provider.close()
+
+    def drop(self) -> None:
+        """Ends the client's connection."""
+        self.consumer.drop()
+        self.closed()
+
+    # -- the way -------------------------------------------------------------------------------
+
+    def _choose(self, probe: Call) -> None:
+        """Finds out what the component speaks, unless that is known, and goes on by that."""
+        self._choosing = True
+        if not self.server.generation.stateless or self.server.discovered is not None:
+            self._chosen()
+        else:
+            self._provider.request(probe)
+
+    def _probed(self, id_: bytes, member: bytes, body: bytes) -> None:
+        server = self.server
+        if not server.generation.stateless:
+            self._chosen()  # it knew nothing of that, and was connected to
+        elif member == b"result":
+            server.discovered = body
+            if self._first == DISCOVER:
+                self._waiting.pop(0)
+                self.consumer.answer(id_, member, body)
+            self._chosen()
+        elif server.confirmed:
+            server.discovered = EMPTY  # it does not say what it is; it may serve nevertheless
+            self._chosen()
+        else:
+            self._refused(id_, body)
+
+    def _chosen(self) -> None:
+        stateless = self.server.generation.stateless
+        if stateless == self._modern:
+            self._adapter = Relay(self.consumer, self._provider)
+        elif stateless:
+            self._adapter = Upgrade(self.consumer, self._provider)
+        else:
+            self._provider.close()  # it may have been opened to find out; all share one session
+            self._adapter = Downgrade.of(self.server, self._line).port(self.consumer)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._choosing = False
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each()
+
+    def _refused(self, id_: bytes, error: bytes) -> None:
+        """The component could not be asked: the request that led to it fails, later ones try."""
+        self._choosing = False
+        self._waiting.pop(0)
+        self.consumer.answer(id_, b"error", error)
+        self._go_on()
+
+    # -- from the component --------------------------------------------------------------------
+
+    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
+        """The component asks for something."""
+        if self._adapter is not None:
+            self._adapter.asked(method, params, reply, call)
+        else:
+            text = f"`{method}`: the MCP client has not said anything yet"
+            reply(b"error", error_object(METHOD_NOT_FOUND, text))
+
+    def withdrawn(self, reply: OnAnswer) -> None:
+        """It does not want the answer any more."""
+        if self._adapter is not None:
+            self._adapter.withdrawn(reply)
+
+    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """The component sent a notification."""
+        if self._adapter is not None:
+            self._adapter.told(method, params, call)
+
+    def gone(self) -> None:
+        """The component closed the connection."""
+        self.drop()

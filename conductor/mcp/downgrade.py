@@ -1,0 +1,468 @@
+"""Clients that speak MCP without sessions, and a component that begins with `initialize`.
+
+The bridge holds one session with the component for all such clients of a server, since what they
+send may come over any number of connections. What the component asks of its client becomes an
+`input_required` result of the request it is working at; the request that brings the answers takes
+the first one's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Raw
+
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    canonical_id,
+    error_object,
+)
+from conductor.mcp.consumers import Consumer
+from conductor.mcp.json import EMPTY, encode, read, text, value, write
+from conductor.mcp.line import Line, OnAnswer
+from conductor.mcp.providers import Call, Provider
+from conductor.mcp.relay import CANCELLED, SUBSCRIPTION
+from conductor.mcp.revisions import (
+    ACKNOWLEDGED,
+    CAPABILITIES,
+    CLIENT,
+    DISCOVER,
+    LATEST_SESSION,
+    LISTEN,
+    LOG_LEVEL,
+    MODERN,
+    NAMESPACE,
+    SERVER,
+)
+from conductor.mcp.servers import Server
+
+_CACHEABLE: Final = frozenset(
+    {
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        DISCOVER,
+    }
+)
+_MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Requests whose result may be that input is required."""
+_NEEDS: Final = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+_KINDS: Final = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+_UPDATED: Final = "notifications/resources/updated"
+_PROGRESS: Final = "notifications/progress"
+_LOG: Final = "notifications/message"
+_MOST_SUSPENDED: Final = 64
+"""Requests that wait for input which their clients may never bring."""
+
+
+class Job:
+    """One request of a client that is being worked at, and whoever waits for its outcome now."""
+
+    def __init__(self, port: Port | None, id_: bytes, method: str, meta: dict[str, Raw]) -> None:
+        self.port = port
+        """None while nobody waits: input was asked for."""
+        self.id = id_
+        self.method = method
+        self.able = read(meta.get(CAPABILITIES))
+        self.token = meta.get("progressToken")
+        self.logs = LOG_LEVEL in meta
+        self.call: Call | None = None
+        self.wanted: dict[str, tuple[OnAnswer, str, bytes | None]] = {}
+        """What the component wants to know and the client has not been asked."""
+        self.asked: dict[str, OnAnswer] = {}
+        """… and has been."""
+        self.outcome: tuple[bytes, bytes] | None = None
+        self.state = ""
+
+
+class Listening:
+    """One `subscriptions/listen` that is open."""
+
+    def __init__(self, port: Port, id_: bytes, wanted: dict[str, Any]) -> None:
+        self.port = port
+        self.id = id_
+        self.wanted = wanted
+
+    def wants(self, method: str, params: bytes | None) -> bool:
+        """Whether this notification was subscribed to."""
+        if method == _UPDATED:
+            uris = self.wanted.get("resourceSubscriptions", [])
+            return text(read(params).get("uri")) in uris
+        return self.wanted.get(_KINDS[method]) is True
+
+
+class Downgrade:
+    """The session with one component, for every client of a server that has none."""
+
+    def __init__(self, server: Server, line: Line) -> None:
+        self._server = server
+        self._provider = Provider(server, line, self)
+        self._jobs: dict[str, Job] = {}
+        """By the progress token the component knows them by; the last one last."""
+        self._suspended: dict[str, Job] = {}
+        self._listening: list[Listening] = []
+        self._uris: dict[str, int] = {}
+        self._level: bytes | None = None
+        self._state = "new"
+        self._waiting: list[Callable[[bytes | None], None]] = []
+        self._offered: dict[str, Raw] = {}
+        self._able: dict[str, Any] = {}
+        self.ports = 0
+
+    @staticmethod
+    def of(server: Server, line: Line) -> Downgrade:
+        """The session of a server, which is begun when there is none."""
+        if server.shared is None:
+            server.shared = Downgrade(server, line)
+        return server.shared
+
+    def port(self, consumer: Consumer) -> Port:
+        """An adapter for one more client."""
+        self.ports += 1
+        return Port(self, consumer)
+
+    # -- the session with the component ----------------------------------------------------------
+
+    def _begin(self, meta: dict[str, Raw], then: Callable[[bytes | None], None]) -> None:
+        """Calls `then` when the session is there, or with the error that it cannot be."""
+        if self._state == "open":
+            then(None)
+            return
+        self._waiting.append(then)
+        if self._state == "opening":
+            return
+        self._state = "opening"
+        able: dict[str, object] = {name: {} for name in _NEEDS.values()}
+        info = meta.get(CLIENT) or {"name": "conductor", "version": "0"}
+        params = {"protocolVersion": LATEST_SESSION, "capabilities": able, "clientInfo": info}
+        self._provider.request(Call("initialize", write(params), self._initialized))
+
+    def _initialized(self, member: bytes, body: bytes) -> None:
+        error: bytes | None = None
+        if member == b"result":
+            self._state = "open"
+            self._offered = read(body)
+            self._able = value(self._offered.get("capabilities", EMPTY)) or {}
+            self._provider.notify("notifications/initialized", None)
+        else:
+            self._state, error = "new", body
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each(error)
+
+    def leave(self, port: Port) -> None:
+        """A client is gone: what it waits for is cancelled, unless input was asked for."""
+        for job in [job for job in self._jobs.values() if job.port is port]:
+            self.cancel(port, job.id)
+        for listening in [one for one in self._listening if one.port is port]:
+            self._unlisten(listening)
+        self.ports -= 1
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._provider.close()
+
+    # -- from clients ----------------------------------------------------------------------------
+
+    def request(self, port: Port, id_: bytes, method: str, params: bytes | None) -> None:
+        """A client asks."""
+        held = read(params)
+        meta = read(held.get("_meta"))
+
+        def begun(error: bytes | None) -> None:
+            if error is not None:
+                port.answer(id_, b"error", error)
+            elif method == DISCOVER:
+                port.answer(id_, b"result", self._discovered())
+            elif method == LISTEN:
+                self._listen(port, id_, value(held.get("notifications", EMPTY)) or {})
+            elif "requestState" in held:
+                self._resume(port, id_, held, meta)
+            else:
+                self._start(port, id_, method, held, meta)
+
+        self._begin(meta, begun)
+
+    def _discovered(self) -> bytes:
+        answer: dict[str, object] = {
+            "supportedVersions": [MODERN],
+            "capabilities": self._able,
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+        if "instructions" in self._offered:
+            answer["instructions"] = self._offered["instructions"]
+        if "serverInfo" in self._offered:
+            answer["_meta"] = {SERVER: self._offered["serverInfo"]}
+        return write(answer)
+
+    def _start(
+        self, port: Port, id_: bytes, method: str, held: dict[str, Raw], meta: dict[str, Raw]
+    ) -> None:
+        self._set_level(meta.get(LOG_LEVEL))
+        job = Job(port, id_, method, meta)
+        job.state = f"{self._server.listener}-{self._server.fresh()}"
+        rest: dict[str, object] = {
+            name: one for name, one in meta.items() if not name.startswith(NAMESPACE)
+        }
+        if job.token is not None:
+            rest["progressToken"] = job.state
+        params: dict[str, object] = {**held}
+        params.pop("_meta", None)
+        if rest:
+            params["_meta"] = rest
+
+        def answered(member: bytes, body: bytes) -> None:
+            self._jobs.pop(job.state, None)
+            job.outcome = (member, body)
+            self._deliver(job)
+
+        self._jobs[job.state] = job
+        job.call = Call(method, write(params) if params else None, answered, owner_id=id_)
+        self._provider.request(job.call)
+
+    def _deliver(self, job: Job) -> None:
+        """Gives the outcome to whoever waits for it, or keeps it until somebody comes."""
+        if job.port is None or job.outcome is None:
+            return
+        member, body = job.outcome
+        if member == b"result":
+            body = _complete(body, cacheable=job.method in _CACHEABLE)
+        job.port.answer(job.id, member, body)
+        job.port = None
+        for reply in (*job.asked.values(), *(one[0] for one in job.wanted.values())):
+            reply(b"error", error_object(METHOD_NOT_FOUND, "the request is over"))
+
+    def _set_level(self, level: Raw | None) -> None:
+        if level is None or bytes(level) == self._level or "logging" not in self._able:
+            return
+        self._level = bytes(level)
+        params = write({"level": level})
+        self._provider.request(Call("logging/setLevel", params, lambda member, body: None))
+
+    def cancel(self, port: Port, id_: bytes) -> bool:
+        """A client does not want an answer any more; whether it waited for one."""
+        for job in self._jobs.values():
+            if job.port is port and canonical_id(job.id) == id_ and job.call is not None:
+                job.port = None
+                self._jobs.pop(job.state)
+                self._drop(job)
+                return True
+        for listening in self._listening:
+            if listening.port is port and canonical_id(listening.id) == id_:
+                self._unlisten(listening)
+                return True
+        return False
+
+    def _drop(self, job: Job) -> None:
+        assert job.call is not None
+        self._provider.tell_cancelled(job.call, write({"requestId": Raw(job.id)}))
+        self._provider.cancel(job.call, forget=True)
+
+    # -- input -----------------------------------------------------------------------------------
+
+    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
+        """The component asks its client for something."""
+        if method == "ping":
+            reply(b"result", EMPTY)
+            return
+        need = _NEEDS.get(method)
+        able = [job for job in self._jobs.values() if job.method in _MAY_ASK and need in job.able]
+        if not able:
+            text_ = f"`{method}`: no open request is of an MCP client that offers it"
+            reply(b"error", error_object(METHOD_NOT_FOUND, text_))
+            return
+        job = able[-1]
+        job.wanted[f"input-{self._server.fresh()}"] = (reply, method, params)
+        self._want(job)
+
+    def _want(self, job: Job) -> None:
+        """Answers the client that input is required."""
+        if job.port is None:
+            return  # it has been told, and will ask again when it comes back
+        requests: dict[str, object] = {}
+        for name, (reply, method, params) in job.wanted.items():
+            requests[name] = {"method": method, "params": Raw(params or EMPTY)}
+            job.asked[name] = reply
+        job.wanted.clear()
+        port, job.port = job.port, None
+        self._suspended[job.state] = job
+        if len(self._suspended) > _MOST_SUSPENDED:
+            oldest = self._suspended.pop(next(iter(self._suspended)))
+            if self._jobs.pop(oldest.state, None) is not None:
+                self._drop(oldest)
+        result = {
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": job.state,
+        }
+        port.answer(job.id, b"result", write(result))
+
+    def _resume(self, port: Port, id_: bytes, held: dict[str, Raw], meta: dict[str, Raw]) -> None:
+        """A client brings input: from now on it waits for the outcome."""
+        job = self._suspended.pop(text(held["requestState"]) or "", None)
+        if job is None:
+            error = error_object(INVALID_PARAMS, "no request of this `requestState` is open")
+            port.answer(id_, b"error", error)
+            return
+        job.port, job.id, job.token = port, id_, meta.get("progressToken", job.token)
+        given = read(held.get("inputResponses"))
+        for name, reply in list(job.asked.items()):
+            if name in given:
+                del job.asked[name]
+                reply(b"result", bytes(given[name]))
+        for name, reply in list(job.asked.items()):
+            text_ = f"the MCP client came back without an answer for `{name}`"
+            reply(b"error", error_object(INVALID_PARAMS, text_))
+        job.asked.clear()
+        if job.outcome is not None:
+            self._deliver(job)
+        elif job.wanted:
+            self._want(job)
+
+    def withdrawn(self, reply: OnAnswer) -> None:
+        """The component does not want an answer any more."""
+        for job in self._jobs.values():
+            job.asked = {name: one for name, one in job.asked.items() if one is not reply}
+            job.wanted = {name: one for name, one in job.wanted.items() if one[0] is not reply}
+
+    # -- notifications ---------------------------------------------------------------------------
+
+    def _listen(self, port: Port, id_: bytes, wanted: dict[str, Any]) -> None:
+        agreed: dict[str, Any] = {}
+        for name in _KINDS.values():
+            kind = self._able.get(name.removesuffix("ListChanged"), {})
+            if wanted.get(name) is True and kind.get("listChanged") is True:
+                agreed[name] = True
+        uris = wanted.get("resourceSubscriptions")
+        if uris and self._able.get("resources", {}).get("subscribe") is True:
+            agreed["resourceSubscriptions"] = uris
+        listening = Listening(port, id_, agreed)
+        self._listening.append(listening)
+        params = {"_meta": {SUBSCRIPTION: Raw(id_)}, "notifications": agreed}
+        port.tell(ACKNOWLEDGED, write(params), id_)
+        for uri in agreed.get("resourceSubscriptions", []):
+            self._uris[uri] = self._uris.get(uri, 0) + 1
+            if self._uris[uri] == 1:
+                self._subscribe("resources/subscribe", uri)
+
+    def _unlisten(self, listening: Listening) -> None:
+        self._listening.remove(listening)
+        for uri in listening.wanted.get("resourceSubscriptions", []):
+            self._uris[uri] -= 1
+            if not self._uris[uri]:
+                del self._uris[uri]
+                self._subscribe("resources/unsubscribe", uri)
+
+    def _subscribe(self, method: str, uri: str) -> None:
+        self._provider.request(Call(method, write({"uri": uri}), lambda member, body: None))
+
+    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """The component tells its client something."""
+        if method == _PROGRESS:
+            held = read(params)
+            job = self._jobs.get(text(held.get("progressToken")) or "")
+            if job is not None and job.port is not None and job.token is not None:
+                job.port.tell(method, write({**held, "progressToken": job.token}), job.id)
+        elif method == _LOG:
+            for job in [job for job in self._jobs.values() if job.logs and job.port][-1:]:
+                assert job.port is not None
+                job.port.tell(method, params, job.id)
+        elif method in _KINDS or method == _UPDATED:
+            for one in self._listening:
+                if one.wants(method, params):
+                    held = read(params)
+                    meta = {**read(held.get("_meta")), SUBSCRIPTION: Raw(one.id)}
+                    one.port.tell(method, write({**held, "_meta": meta}), one.id)
+
+    def gone(self) -> None:
+        """The component closed the connection."""
+        for listening in self._listening:
+            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: Raw(listening.id)}}
+            listening.port.answer(listening.id, b"result", write(result))
+        self._listening.clear()
+        self._server.shared = None
+
+
+class Port:
+    """One client's way to the session."""
+
+    def __init__(self, hub: Downgrade, consumer: Consumer) -> None:
+        self._hub = hub
+        self._consumer = consumer
+        self._open = True
+
+    def request(
+        self,
+        id_: bytes,
+        method: str,
+        params: bytes | None,
+        request_id: str | None = None,
+        raw: bytes | None = None,
+    ) -> None:
+        """The client asks."""
+        self._hub.request(self, id_, method, params)
+
+    def notification(self, method: str, params: bytes | None) -> None:
+        """The client tells: only a cancellation means something to it."""
+        raw = read(params).get("requestId") if method == CANCELLED else None
+        key = canonical_id(raw) if raw is not None else None
+        if key is not None and self._hub.cancel(self, key):
+            self._consumer.give_up(key)
+
+    def cancel(self, key: bytes) -> None:
+        """The client's request of this id is to be cancelled, and answered nevertheless."""
+        if self._hub.cancel(self, key):
+            self._consumer.give_up(key)
+
+    def closed(self) -> None:
+        """The client is gone."""
+        if self._open:
+            self._open = False
+            self._hub.leave(self)
+
+    def answer(self, id_: bytes, member: bytes, body: bytes) -> None:
+        """Answers the client."""
+        if self._open:
+            self._consumer.answer(id_, member, body)
+
+    def tell(self, method: str, params: bytes | None, related: bytes | None) -> None:
+        """Notifies the client."""
+        self._consumer.tell(method, params, related)
+
+    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
+        """The client's own provider is not connected."""
+        reply(b"error", error_object(METHOD_NOT_FOUND, f"`{method}`: nobody is there"))
+
+    def withdrawn(self, reply: OnAnswer) -> None:
+        """Nothing is ever left open."""
+
+    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """The client's own provider is not connected."""
+
+    def gone(self) -> None:
+        """The client's own provider is not connected."""
+
+
+def _complete(body: bytes, *, cacheable: bool) -> bytes:
+    """A result with what the revision without sessions demands."""
+    held = read(body)
+    if not held and body.strip() != EMPTY:
+        return body
+    new: dict[str, object] = {"resultType": "complete"}
+    if cacheable:
+        new |= {"ttlMs": 0, "cacheScope": "private"}
+    return encode({**new, **held})

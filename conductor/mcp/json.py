@@ -1,0 +1,50 @@
+"""Small helpers for JSON that is passed on raw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import members
+
+NULL: Final = b"null"
+EMPTY: Final = b"{}"
+
+encode = msgspec.json.Encoder().encode
+
+
+def text(raw: Raw | bytes | None) -> str | None:
+    """The text a raw JSON string stands for, or None if it is none."""
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def read(raw: Raw | bytes | None) -> dict[str, Raw]:
+    """The members of an object; none where it is no object."""
+    return members.read(raw) or {}
+
+
+def value(raw: Raw | bytes) -> Any:
+    """The value of raw JSON; None where it cannot be read."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def write(fields: Mapping[str, object]) -> bytes:
+    """The object with these members; raw ones stay as they are."""
+    return encode(fields)
+
+
+def code(error: Raw | bytes) -> int | None:
+    """The code of an error object."""
+    found = value(read(error).get("code", NULL))
+    return found if isinstance(found, int) else None

@@ -1,0 +1,332 @@
+"""Where the stdio shim (`conductor.mcp.shim`) connects: one socket for all listeners.
+
+A Unix socket in a private folder (mode 0700), or where that cannot be a port of 127.0.0.1. What a
+client says first is one line of fixed length, the listener's number and its secret; compared in
+constant time. From then on lines go both ways. The socket exists while there is a listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import os
+import re
+import secrets
+import shutil
+import socket
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from conductor.errors import ComponentError
+from conductor.mcp.declarations import StdioDeclaration
+from conductor.mcp.shells import NAME
+from conductor.mcp.shells_socket import command, shut_down, socket_for_shims
+from conductor.mcp.shim import TOKEN_VARIABLE
+from conductor.transports.fds import FdReader, FdWriter
+
+if TYPE_CHECKING:
+    from conductor.mcp.shells import Log, ShellEvents
+
+_KEY_LENGTH: Final = 8
+_TOKEN_LENGTH: Final = _KEY_LENGTH + 64
+_LOGIN: Final = 10.0
+"""Seconds a client has to present its secret."""
+
+_HIGH_WATER: Final = 4 * 1024 * 1024
+"""Unsent bytes above which a client that does not read is not read from either."""
+
+_MOST_UNSENT: Final = 256 * 1024 * 1024
+"""Unsent bytes at which a client that does not read is given up."""
+
+_SMALL: Final = 64 * 1024
+_RETRY: Final = 0.5
+_ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.){0,512}"|-?\d{1,20})')
+
+
+class Door(msgspec.Struct):
+    """What one listener lets in: who presents its secret."""
+
+    listener: str
+    secret: bytes
+    connections: set[str]
+
+
+class StdioShell:
+    """The shell of `conductor.mcp.shells` for clients that start the shim."""
+
+    def __init__(self, events: ShellEvents, *, log: Log, line_limit: int) -> None:
+        self._events = events
+        self._log = log
+        self._limit = line_limit
+        self._socket: socket.socket | None = None
+        self._folder = ""
+        self._address = ""
+        self._doors: dict[bytes, Door] = {}
+        self._keys: dict[str, bytes] = {}
+        self._numbers = itertools.count(1)
+        self._guests: dict[str, _Client] = {}
+        self._logins: set[_Login] = set()
+        self._leaving: set[FdWriter] = set()
+        """Writers of closed connections that still hold something."""
+        self._retry: asyncio.TimerHandle | None = None
+
+    async def listen(self, listener: str) -> StdioDeclaration:
+        """Lets clients in; how the shim is started."""
+        if self._socket is None:
+            self._open()
+        key = f"{next(self._numbers):0{_KEY_LENGTH}x}".encode()
+        secret = secrets.token_hex((_TOKEN_LENGTH - _KEY_LENGTH) // 2)
+        self._doors[key] = Door(listener, secret.encode(), set())
+        self._keys[listener] = key
+        program, *words = command()
+        return StdioDeclaration(
+            command=program,
+            args=(*words, self._address),
+            env=((TOKEN_VARIABLE, key.decode() + secret),),
+        )
+
+    def owns(self, connection: str) -> bool:
+        """Whether this connection came in here."""
+        return connection in self._guests
+
+    def send(self, connection: str, frame: bytes, related: bytes | None = None) -> None:
+        """Queues one line."""
+        del related  # there is only one stream
+        self._guests[connection].send(frame)
+
+    def finish(self, connection: str, request: bytes) -> None:
+        """Nothing: an answer that does not come is no message."""
+
+    def pending(self, connection: str) -> int:
+        """Bytes queued that have not left."""
+        return self._guests[connection].writer.buffered
+
+    def hold(self, connection: str, wait: bool) -> None:
+        """Stops reading from the client, or goes on."""
+        self._guests[connection].hold("owner", wait)
+
+    def close(self, connection: str) -> None:
+        """Ends a connection."""
+        client = self._guests.pop(connection)
+        client.door.connections.discard(connection)
+        if client.finish():
+            self._leaving.add(client.writer)
+
+    def close_listener(self, listener: str) -> None:
+        """Lets no more clients in, and ends the connections of those who are."""
+        key = self._keys.pop(listener, None)
+        if key is None:
+            return
+        for connection in list(self._doors.pop(key).connections):
+            self.close(connection)
+        if not self._doors:
+            self._close_socket()
+
+    async def aclose(self) -> None:
+        """Ends everything."""
+        for listener in list(self._keys):
+            self.close_listener(listener)
+        self._close_socket()
+        for writer in self._leaving:
+            writer.close()
+        self._leaving.clear()
+
+    def _open(self) -> None:
+        try:
+            self._socket, self._folder, self._address = socket_for_shims()
+        except OSError as error:
+            raise ComponentError(
+                f"no socket for the MCP servers of this chain: {error.strerror or error}",
+                "free some descriptors or space in the temporary folder, or let the agent use "
+                "HTTP: --mcp-bridge http",
+            ) from None
+        self._socket.setblocking(False)
+        self._watch()
+
+    def _watch(self) -> None:
+        self._retry = None
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        try:
+            connection, _ = self._socket.accept()
+        except (BlockingIOError, ConnectionError, InterruptedError):
+            return
+        except OSError as error:  # no descriptors left: later there may be some
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._socket.fileno())
+            self._retry = loop.call_later(_RETRY, self._watch)
+            self._log("warning", NAME, f"cannot let a client in: {error.strerror or error}")
+            return
+        self._logins.add(_Login(self, connection))
+
+    def admitted(self, login: _Login, connection: socket.socket, token: bytes) -> None:
+        """A client has presented something; it comes in, or the connection ends."""
+        self._logins.discard(login)
+        door = self._doors.get(token[:_KEY_LENGTH])
+        wanted = door.secret if door is not None else b"\0" * (_TOKEN_LENGTH - _KEY_LENGTH)
+        if not hmac.compare_digest(token[_KEY_LENGTH:], wanted) or door is None:
+            connection.close()
+            self._log("warning", NAME, "a client without the secret of a session was refused")
+            return
+        name = f"stdio-{next(self._numbers)}"
+        if connection.family != getattr(socket, "AF_UNIX", None):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        door.connections.add(name)
+        # Reported before anything can be read: the reader is woken by the event loop only.
+        self._guests[name] = _Client(self, name, door, connection.detach())
+        self._events.opened(name, door.listener)
+
+    def dismissed(self, login: _Login) -> None:
+        """A client left, or took too long, before it had presented its secret."""
+        self._logins.discard(login)
+
+    def received(self, name: str, frames: list[bytes]) -> None:
+        """Passes lines on, as long as the receiver keeps the connection."""
+        for frame in frames:
+            if name in self._guests:
+                self._events.received(name, frame)
+
+    def oversized(self, client: _Client, head: bytes, limit: int) -> None:
+        """Tells whoever sent a line that is too long."""
+        found = _ID.search(head.partition(b'"params"')[0])
+        text = f"the message is longer than {limit} bytes (hint: --line-limit raises that)"
+        error = msgspec.json.encode({"code": -32600, "message": text})
+        number = found[1] if found else b"null"
+        client.send(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (number, error))
+
+    def drained(self, name: str, writer: FdWriter) -> None:
+        """Some of what was queued has left."""
+        if name in self._guests:
+            self._events.drained(name)
+        elif not writer.buffered:
+            self._leaving.discard(writer)
+
+    def lost(self, name: str) -> None:
+        """A client is gone."""
+        client = self._guests.pop(name, None)
+        if client is not None:
+            client.door.connections.discard(name)
+            client.close()
+            self._events.closed(name)
+
+    def flooded(self, name: str) -> None:
+        """A client reads nothing of what it is sent."""
+        self._log("warning", NAME, f"an MCP client took none of {_MOST_UNSENT} bytes; it is closed")
+        self.lost(name)
+
+    def _close_socket(self) -> None:
+        for login in list(self._logins):
+            login.close()
+        self._logins.clear()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+
+
+class _Login:
+    """A connection that has not presented its secret yet."""
+
+    def __init__(self, shell: StdioShell, connection: socket.socket) -> None:
+        self._shell = shell
+        self._connection = connection
+        self._said = b""
+        connection.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(_LOGIN, self._leave)
+        self._loop.add_reader(connection.fileno(), self._read)
+
+    def _read(self) -> None:
+        wanted = _TOKEN_LENGTH + 1
+        try:
+            more = self._connection.recv(wanted - len(self._said))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            more = b""
+        self._said += more
+        if not more:
+            self._leave()
+        elif len(self._said) == wanted:
+            self._detach()
+            self._shell.admitted(self, self._connection, self._said[:-1])
+
+    def _leave(self) -> None:
+        self.close()
+        self._shell.dismissed(self)
+
+    def _detach(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._connection.fileno())
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._detach()
+        self._connection.close()
+
+
+class _Client:
+    """A connection that has been let in."""
+
+    def __init__(self, shell: StdioShell, name: str, door: Door, fd: int) -> None:
+        self._shell = shell
+        self._name = name
+        self.door = door
+        self._holds: set[str] = set()
+        self._loop = asyncio.get_running_loop()
+        self.writer = FdWriter(os.dup(fd), self._drained, self._later, shut_down)
+        self._reader = FdReader(
+            fd,
+            shell._limit,
+            lambda frames: shell.received(name, frames),
+            lambda head, limit: shell.oversized(self, head, limit),
+            lambda _: shell.lost(name),
+        )
+
+    def send(self, frame: bytes) -> None:
+        """Queues a line; a large one is not copied for its newline."""
+        if len(frame) < _SMALL:
+            self.writer.write(frame + b"\n")
+        else:
+            self.writer.write(frame)
+            self.writer.write(b"\n")
+        if self.writer.buffered > _HIGH_WATER:
+            self.hold("full", True)
+            if self.writer.buffered > _MOST_UNSENT:
+                self._loop.call_soon(self._shell.flooded, self._name)
+
+    def hold(self, reason: str, wait: bool) -> None:
+        """Reads nothing while there is any reason to wait."""
+        (self._holds.add if wait else self._holds.discard)(reason)
+        (self._reader.pause if self._holds else self._reader.resume)()
+
+    def finish(self) -> bool:
+        """Ends the connection when everything queued has left; whether something has not yet."""
+        self._reader.close()
+        self.writer.finish()
+        return self.writer.buffered > 0
+
+    def close(self) -> None:
+        """Ends the connection now."""
+        self._reader.close()
+        self.writer.close()
+
+    def _drained(self) -> None:
+        if self.writer.buffered <= _HIGH_WATER:
+            self.hold("full", False)
+        self._shell.drained(self._name, self.writer)
+
+    def _later(self, _: OSError) -> None:
+        """Writing failed, possibly within a call of the owner's."""
+        self._loop.call_soon(self._shell.lost, self._name)

@@ -1,0 +1,203 @@
+"""SEEDS §25 rows 32 to 47 and 71: MCP servers of proxies, used by agents that know nothing of it.
+
+A is the bundled `demo`; it calls servers through the official `mcp` library. The proxy is
+`actors.mcp_proxy`, of every generation, and the bundled `tools-demo`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from .client import Json
+    from .rig import Rig
+
+GENERATIONS: Final = ("stateless", "sdk-2", "rfd", "sdk-0.12", "sacp", "pacp", "scp")
+
+
+def proxy(rig: Rig, generation: str, name: str = "tools") -> str:
+    """The proxy; what it hears of MCP is in `rig.folder / name`."""
+    log = str(rig.folder / name)
+    command = (sys.executable, "-m", "actors.mcp_proxy", "--generation", generation)
+    return rig.program(*command, "--name", name, "--log", log, name=name, dialect="acp")
+
+
+def heard(rig: Rig, name: str = "tools") -> list[Json]:
+    """What the proxy of this name has heard of MCP."""
+    path = rig.folder / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def servers(rig: Rig) -> list[Json]:
+    """The `mcpServers` A got, of its last session."""
+    frames = [one.frame for one in rig.log("A", "in")]
+    found: list[Json] = [
+        f["params"]["mcpServers"] for f in frames if f.get("method") == "session/new"
+    ][-1]
+    return found
+
+
+def declared_as(rig: Rig) -> str:
+    """The kind of server A got last."""
+    entry = servers(rig)[-1]
+    return str(entry.get("type", "stdio" if "command" in entry else "?"))
+
+
+@pytest.mark.parametrize(
+    ("generation", "kind"),
+    [
+        *((generation, "stdio") for generation in GENERATIONS),
+        ("stateless", "http"),
+        ("sacp", "http"),
+        ("scp", "acp"),
+        ("rfd", "acp"),
+    ],
+)
+def test_rows_33_to_39_every_generation_by_every_way(rig: Rig, generation: str, kind: str) -> None:
+    chain = rig.agent(proxy(rig, generation), rig.demo(), options=("--mcp-bridge", kind))
+    shown = chain.initialize()["agentCapabilities"]["mcpCapabilities"]
+    assert shown["acp"] is True
+    session = chain.new_session()
+    assert chain.prompt(session, '/tool echo {"text":"h\\u00e9 \\u2028"}') == "hé \u2028"
+    assert declared_as(rig) == kind
+    assert chain.finish() == 0
+    assert not rig.leftovers(chain)
+    methods = [one["method"] for one in heard(rig)]
+    opened = [one for one in methods if one.endswith("mcp/connect")]
+    closed = [one for one in methods if one.endswith("mcp/disconnect")]
+    assert bool(opened) == (generation not in ("stateless", "scp"))
+    if kind == "stdio" and generation in ("rfd", "sdk-0.12", "sacp"):
+        assert len(closed) == len(opened)
+
+
+def test_row_32_native_servers_pass_unchanged(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--acp"))
+    chain.initialize()
+    other = {"name": "filesystem", "command": "/bin/fs", "args": [], "env": []}
+    session = chain.new_session(mcpServers=[other])
+    assert servers(rig) == [other, {"type": "acp", "name": "tools", "serverId": "id-of-tools"}]
+    assert chain.prompt(session, '/call tools echo {"text":"native"}') == "native"
+    assert chain.finish() == 0
+
+
+def test_row_37_and_38_the_agent_never_sees_acp(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
+    session = chain.begin()
+    (entry,) = servers(rig)
+    assert set(entry) == {"name", "command", "args", "env"}
+    assert "acp:" not in json.dumps(entry)
+    assert chain.prompt(session, '/call tools echo {"text":"shim"}') == "shim"
+    connects = [one for one in heard(rig) if one["method"] == "_mcp/connect"]
+    assert {one["params"]["session_id"] for one in connects} == {session}
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("stdio", "legacy"), ("http", "auto"), ("acp", "auto")])
+def test_row_71_a_sandboxed_module_gives_tools(rig: Rig, kind: str, mode: str) -> None:
+    agent = rig.demo("--mcp-mode", mode)
+    chain = rig.agent("tools-demo", agent, options=("--mcp-bridge", kind))
+    session = chain.begin()
+    assert chain.prompt(session, '/tool add {"a":2,"b":3}') == "5"
+    assert chain.prompt(session, '/tool echo {"text":"x"}').startswith("x")
+    assert chain.finish() == 0
+    assert not rig.leftovers(chain)
+
+
+def test_row_41_and_42_several_sessions_and_servers(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sacp", "one"), proxy(rig, "sdk-2", "two"), rig.demo("--no-http"))
+    first = chain.begin()
+    second = chain.new_session()
+    for session in (first, second):
+        for name in ("one", "two"):
+            text = f"{session} {name}"
+            said = chain.prompt(session, f"/call {name} echo {json.dumps({'text': text})}")
+            assert said == text
+    connects = [one for one in heard(rig, "one") if one["method"] == "_mcp/connect"]
+    assert [one["params"]["session_id"] for one in connects] == [first, second]
+    assert chain.finish() == 0
+
+
+def test_row_43_a_component_that_dies_is_named(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--no-http"))
+    session = chain.begin()
+    id_ = chain.start_prompt(session, '/call tools echo {"text":"/die"}')
+    answer = chain.answer(id_)
+    said = "".join(chain.texts(session)) + json.dumps(answer)
+    assert "tools" in said
+    assert "exited with code 7" in said
+    assert chain.exit_code() == 1
+    assert not rig.leftovers(chain)
+
+
+def test_names_that_collide_are_told_apart(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), "tools-demo", rig.demo())
+    chain.initialize()
+    taken = {"name": "tools", "command": "/bin/fs", "args": [], "env": []}
+    chain.new_session(mcpServers=[taken])
+    assert [one["name"] for one in servers(rig)] == ["tools", "tools-2", "tools-demo"]
+    assert servers(rig)[0] == taken
+    assert chain.finish() == 0
+
+
+def test_secrets_are_in_no_trace(rig: Rig) -> None:
+    trace = rig.folder / "trace.jsons"
+    options = ("--trace", str(trace), "--trace-content", "all", "--log", "debug")
+    chain = rig.agent(proxy(rig, "rfd"), rig.demo("--no-http"), options=options)
+    session = chain.begin()
+    assert chain.prompt(session, '/call tools echo {"text":"traced"}') == "traced"
+    assert chain.finish() == 0
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    calls = [one for one in events if one.get("method") == "tools/call"]
+    assert [(one["protocol"], one["from"], one["to"]) for one in calls] == [
+        ("mcp", "agent", "tools")
+    ]
+    secrets = [pair["value"] for pair in servers(rig)[0]["env"]]
+    assert secrets
+    for secret in secrets:
+        assert secret not in trace.read_text()
+        assert secret not in chain.stderr
+
+
+def test_a_client_may_offer_servers_itself(rig: Rig) -> None:
+    chain = rig.agent(rig.demo("--no-http"))
+    chain.initialize()
+    chain.serves["mcp/message"] = _serve
+    session = chain.new_session(mcpServers=[{"type": "acp", "name": "mine", "serverId": "1"}])
+    assert chain.prompt(session, "/tools") == "mine/given"
+    assert chain.finish() == 0
+
+
+def _serve(params: Json) -> Json:
+    results: dict[str, Json] = {
+        "server/discover": {"capabilities": {"tools": {}}, "supportedVersions": ["2026-07-28"]},
+        "tools/list": {"tools": [{"name": "given", "inputSchema": {"type": "object"}}]},
+    }
+    result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    return {"result": {**result, **results[params["method"]]}}
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+def test_a_result_of_20_mb_passes(rig: Rig, kind: str) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo(log=False), options=("--mcp-bridge", kind))
+    session = chain.begin()
+    text = "x" * 20_000_000
+    assert chain.prompt(session, f"/call tools echo {json.dumps({'text': text})}") == text
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http", "acp"])
+def test_a_call_is_cancelled_down_to_the_component(rig: Rig, kind: str) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo(), options=("--mcp-bridge", kind))
+    session = chain.begin()
+    turn = chain.start_prompt(session, '/call tools slow {"text":"x"}')
+    chain.until(lambda: any("slow" in json.dumps(one) for one in heard(rig)), "the call")
+    chain.notify("session/cancel", {"sessionId": session})
+    assert chain.answer(turn)["result"]["stopReason"] == "cancelled"
+    if kind != "acp":  # natively, demo gives up waiting without a word
+        cancelled = "$/cancel_request"
+        chain.until(lambda: any(one["method"] == cancelled for one in heard(rig)), "its end")
+    assert chain.finish() == 0

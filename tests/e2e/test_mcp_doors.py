@@ -1,0 +1,149 @@
+"""SEEDS §25 row 43: how the bridge's doors end, and what an MCP client behind one is told."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from .client import DEADLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .rig import Chain, Rig
+
+Json = dict[str, Any]
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def declared(chain: Chain, session: str) -> Json:
+    """The one server the agent was given."""
+    (entry,) = json.loads(chain.prompt(session, "/servers"))
+    found: Json = entry
+    return found
+
+
+class Shim:
+    """The program the agent would start."""
+
+    def __init__(self, entry: Json) -> None:
+        env = {each["name"]: each["value"] for each in entry["env"]}
+        self.process = subprocess.Popen(
+            [entry["command"], *entry["args"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **env},
+        )
+
+    def ask(self, number: int, method: str, params: Json | None = None) -> Json:
+        """Asks, and waits for the answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        answer: Json = json.loads(self.process.stdout.readline())
+        assert answer["id"] == number
+        return answer
+
+    def end(self) -> tuple[int, str]:
+        """Ends its input; its exit code and what it said on standard error."""
+        _, said = self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode, said.decode()
+
+
+@pytest.fixture
+def shims() -> Iterator[list[Shim]]:
+    """Those a test started; none outlives it."""
+    started: list[Shim] = []
+    yield started
+    for shim in started:
+        if shim.process.poll() is None:
+            shim.process.kill()
+        shim.process.communicate()
+
+
+def started(shims: list[Shim], entry: Json) -> Shim:
+    shims.append(Shim(entry))
+    return shims[-1]
+
+
+def test_a_killed_conductor_leaves_the_agents_calls_an_answer(rig: Rig, shims: list[Shim]) -> None:
+    chain = rig.agent("tools-demo", rig.demo("--no-http"))
+    entry = declared(chain, chain.begin())
+    shim = started(shims, entry)
+    assert "result" in shim.ask(1, "initialize", HELLO)
+    chain.process.kill()
+    chain.process.wait()
+    lost = shim.ask(2, "tools/list")
+    assert f"the conductor at `{entry['args'][-1]}`" in lost["error"]["message"]
+    code, said = shim.end()
+    assert code == 1
+    assert "hint: " in said
+    # The next conductor clears away what that one could not.
+    folder = Path(entry["args"][-1]).parent
+    assert folder.exists()
+    os.utime(folder, (0, 0))
+    after = rig.agent("tools-demo", rig.demo("--no-http", name="B"))
+    declared(after, after.begin())
+    assert not folder.exists()
+    assert after.finish() == 0
+
+
+def test_the_doors_end_with_the_chain(rig: Rig, shims: list[Shim]) -> None:
+    chain = rig.agent("tools-demo", rig.demo("--no-http"))
+    session = chain.begin()
+    entry = declared(chain, session)
+    socket = Path(entry["args"][-1])
+    shim = started(shims, entry)
+    shim.ask(1, "initialize", HELLO)
+    called = shim.ask(2, "tools/call", {"name": "whoami"})
+    assert called["result"]["content"][0]["text"] == session
+    assert socket.exists()
+    assert chain.finish() == 0
+    assert not socket.parent.exists()
+    assert "is gone" in shim.ask(3, "tools/list")["error"]["message"]
+    assert shim.end()[0] == 1
+    late = started(shims, entry)
+    assert "cannot reach" in late.ask(1, "initialize", HELLO)["error"]["message"]
+    assert not rig.leftovers(chain)
+
+
+def test_a_closed_session_shuts_its_doors_and_no_others(rig: Rig) -> None:
+    chain = rig.agent("tools-demo", rig.demo())
+    first = chain.begin()
+    second = chain.new_session()
+    entries = {session: declared(chain, session) for session in (first, second)}
+
+    def greet(session: str) -> int:
+        entry = entries[session]
+        url = urlsplit(entry["url"])
+        headers = {each["name"]: each["value"] for each in entry["headers"]}
+        headers |= {"Content-Type": "application/json", "Accept": "application/json"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=DEADLINE)
+        try:
+            connection.request("POST", url.path, json.dumps(message), headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    assert (greet(first), greet(second)) == (200, 200)
+    assert "result" in chain.request("session/close", {"sessionId": first})
+    assert (greet(first), greet(second)) == (401, 200)
+    assert chain.finish() == 0
+    with pytest.raises(ConnectionRefusedError):
+        greet(second)
+    assert not rig.leftovers(chain)

@@ -1,0 +1,233 @@
+"""A bridge between scripted ends: a component of any generation, an agent, MCP clients.
+
+    rig = Rig("sacp")
+    rig.set_up()                      # session/new, as far as the agent having answered
+    client = rig.client("tools")
+    client.call("tools/list")
+
+`rig.wire` is all that went over ACP between the component and the bridge, as one line each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from conductor.mcp import effects as known
+from conductor.mcp.bridge import Bridge
+from conductor.mcp.capabilities import Support
+from conductor.mcp.declarations import HttpDeclaration, StdioDeclaration
+from tests.e2e.actors.mcp_component import DECLARED, META, MODERN_META, Component, Json
+
+__all__ = ["DECLARED", "META", "MODERN_META", "Component", "Json", "McpClient", "Rig"]
+
+
+class McpClient:
+    """An MCP client of the agent's."""
+
+    def __init__(self, rig: Rig, name: str) -> None:
+        self.rig = rig
+        self.name = name
+        self.frames: list[Json] = []
+        self.related: list[bytes | None] = []
+        self.finished: list[bytes] = []
+        self.dropped = False
+        self.serves: Callable[[Json], Json] | None = lambda frame: {
+            "result": {"content": {"type": "text", "text": f"sampled {frame['params']}"}}
+        }
+        self._last = 0
+
+    def send(self, frame: Json) -> None:
+        """One line."""
+        whole = json.dumps({"jsonrpc": "2.0", **frame}).encode()
+        self.rig.perform(self.rig.bridge.received(self.name, whole))
+
+    def start(self, method: str, params: Json | None = None, id_: object = None) -> object:
+        """Sends a request; its id."""
+        self._last += 1
+        id_ = self._last if id_ is None else id_
+        self.send({"id": id_, "method": method, **({} if params is None else {"params": params})})
+        return id_
+
+    def answer(self, id_: object) -> Json:
+        """The answer to a request, which has to be there, once."""
+        found = [one for one in self.frames if "method" not in one and one.get("id") == id_]
+        assert len(found) == 1, (id_, self.frames)
+        return found[0]
+
+    def call(self, method: str, params: Json | None = None) -> Json:
+        """Sends a request; its answer."""
+        return self.answer(self.start(method, params))
+
+    def result(self, method: str, params: Json | None = None) -> Json:
+        """Sends a request; its result."""
+        answer = self.call(method, params)
+        assert "result" in answer, answer
+        result: Json = answer["result"]
+        return result
+
+    def tool(self, name: str, text: str, **params: object) -> str:
+        """Calls a tool; the text it answers."""
+        result = self.result("tools/call", {"name": name, "arguments": {"text": text}, **params})
+        return str(result["content"][0]["text"])
+
+    def initialize(self, version: str = "2025-11-25", **able: object) -> Json:
+        """Begins a session; the result."""
+        info = {"name": "agent", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": able, "clientInfo": info}
+        result = self.result("initialize", params)
+        self.send({"method": "notifications/initialized"})
+        return result
+
+    def told(self, method: str) -> list[Json]:
+        """The params of the notifications it got."""
+        return [one["params"] for one in self.frames if one.get("method") == method]
+
+    def take(self, frame: Json, related: bytes | None) -> None:
+        """One line of the bridge's."""
+        assert frame.pop("jsonrpc") == "2.0"
+        self.frames.append(frame)
+        self.related.append(related)
+        if "method" in frame and "id" in frame and self.serves is not None:
+            self.send({"id": frame["id"], **self.serves(frame)})
+
+    def close(self) -> None:
+        """Goes away."""
+        self.rig.perform(self.rig.bridge.closed(self.name))
+
+
+class Rig:
+    """A bridge with everything around it."""
+
+    def __init__(
+        self, generation: str = "stateless", kind: str = "stdio", support: Support | None = None
+    ) -> None:
+        self.bridge = Bridge(support or Support(), kind, nonce="n")
+        self.component = Component(generation, self._from_component)
+        self.generation = generation
+        self.clients: dict[str, McpClient] = {}
+        self.agent: list[Json] = []
+        """What the agent was sent."""
+        self.upstream: list[Json] = []
+        """What went up and was not for the component."""
+        self.wire: list[str] = []
+        self.listeners: dict[str, str] = {}
+        self.waits: list[known.Wait] = []
+        self.notes: list[str] = []
+        self.serves: Callable[[str, str], None] = self._listen
+        self._sent = 0
+        self._names = 0
+        self._queue: list[known.Effect] = []
+        self._busy = False
+
+    # -- the chain -----------------------------------------------------------------------------
+
+    def down(self, frame: Json) -> None:
+        """One line to the agent, as the router writes it."""
+        self.perform(self.bridge.down(_line(frame)))
+
+    def up(self, frame: Json) -> None:
+        """One line of the agent's."""
+        self.perform(self.bridge.up(_line(frame)))
+
+    def request(self, method: str, params: Json) -> int:
+        """A request of the router to the agent; its id."""
+        self._sent += 1
+        self.down({"id": self._sent, "method": method, "params": params})
+        return self._sent
+
+    def set_up(self, *servers: Json, method: str = "session/new", **params: object) -> Json:
+        """Sets up a session, whose id is `S1` and so on; the params the agent got."""
+        declared = list(servers) or [DECLARED[self.generation]]
+        id_ = self.request(method, {"cwd": "/", "mcpServers": declared, **params})
+        sent = self.agent[-1]
+        assert (sent["id"], sent["method"]) == (id_, method), sent
+        result = {"sessionId": f"S{id_}"} if "sessionId" not in params else {}
+        self.up({"id": id_, "result": result})
+        got: Json = sent["params"]
+        return got
+
+    def client(self, name: str = "tools", listener: str | None = None) -> McpClient:
+        """A client that comes in at the (last) server of this name."""
+        self._names += 1
+        found = listener or [key for key, server in self.servers() if server == name][-1]
+        made = self.clients[f"k{self._names}"] = McpClient(self, f"k{self._names}")
+        self.perform(self.bridge.opened(made.name, found))
+        return made
+
+    def servers(self) -> list[tuple[str, str]]:
+        """Listener and name of each server there is."""
+        return [(key, one.name) for key, one in self.bridge._servers.items()]
+
+    def _listen(self, listener: str, kind: str) -> None:
+        if kind == "stdio":
+            made: HttpDeclaration | StdioDeclaration = StdioDeclaration(
+                "conductor", ("mcp", listener), (("SECRET", f"s-{listener}"),)
+            )
+        else:
+            made = HttpDeclaration(f"http://127.0.0.1:1/{listener}", (("Authorization", "x"),))
+        self.perform(self.bridge.listening(listener, made))
+
+    def _from_component(self, frame: Json) -> None:
+        whole = {"jsonrpc": "2.0", **frame}
+        self.wire.append("C> " + json.dumps(whole))
+        self.down(whole)
+
+    def perform(self, effects: list[known.Effect]) -> None:
+        """Does what the bridge asks, in order."""
+        self._queue += effects
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._queue:
+                self._one(self._queue.pop(0))
+        finally:
+            self._busy = False
+
+    def _one(self, effect: known.Effect) -> None:
+        match effect:
+            case known.ToChain(frame):
+                held = json.loads(frame)
+                if self._is_for_component(held):
+                    self._to_component(held)
+                else:
+                    self.upstream.append(held)
+            case known.ToAgent(frame):
+                assert frame.endswith(b"\n")
+                self.agent.append(json.loads(frame))
+            case known.Listen(listener, kind):
+                self.listeners[listener] = kind
+                self.serves(listener, kind)
+            case known.CloseListener(listener):
+                del self.listeners[listener]
+            case known.ToConnection(connection, frame, related):
+                assert b"\n" not in frame
+                self.clients[connection].take(json.loads(frame), related)
+            case known.NoAnswer(connection, id_):
+                self.clients[connection].finished.append(id_)
+            case known.CloseConnection(connection):
+                self.clients[connection].dropped = True
+            case known.Wait():
+                self.waits.append(effect)
+            case known.Note(_, text):
+                self.notes.append(text)
+
+    def _is_for_component(self, frame: Json) -> bool:
+        if "method" not in frame:
+            return frame["id"] in self.component.answers
+        params = frame.get("params", {})
+        about = frame.get("id", params.get("requestId", ""))
+        if "id" in frame or frame["method"] == "$/cancel_request":
+            return str(about).startswith("conductor-mcp-")
+        names = {"connectionId", "connection_id", "url", "name"} & set(params)
+        return "mcp" in frame["method"] and bool(names)
+
+    def _to_component(self, frame: Json) -> None:
+        self.wire.append("B> " + json.dumps(frame))
+        self.component.receive(frame)
+
+
+def _line(frame: Json) -> bytes:
+    whole = {"jsonrpc": "2.0", **frame}
+    return json.dumps(whole, separators=(",", ":")).encode() + b"\n"

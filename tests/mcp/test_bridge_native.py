@@ -1,0 +1,278 @@
+"""Agents that take servers of ACP transport, of each generation, over components of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from conductor.mcp.capabilities import Support
+from tests.mcp.bridge_rig import DECLARED, META, MODERN_META, Json, Rig
+
+GENERATIONS: Final = tuple(DECLARED)
+AGENTS: Final = GENERATIONS[:-1]
+"""An agent that takes servers of type `scp` has no way to say so."""
+NEW: Final = Support(1, acp=True)
+OLD: Final = Support(1, old=True)
+
+
+class Agent:
+    """An agent that uses a server natively, by the methods of its generation."""
+
+    def __init__(self, rig: Rig, generation: str) -> None:
+        self.rig = rig
+        self.generation = generation
+        self.id = "ID" if rig.generation != "scp" else "tools"
+        self.connection = ""
+        self._last = 100
+
+    def ask(self, method: str, params: Json) -> Json:
+        """A request of ACP; its answer."""
+        self._last += 1
+        self.rig.up({"id": self._last, "method": method, "params": params})
+        return self.answer(self._last)
+
+    def answer(self, id_: int) -> Json:
+        """The answer to a request of the agent's, which has to be there, once."""
+        found = [one for one in self.rig.agent if "method" not in one and one["id"] == id_]
+        assert len(found) == 1, self.rig.agent
+        return found[0]
+
+    def connect(self) -> None:
+        """Opens a connection, where it has such."""
+        match self.generation:
+            case "sdk-2":
+                result = self.ask("mcp/connect", {"serverId": self.id})["result"]
+            case "rfd":
+                result = self.ask("mcp/connect", {"acpId": self.id})["result"]
+            case "sdk-0.12" | "sacp":
+                result = self.ask("_mcp/connect", {"acp_url": f"acp:{self.id}"})["result"]
+            case _:
+                return
+        (self.connection,) = result.values()
+
+    def carried(self, method: str, params: Json, id_: object = None) -> tuple[str, Json]:
+        """The message of ACP that holds one of MCP."""
+        inner: Json = {"method": method, "params": params}
+        kind = "notification" if id_ is None else "request"
+        head = {} if id_ is None else {"id": id_}
+        match self.generation:
+            case "stateless":
+                return "mcp/message", {"serverId": self.id, "requestId": f"r{id_}", **inner}
+            case "sdk-2" | "rfd":
+                return "mcp/message", {"connectionId": self.connection, **inner}
+            case "sdk-0.12":
+                return "_mcp/message", {"connectionId": self.connection, **inner}
+            case "sacp":
+                return f"_mcp/{kind}", {"connection_id": self.connection, **inner}
+            case _:
+                whole = {"jsonrpc": "2.0", **head, **inner}
+                return f"_mcp/client_to_server/{kind}", {"url": f"acp:{self.id}", "message": whole}
+
+    def request(self, method: str, params: Json) -> Json:
+        """A request of MCP; its outcome."""
+        answer = self.ask(*self.carried(method, params, self._last + 1))
+        return self.outcome(answer)
+
+    def outcome(self, answer: Json) -> Json:
+        """The outcome of MCP in an answer of ACP."""
+        if "error" in answer or self.generation in ("sdk-2", "rfd", "sdk-0.12", "sacp"):
+            return answer
+        held: Json = answer["result"]
+        if self.generation == "stateless":
+            return held
+        inner: Json = held["message"]
+        assert inner["jsonrpc"] == "2.0"
+        return inner
+
+    def begin(self) -> None:
+        """Connects, and says the first words."""
+        self.connect()
+        if self.generation == "stateless":
+            assert "result" in self.request("server/discover", {"_meta": MODERN_META})
+            return
+        info = {"name": "agent", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}},
+                  "clientInfo": info}  # fmt: skip
+        assert self.request("initialize", params)["result"]["serverInfo"]["name"] == "scripted"
+        method, held = self.carried("notifications/initialized", {})
+        self.rig.up({"method": method, "params": held})
+
+    def tool(self, name: str, text: str, **meta: object) -> Json:
+        """Calls a tool; the outcome."""
+        return self.request("tools/call", self.params(name, text, **meta))
+
+    def params(self, name: str, text: str, **meta: object) -> Json:
+        """The params of a tool call."""
+        modern = MODERN_META if self.generation == "stateless" else {}
+        return {"name": name, "arguments": {"text": text}, "_meta": {**modern, **meta}}
+
+
+def pair(speaks: str, generation: str) -> tuple[Rig, Agent]:
+    """An agent and a component, and a session."""
+    rig = Rig(generation, "auto", OLD if speaks in ("sdk-0.12", "sacp", "pacp") else NEW)
+    rig.set_up()
+    return rig, Agent(rig, speaks)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("speaks", AGENTS)
+def test_every_agent_uses_every_component(speaks: str, generation: str) -> None:
+    rig, agent = pair(speaks, generation)
+    assert rig.listeners == {}
+    agent.begin()
+    assert agent.tool("echo", "hi")["result"]["content"] == [{"type": "text", "text": "hi"}]
+    assert agent.tool("none", "")["error"] == {"code": -32602, "message": "no such tool"}
+    assert "result" in agent.tool("progress", "x", progressToken=5)
+    told = [one for one in rig.agent if "progress" in json.dumps(one) and "method" in one]
+    assert len(told) == 2
+    for one in told:
+        params = one["params"].get("message", one["params"])
+        assert params["params"]["progressToken"] == 5
+        if speaks == "stateless":
+            assert one["params"]["requestId"] == f"r{agent._last}"
+    assert rig.upstream[1:] == []
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("speaks", AGENTS)
+def test_a_request_is_cancelled_and_answered(speaks: str, generation: str) -> None:
+    rig, agent = pair(speaks, generation)
+    agent.begin()
+    agent._last += 1
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent._last)
+    rig.up({"id": agent._last, "method": method, "params": params})
+    cancel = {"method": "$/cancel_request", "params": {"requestId": agent._last}}
+    rig.up(cancel)
+    assert len(rig.component.cancelled) == 1
+    rig.component.open["x"]["answer"]({"error": {"code": -32800, "message": "cancelled"}})
+    assert agent.outcome(agent.answer(agent._last))["error"]["code"] == -32800
+    rig.up(cancel)
+    assert rig.upstream[-1]["method"] == "$/cancel_request", "not ours any more: for the router"
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("speaks", ["sdk-2", "rfd", "sdk-0.12", "sacp", "pacp"])
+def test_a_component_asks_the_agent(speaks: str, generation: str) -> None:
+    rig, agent = pair(speaks, generation)
+    agent.begin()
+    agent._last += 1
+    method, params = agent.carried("tools/call", agent.params("sample", ""), agent._last)
+    rig.up({"id": agent._last, "method": method, "params": params})
+    asked = rig.agent[-1]
+    inner = asked["params"].get("message", asked["params"])
+    assert inner["method"] == "sampling/createMessage"
+    result: Json = {"content": {"type": "text", "text": "sampled"}}
+    if "message" in asked["params"]:
+        result = {"message": {"jsonrpc": "2.0", "id": inner["id"], "result": result}}
+    rig.up({"id": asked["id"], "result": result})
+    found = agent.outcome(agent.answer(agent._last))
+    assert found["result"]["content"][0]["text"] == "sampled"
+
+
+@pytest.mark.parametrize("speaks", ["sdk-2", "rfd", "sdk-0.12", "sacp"])
+def test_the_agent_disconnects(speaks: str) -> None:
+    rig, agent = pair(speaks, "sacp")
+    agent.begin()
+    held = {"connectionId": agent.connection}
+    if speaks in ("sdk-2", "rfd"):
+        assert agent.ask("mcp/disconnect", held)["result"] == {}
+    else:
+        rig.up({"method": "_mcp/disconnect", "params": {"connection_id": agent.connection}})
+    assert rig.component.disconnected == [{"connection_id": "c1"}]
+    method, params = agent.carried("tools/list", {}, 7)
+    rig.up({"id": 7, "method": method, "params": params})
+    assert rig.upstream[-1]["id"] == 7, "nothing of ours any more: for the router"
+
+
+@pytest.mark.parametrize("speaks", ["sdk-2", "sdk-0.12"])
+def test_the_component_disconnects(speaks: str) -> None:
+    rig, agent = pair(speaks, "sdk-2")
+    agent.begin()
+    rig.component._send({"id": 9, "method": "mcp/disconnect", "params": {"connectionId": "c1"}})
+    assert rig.upstream[-1] == {"jsonrpc": "2.0", "id": 9, "result": {}}
+    assert rig.agent[-1]["method"].endswith("mcp/disconnect")
+
+
+def test_declarations_in_the_form_the_agent_reads() -> None:
+    for generation, declared in DECLARED.items():
+        new = Rig(generation, "auto", NEW).set_up()["mcpServers"][0]
+        assert new["type"] == "acp"
+        assert new["serverId"] == ("tools" if generation == "scp" else "ID")
+        assert new["name"] == "tools"
+        old = Rig(generation, "auto", OLD).set_up()["mcpServers"][0]
+        assert old["url"] == ("acp:tools" if generation == "scp" else "acp:ID")
+        if declared.get("url"):
+            assert old == declared, "as it was declared"
+        if "serverId" in declared:
+            assert new == declared, "as it was declared"
+
+
+def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
+    rig, agent = pair("stateless", "stateless")
+    agent.begin()
+    assert [one["method"] for one in rig.component.heard] == ["server/discover"]
+    odd = (
+        b'{"serverId" : "ID","requestId":"r\\u0031","method":"tools/list",'
+        b'"params":{"big":12345678901234567890,"_meta":{"%bprotocolVersion":"2026-07-28",'
+        b'"%bclientCapabilities":{}}},"_meta":{"x":1.0}}' % (META.encode(), META.encode())
+    )
+    frame = b'{"jsonrpc":"2.0","id":5,"method":"mcp/message","params":' + odd + b"}"
+    from conductor.mcp.effects import ToChain
+
+    effects = rig.bridge.up(frame)
+    (effect,) = effects
+    assert isinstance(effect, ToChain)
+    assert odd in effect.frame
+
+
+def test_what_is_not_of_the_bridge_goes_to_the_router() -> None:
+    rig, agent = pair("stateless", "stateless")
+    for method in ("mcp/message", "mcp/connect", "mcp/disconnect"):
+        rig.up({"id": 1, "method": method, "params": {"serverId": "else"}})
+        assert rig.upstream[-1]["method"] == method
+        rig.up({"method": method, "params": {"serverId": "else"}})
+        assert "id" not in rig.upstream[-1]
+    rig.up({"id": 2, "method": "fs/read_text_file", "params": {}})
+    rig.up({"method": "session/update"})
+    assert rig.upstream[-1]["method"] == "session/update"
+    empty = agent.ask("mcp/message", {"serverId": "ID", "requestId": "r"})
+    assert empty["error"]["code"] == -32602
+    count = len(rig.upstream)
+    rig.up({"method": "mcp/message", "params": {"serverId": "ID"}})
+    assert len(rig.upstream) == count
+
+
+def test_a_nested_request_is_cancelled_by_its_own_id() -> None:
+    rig, agent = pair("pacp", "sacp")
+    agent.begin()
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), "in")
+    rig.up({"id": 500, "method": method, "params": params})
+    for wrong in ("out", "in"):
+        method, params = agent.carried("notifications/cancelled", {"requestId": wrong})
+        rig.up({"method": method, "params": params})
+    assert len(rig.component.cancelled) == 1
+
+
+def test_a_flat_request_is_cancelled_by_its_id_of_acp() -> None:
+    rig, agent = pair("sacp", "sacp")
+    agent.begin()
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), 500)
+    rig.up({"id": 500, "method": method, "params": params})
+    method, params = agent.carried("notifications/cancelled", {"requestId": 500})
+    rig.up({"method": method, "params": params})
+    assert agent.answer(500)["error"]["code"] == -32800
+    rig.component.open["x"]["done"]("late")
+    assert agent.answer(500)["error"]["code"] == -32800
+
+
+def test_the_session_ends() -> None:
+    rig, agent = pair("sdk-2", "sdk-2")
+    agent.begin()
+    id_ = rig.request("session/close", {"sessionId": "S1"})
+    assert rig.component.disconnected == []
+    rig.up({"id": id_, "result": {}})
+    assert rig.component.disconnected == [{"connectionId": "c1"}]
+    rig.up({"id": 600, "method": "mcp/connect", "params": {"serverId": "ID"}})
+    assert rig.upstream[-1]["id"] == 600

@@ -1,0 +1,427 @@
+"""MCP with sessions and without, where client and component differ."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from tests.mcp.bridge_rig import META, MODERN_META, Json, McpClient, Rig
+
+SUBSCRIPTION: Final = META + "subscriptionId"
+UPDATED: Final = "notifications/resources/updated"
+LOG: Final = "notifications/message"
+
+
+def listening(rig: Rig) -> list[Json]:
+    """The `subscriptions/listen` a stateless component was asked for."""
+    return [one for one in rig.component.heard if one["method"] == "subscriptions/listen"]
+
+
+def heard(rig: Rig, method: str) -> list[Json]:
+    """The params of what the component was sent by this method."""
+    return [one.get("params", {}) for one in rig.component.heard if one["method"] == method]
+
+
+# -- a client with sessions, a component without ---------------------------------------------------
+
+
+def upgraded(**able: object) -> tuple[Rig, McpClient]:
+    """Such a pair, with the session begun."""
+    rig = Rig("stateless")
+    rig.set_up()
+    client = rig.client()
+    client.initialize(**able)
+    return rig, client
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-11-25", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ],
+)
+def test_initialize_is_answered_from_discover(asked: str, got: str) -> None:
+    rig = Rig("stateless")
+    rig.set_up()
+    client = rig.client()
+    result = client.initialize(asked)
+    assert result["protocolVersion"] == got
+    assert result["serverInfo"] == {"name": "scripted", "version": "3"}
+    assert client.result("ping") == {}
+    assert client.result("logging/setLevel", {"level": "info"}) == {}
+    assert client.tool("echo", "x", _meta={"own": 1}) == "x"
+    meta = heard(rig, "tools/call")[-1]["_meta"]
+    assert meta == {
+        "own": 1,
+        META + "protocolVersion": "2026-07-28",
+        META + "clientCapabilities": {},
+        META + "clientInfo": {"name": "agent", "version": "1"},
+        META + "logLevel": "info",
+    }
+
+
+def test_results_have_nothing_a_client_with_sessions_does_not_know() -> None:
+    _, client = upgraded()
+    assert set(client.result("tools/list")) == {"tools"}
+
+
+def test_subscriptions_to_resources() -> None:
+    rig, client = upgraded()
+    lists = {"toolsListChanged": True, "resourcesListChanged": True}
+    assert listening(rig)[-1]["params"]["notifications"] == lists
+    client.result("resources/subscribe", {"uri": "a:1"})
+    client.result("resources/subscribe", {"uri": "a:2"})
+    wanted = listening(rig)[-1]["params"]["notifications"]
+    assert wanted == {**lists, "resourceSubscriptions": ["a:1", "a:2"]}
+    assert len(rig.component.cancelled) == 2, "the subscriptions before"
+    about = {"requestId": listening(rig)[-1]["requestId"]}
+    meta = {"_meta": {SUBSCRIPTION: about["requestId"], "own": 1}}
+    rig.component.tell(about, UPDATED, {"uri": "a:1", **meta})
+    assert client.told(UPDATED) == [{"uri": "a:1", "_meta": {"own": 1}}]
+    rig.component.tell(about, UPDATED, {"uri": "a:2", "_meta": {SUBSCRIPTION: 1}})
+    assert client.told(UPDATED)[-1] == {"uri": "a:2"}
+    client.result("resources/unsubscribe", {"uri": "a:1"})
+    wanted = listening(rig)[-1]["params"]["notifications"]
+    assert wanted["resourceSubscriptions"] == ["a:2"]
+    last = list(rig.component.open.values())[-1]
+    last["answer"]({"result": {"resultType": "complete"}})
+    client.result("resources/unsubscribe", {"uri": "a:2"})
+    client.close()
+
+
+def test_what_a_component_does_not_offer_is_refused() -> None:
+    rig = Rig("stateless")
+    rig.set_up()
+    client = rig.client()
+    answer = client.call("resources/subscribe", {"uri": "a:1"})
+    assert answer["error"]["code"] == -32601
+    assert "MCP server `tools`" in answer["error"]["message"]
+
+
+def test_input_a_client_does_not_offer_is_an_error() -> None:
+    _, client = upgraded()
+    answer = client.call("tools/call", {"name": "sample", "arguments": {}})
+    assert "`sampling/createMessage`" in answer["error"]["message"]
+    assert "`tools`" in answer["error"]["message"]
+
+
+def asking(rig: Rig, client: McpClient, **result: object) -> object:
+    """A call that waits, and is then answered that input is required; its id."""
+    id_ = client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
+    rig.component.open.pop("x")["answer"]({"result": {"resultType": "input_required", **result}})
+    return id_
+
+
+def test_input_that_is_no_question_is_asked_for_again() -> None:
+    rig, client = upgraded()
+    id_ = asking(rig, client, requestState="s")
+    assert heard(rig, "tools/call")[-1]["requestState"] == "s"
+    rig.component.open.pop("x")["done"]("done")
+    assert client.answer(id_)["result"]["content"][0]["text"] == "done"
+
+
+def test_input_is_not_asked_for_without_end() -> None:
+    rig, client = upgraded()
+    id_ = asking(rig, client, requestState="s")
+    for _ in range(40):
+        if "x" not in rig.component.open:
+            break
+        wanted = {"resultType": "input_required", "requestState": "s"}
+        rig.component.open.pop("x")["answer"]({"result": wanted})
+    assert "32 times" in client.answer(id_)["error"]["message"]
+
+
+def test_several_questions_are_asked_at_once() -> None:
+    rig, client = upgraded(sampling={}, roots={})
+    client.serves = None
+    ask = {"a": {"method": "roots/list"}, "b": {"method": "sampling/createMessage", "params": {}}}
+    id_ = asking(rig, client, inputRequests=ask)
+    questions = [frame for frame in client.frames if "method" in frame]
+    assert [one["method"] for one in questions] == ["roots/list", "sampling/createMessage"]
+    assert client.related[-1] == json.dumps(id_).encode()
+    for one in reversed(questions):
+        client.send({"id": one["id"], "result": {"of": one["method"]}})
+    given = heard(rig, "tools/call")[-1]
+    assert given["inputResponses"] == {
+        "a": {"of": "roots/list"}, "b": {"of": "sampling/createMessage"}
+    }  # fmt: skip
+    assert "requestState" not in given
+
+
+def test_a_question_answered_after_the_call_was_cancelled() -> None:
+    rig, client = upgraded(sampling={})
+    client.serves = None
+    ask = {"a": {"method": "sampling/createMessage"}}
+    id_ = asking(rig, client, inputRequests=ask)
+    client.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
+    question = next(frame for frame in client.frames if "method" in frame)
+    client.send({"id": question["id"], "result": {}})
+    assert len(heard(rig, "tools/call")) == 1
+    assert [
+        frame for frame in client.frames if frame.get("id") == id_ and "method" not in frame
+    ] == []
+
+
+def test_a_component_without_sessions_may_not_ask() -> None:
+    rig, client = upgraded()
+    client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
+    about = rig.component.open["x"]["about"]
+    answers: list[Json] = []
+    rig.component.answers[5] = answers.append
+    held = {"serverId": "ID", **about, "method": "sampling/createMessage", "params": {}}
+    rig.component._send({"id": 5, "method": "mcp/message", "params": held})
+    assert "input_required" in answers[0]["result"]["error"]["message"]
+
+
+def test_a_component_that_does_not_discover_serves_nevertheless() -> None:
+    rig = Rig("stateless")
+    rig.set_up()
+    serve = rig.component._serve
+
+    def without(about: Json, message: Json, answer: object) -> None:
+        method = "x" if message["method"] == "server/discover" else message["method"]
+        serve(about, {**message, "method": method}, answer)  # type: ignore[arg-type]
+
+    rig.component._serve = without  # type: ignore[method-assign,assignment]
+    client = rig.client()
+    assert client.initialize()["serverInfo"] == {"name": "tools", "version": "0"}
+    assert client.tool("echo", "x") == "x"
+
+
+def test_a_session_left_cancels_what_is_open() -> None:
+    rig, client = upgraded()
+    client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
+    client.close()
+    assert len(rig.component.cancelled) == 2, "the call, and the subscription"
+    assert rig.bridge._servers["1-0"].calls == {} or not rig.bridge._servers["1-0"].clients
+
+
+# -- a client without sessions, a component with ---------------------------------------------------
+
+
+def downgraded(generation: str = "sdk-2") -> tuple[Rig, McpClient]:
+    """Such a pair."""
+    rig = Rig(generation)
+    rig.set_up()
+    return rig, rig.client()
+
+
+def call(name: str, text: str = "x", **meta: object) -> Json:
+    """The params of a tool call."""
+    return {"name": name, "arguments": {"text": text}, "_meta": {**MODERN_META, **meta}}
+
+
+def test_discover_is_answered_from_initialize() -> None:
+    rig, client = downgraded()
+    result = client.result("server/discover", {"_meta": MODERN_META})
+    assert result["supportedVersions"] == ["2026-07-28"]
+    assert result["_meta"] == {META + "serverInfo": {"name": "scripted", "version": "3"}}
+    assert result["resultType"] == "complete"
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+    begun = heard(rig, "initialize")[0]
+    assert begun["clientInfo"] == {"name": "modern", "version": "1"}
+    assert [one["method"] for one in rig.component.heard][-2:] == [
+        "initialize", "notifications/initialized"
+    ]  # fmt: skip
+
+
+def test_clients_share_one_session() -> None:
+    rig, first = downgraded("sacp")
+    second = rig.client()
+    one = first.start("tools/call", call("slow", "1"), id_="same")
+    two = second.start("tools/call", call("slow", "2"), id_="same")
+    rig.component.open["2"]["done"]("second")
+    rig.component.open["1"]["done"]("first")
+    assert first.answer(one)["result"]["content"][0]["text"] == "first"
+    assert second.answer(two)["result"]["content"][0]["text"] == "second"
+    assert len(rig.component.connects) == 1
+    first.close()
+    assert second.result("tools/call", call("echo"))["content"]
+    assert rig.component.disconnected == []
+    rig.perform(rig.bridge.end())
+    assert rig.component.disconnected == [{"connection_id": "c1"}]
+
+
+def test_nothing_of_the_envelope_reaches_the_component() -> None:
+    rig, client = downgraded()
+    client.result("tools/call", call("echo", own=1))
+    assert heard(rig, "tools/call")[0]["_meta"] == {"own": 1}
+    client.result("tools/list", {"_meta": MODERN_META})
+    assert "params" not in rig.component.heard[-1]
+
+
+def test_the_level_is_set_when_it_changes() -> None:
+    rig, client = downgraded()
+    level = {META + "logLevel": "debug"}
+    client.start("tools/call", call("slow", "1", **level))
+    client.start("tools/call", call("slow", "2", **level))
+    assert heard(rig, "logging/setLevel") == [{"level": "debug"}]
+    about = rig.component.open["1"]["about"]
+    rig.component.tell(about, LOG, {"level": "debug", "data": "x"})
+    assert client.told(LOG) == [{"level": "debug", "data": "x"}]
+    assert client.related[-1] == b"2"
+    for text in ("1", "2"):
+        rig.component.open[text]["done"]("")
+    rig.component.tell(about, LOG, {"level": "debug", "data": "nobody"})
+    rig.component.tell(about, "notifications/progress", {"progressToken": "nobody"})
+    rig.component.tell(about, "notifications/else", {})
+    assert len(client.told(LOG)) == 1
+
+
+def test_who_left_gets_nothing_and_what_it_asked_is_cancelled() -> None:
+    rig, client = downgraded()
+    client.start("tools/call", call("slow"))
+    client.start("subscriptions/listen", {"_meta": MODERN_META, "notifications": {}})
+    client.close()
+    assert len(rig.component.cancelled) == 1
+    assert heard(rig, "notifications/cancelled")
+    rig.component.open["x"]["done"]("late")
+
+
+def test_subscriptions_are_counted() -> None:
+    rig, client = downgraded()
+    other = rig.client()
+    wanted = {"resourceSubscriptions": ["a:1"], "promptsListChanged": True, "toolsListChanged": 1}
+    params = {"_meta": MODERN_META, "notifications": wanted}
+    one = client.start("subscriptions/listen", params, id_="one")
+    other.start("subscriptions/listen", params, id_="two")
+    agreed = client.told("notifications/subscriptions/acknowledged")[0]["notifications"]
+    assert agreed == {"resourceSubscriptions": ["a:1"]}
+    assert heard(rig, "resources/subscribe") == [{"uri": "a:1"}]
+    connection = {"connection": rig.component.heard[-1]["connection"]}
+    rig.component.tell(connection, UPDATED, {"uri": "a:1"})
+    rig.component.tell(connection, UPDATED, {"uri": "a:2"})
+    assert client.told(UPDATED) == [{"uri": "a:1", "_meta": {SUBSCRIPTION: "one"}}]
+    assert other.told(UPDATED) == [{"uri": "a:1", "_meta": {SUBSCRIPTION: "two"}}]
+    client.send({"method": "notifications/cancelled", "params": {"requestId": one}})
+    assert client.finished == [b'"one"']
+    assert heard(rig, "resources/unsubscribe") == []
+    other.close()
+    assert heard(rig, "resources/unsubscribe") == [{"uri": "a:1"}]
+
+
+def test_a_component_that_leaves_ends_subscriptions() -> None:
+    rig, client = downgraded()
+    id_ = client.start("subscriptions/listen", {"_meta": MODERN_META, "notifications": {}})
+    call_id = client.start("tools/call", call("slow"))
+    connection = rig.component.heard[-1]["connection"]
+    held = {"connectionId": connection}
+    rig.component._send({"method": "mcp/disconnect", "params": held})
+    assert client.answer(id_)["result"]["_meta"] == {SUBSCRIPTION: id_}
+    assert "closed the connection" in client.answer(call_id)["error"]["message"]
+
+
+def test_a_session_that_cannot_begin() -> None:
+    rig, client = downgraded("rfd")
+    rig.component.dead = True
+    assert "exited" in client.call("server/discover", {"_meta": MODERN_META})["error"]["message"]
+    rig.component.dead = False
+    assert client.result("server/discover", {"_meta": MODERN_META})
+
+
+def sampled(rig: Rig, client: McpClient) -> Json:
+    """A call that is answered that input is required; the result."""
+    result = client.result("tools/call", call("sample"))
+    assert result["resultType"] == "input_required"
+    return result
+
+
+def test_a_request_that_nobody_can_answer() -> None:
+    rig, client = downgraded()
+    client.result("tools/list", {"_meta": MODERN_META})
+    answers: list[Json] = []
+    about = {"connection": rig.component.heard[-1]["connection"]}
+    rig.component.ask(about, "sampling/createMessage", {}, answers.append)
+    assert "no open request" in answers[0]["error"]["message"]
+    rig.component.ask(about, "ping", {}, answers.append)
+    assert answers[1]["result"] == {}
+    client.start("tools/call", call("slow"))
+    rig.component.ask(about, "else/else", {}, answers.append)
+    assert answers[2]["error"]["code"] == -32601
+    without = {**MODERN_META, META + "clientCapabilities": {}}
+    rig.component.open.pop("x")["done"]("")
+    client.start("tools/call", {**call("slow"), "_meta": without})
+    rig.component.ask(about, "sampling/createMessage", {}, answers.append)
+    assert answers[3]["error"]["code"] == -32601
+
+
+def test_input_for_a_request_that_is_not_there() -> None:
+    _, client = downgraded()
+    answer = client.call("tools/call", {**call("sample"), "requestState": "nobody"})
+    assert answer["error"]["code"] == -32602
+    answer = client.call("tools/call", {**call("sample"), "requestState": 7})
+    assert answer["error"]["code"] == -32602
+
+
+def test_a_client_that_comes_back_without_answers() -> None:
+    rig, client = downgraded()
+    state = sampled(rig, client)["requestState"]
+    result = client.result("tools/call", {**call("sample"), "requestState": state})
+    assert "came back without an answer" in result["content"][0]["text"]
+
+
+def test_questions_while_input_was_asked_for_wait() -> None:
+    rig, client = downgraded()
+    client.start("tools/call", call("slow"))
+    about = rig.component.open["x"]["about"]
+    answers: list[Json] = []
+    rig.component.ask(about, "sampling/createMessage", {"n": 1}, answers.append)
+    rig.component.ask(about, "elicitation/create", {"n": 2}, answers.append)
+    third = rig.component.ask(about, "elicitation/create", {"n": 3}, answers.append)
+    first = client.answer(1)["result"]
+    assert [one["params"] for one in first["inputRequests"].values()] == [{"n": 1}]
+    rig.component._send({"method": "$/cancel_request", "params": {"requestId": third}})
+    (name,) = first["inputRequests"]
+    again = {**call("slow"), "requestState": first["requestState"]}
+    client.start("tools/call", {**again, "inputResponses": {name: {"a": 1}}})
+    assert answers[0]["result"] == {"a": 1}
+    second = client.answer(2)["result"]
+    assert [one["params"] for one in second["inputRequests"].values()] == [{"n": 2}]
+    rig.component.open["x"]["done"]("over")
+    last = client.result("tools/call", {**again, "requestState": second["requestState"]})
+    assert last["content"][0]["text"] == "over"
+    assert len(answers) == 2
+    assert answers[1]["error"]
+
+
+def test_requests_nobody_comes_back_for_are_cancelled() -> None:
+    rig, client = downgraded()
+    client.result("tools/list", {"_meta": MODERN_META})
+    for _ in range(65):
+        sampled(rig, client)
+    assert len(rig.component.cancelled) == 1
+
+
+def test_a_component_takes_its_question_back() -> None:
+    rig = Rig("sacp")
+    rig.set_up()
+    client = rig.client()
+    client.initialize()
+    client.serves = None
+    client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
+    about = rig.component.open["x"]["about"]
+    id_ = rig.component.ask(about, "sampling/createMessage", {}, lambda _: None)
+    question = client.frames[-1]
+    assert client.related[-1] == b"2"
+    rig.component._send({"method": "$/cancel_request", "params": {"requestId": id_}})
+    assert client.told("notifications/cancelled") == [{"requestId": question["id"]}]
+    rig.component._send({"method": "$/cancel_request", "params": {"requestId": id_}})
+    assert len(client.told("notifications/cancelled")) == 1
+    client.close()
+    assert not rig.bridge._servers["1-0"].clients
+
+
+def test_a_component_drops_a_client() -> None:
+    rig = Rig("sacp")
+    rig.set_up()
+    client = rig.client()
+    client.initialize()
+    rig.component._send({"method": "_mcp/disconnect", "params": {"connection_id": "c1"}})
+    assert client.dropped
+    assert rig.component.disconnected == []
