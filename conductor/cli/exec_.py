@@ -27,7 +27,14 @@ from conductor.cli.client import (
 from conductor.cli.client_files import Files
 from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.client_permissions import CANCELLED, Permissions, ask_terminal
-from conductor.cli.run import locked, refusals, run_loop, start_audit, start_trace
+from conductor.cli.run import (
+    locked,
+    refusals,
+    run_loop,
+    start_audit,
+    start_trace,
+    tell_first_use,
+)
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.launch import Options, plan
@@ -92,6 +99,7 @@ def execute(turn: Turn) -> int:
     options = msgspec.structs.replace(turn.options, drain=0.0)
     try:
         specs = resolve_all(turn.components)
+        tell_first_use(specs)
         tracer = start_trace(options, turn.log)
         auditor = start_audit(options, turn.log, "agent", specs)
         with refusals(auditor):

@@ -44,6 +44,7 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         specs = resolve_all(parsed.components)
+        tell_first_use(specs)
         tracer = start_trace(parsed.options, parsed.log)
         auditor = start_audit(parsed.options, parsed.log, parsed.mode, specs)
         with refusals(auditor):
@@ -58,6 +59,14 @@ def chain(parsed: Parsed) -> int:
         return error.exit_code
     del specs
     return _run(parsed, planned, guardian, tracer, auditor)
+
+
+def tell_first_use(specs: Sequence[Spec]) -> None:
+    """Tells what components ask for that are used for the first time."""
+    if any(spec.manifest for spec in specs):
+        from conductor.cli import first_use
+
+        first_use.tell(specs)
 
 
 def start_trace(options: Options, log: str) -> Tracer | None:

@@ -153,6 +153,8 @@ class Bridge:
 
     def _whom(self, said: Carried) -> tuple[Provider | None, Call | None]:
         """Whom of the connected a component's message is for."""
+        if said.server is None and said.connection is None:
+            return None, None
         for server in self._servers.values():
             if said.server is not None and said.server != server.declared.id:
                 continue

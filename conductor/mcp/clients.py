@@ -48,9 +48,6 @@ class Adapter(Protocol):
     def told(self, method: str, params: bytes | None, call: Call | None) -> None:
         """As of `Owner`."""
 
-    def gone(self) -> None:
-        """As of `Owner`."""
-
 
 class Client:
     """A client of one server. What it says before its way is clear waits in order."""

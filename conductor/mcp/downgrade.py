@@ -453,9 +453,6 @@ class Port:
     def told(self, method: str, params: bytes | None, call: Call | None) -> None:
         """The client's own provider is not connected."""
 
-    def gone(self) -> None:
-        """The client's own provider is not connected."""
-
 
 def _complete(body: bytes, *, cacheable: bool) -> bytes:
     """A result with what the revision without sessions demands."""

@@ -52,8 +52,8 @@ class Call:
     __slots__ = (
         "cancelled",
         "first_error",
-        "inner_id",
         "id",
+        "inner_id",
         "key",
         "method",
         "on_answer",
@@ -302,7 +302,9 @@ class Provider:
 
     def incoming_request(self, id_: bytes, message: Carried, call: Call | None) -> None:
         """The component asks the client something."""
-        inner_id, generation = message.inner_id, self.generation
+        inner_id = message.inner_id
+        # As it was asked: it may be that nothing else is known of the component yet.
+        generation = generations.PACP if message.nested else self.generation
 
         def reply(member: bytes, body: bytes) -> None:
             if self._asked.pop(id_, None) is not None:

@@ -99,10 +99,6 @@ class Relay:
             params = subscription(params, call.owner_id)
         self._consumer.tell(method, params, related)
 
-    def gone(self) -> None:
-        """The component closed the connection."""
-        self._consumer.drop()
-
     def _only(self) -> bytes | None:
         """The one request that is open, if it is one."""
         return next(iter(self._calls.values())).owner_id if len(self._calls) == 1 else None

@@ -90,11 +90,6 @@ class Server:
         """The component has shown that it speaks `generation`."""
         self.generation, self.confirmed = generation, True
 
-    def settle(self, generation: Generation) -> None:
-        """What is tried first from now on; not known for certain."""
-        if not self.confirmed:
-            self.generation = generation
-
     def provider_for(self, message: Carried) -> tuple[Provider | None, Call | None]:
         """Whom of the connected a message of the component is for, and which request it is about.
 

@@ -281,10 +281,6 @@ class Upgrade:
             params = write({**held, "_meta": Raw(write(meta))} if meta else held)
         self._consumer.tell(method, params, call.owner_id if call is not None else None)
 
-    def gone(self) -> None:
-        """The component closed the connection."""
-        self._consumer.drop()
-
 
 def plain(body: bytes) -> bytes:
     """A result without what only the revision without sessions has."""

@@ -180,7 +180,7 @@ def _serve(params: Json) -> Json:
     return {"result": {**result, **results[params["method"]]}}
 
 
-@pytest.mark.parametrize("kind", ["stdio", "http"])
+@pytest.mark.parametrize("kind", ["stdio"])
 def test_a_result_of_20_mb_passes(rig: Rig, kind: str) -> None:
     chain = rig.agent(proxy(rig, "stateless"), rig.demo(log=False), options=("--mcp-bridge", kind))
     session = chain.begin()
@@ -194,10 +194,9 @@ def test_a_call_is_cancelled_down_to_the_component(rig: Rig, kind: str) -> None:
     chain = rig.agent(proxy(rig, "stateless"), rig.demo(), options=("--mcp-bridge", kind))
     session = chain.begin()
     turn = chain.start_prompt(session, '/call tools slow {"text":"x"}')
-    chain.until(lambda: any("slow" in json.dumps(one) for one in heard(rig)), "the call")
+    chain.until_stderr("heard mcp/message")
     chain.notify("session/cancel", {"sessionId": session})
     assert chain.answer(turn)["result"]["stopReason"] == "cancelled"
     if kind != "acp":  # natively, demo gives up waiting without a word
-        cancelled = "$/cancel_request"
-        chain.until(lambda: any(one["method"] == cancelled for one in heard(rig)), "its end")
+        chain.until_stderr("heard $/cancel_request")
     assert chain.finish() == 0

@@ -32,7 +32,7 @@ def upgraded(**able: object) -> tuple[Rig, McpClient]:
     rig = Rig("stateless")
     rig.set_up()
     client = rig.client()
-    client.initialize(**able)
+    client.initialize("2025-11-25", **able)
     return rig, client
 
 
@@ -188,7 +188,7 @@ def test_a_component_that_does_not_discover_serves_nevertheless() -> None:
         method = "x" if message["method"] == "server/discover" else message["method"]
         serve(about, {**message, "method": method}, answer)  # type: ignore[arg-type]
 
-    rig.component._serve = without  # type: ignore[method-assign,assignment]
+    rig.component._serve = without  # type: ignore[method-assign]
     client = rig.client()
     assert client.initialize()["serverInfo"] == {"name": "tools", "version": "0"}
     assert client.tool("echo", "x") == "x"

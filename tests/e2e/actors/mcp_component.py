@@ -91,7 +91,8 @@ class Component:
         if frame["method"] == connect and key in params:
             self.connects.append(params)
             self._connections += 1
-            self._send({"id": frame["id"], "result": {answer: f"{self._prefix}c{self._connections}"}})
+            connection = f"{self._prefix}c{self._connections}"
+            self._send({"id": frame["id"], "result": {answer: connection}})
         elif frame["method"] == off:
             self.disconnected.append(params)
             if "id" in frame:

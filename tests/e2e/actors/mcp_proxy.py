@@ -1,7 +1,8 @@
 """A proxy of dialect `acp` that adds one MCP server, of the generation given, to every session.
 
 `--log FILE` writes what it hears of MCP, one JSON line each. A message that holds the text `/die`
-ends it with exit code 7.
+ends it with exit code 7. Of calls to `slow` and of cancellations it says on its standard error that
+they are there.
 """
 
 from __future__ import annotations
@@ -61,13 +62,18 @@ class Proxy:
             self._pass(frame, {"method": method, "params": params})
 
     def _is_mine(self, params: Json) -> bool:
-        return self._component.id in json.dumps(params) or params.get("name") == self._component.name
+        return (
+            self._component.id in json.dumps(params) or params.get("name") == self._component.name
+        )
 
     def _hear(self, frame: Json) -> None:
         text = json.dumps(frame)
         if self._log is not None:
             with self._log.open("a") as file:
                 file.write(text + "\n")
+        if '"slow"' in text or frame["method"] == "$/cancel_request":
+            sys.stderr.write(f"heard {frame['method']}\n")
+            sys.stderr.flush()
         if '"/die"' in text:
             os._exit(7)
         self._component.receive(frame)

@@ -33,6 +33,8 @@ class ToolUse:
 
     name: str
     arguments: Json
+    id: str = "toolu_mock_1"
+    """Of this call; a conversation with several calls needs as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _events(answer: Answer, model: str) -> Iterator[Json]:
     usage = {"input_tokens": 7, "output_tokens": 1}
     yield {"type": "message_start", "message": _message(model, [], None, usage)}
     if isinstance(answer, ToolUse):
-        block: Json = {"type": "tool_use", "id": "toolu_mock_1", "name": answer.name, "input": {}}
+        block: Json = {"type": "tool_use", "id": answer.id, "name": answer.name, "input": {}}
         whole = json.dumps(answer.arguments)
         half = len(whole) // 2
         deltas = [
@@ -182,7 +184,7 @@ def _whole(answer: Answer, model: str) -> Json:
     if isinstance(answer, ToolUse):
         content: Json = {
             "type": "tool_use",
-            "id": "toolu_mock_1",
+            "id": answer.id,
             "name": answer.name,
             "input": answer.arguments,
         }

@@ -1,0 +1,217 @@
+"""What happens at the edges: peers that leave early, say nonsense, or ask when nobody listens."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.mcp import generations, json
+from conductor.mcp.consumers import StreamConsumer
+from conductor.mcp.effects import Effect
+from conductor.mcp.line import Line
+from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
+
+UNKNOWN: Json = {"code": -32601, "message": "Method not found"}
+
+
+def held(rig: Rig) -> list[Json]:
+    """What the component is sent from now on, unanswered."""
+    frames: list[Json] = []
+    rig.component.receive = frames.append  # type: ignore[method-assign,assignment]
+    return frames
+
+
+def answer(rig: Rig, frame: Json, **outcome: object) -> None:
+    """Answers one of those."""
+    rig.component._send({"id": frame["id"], **outcome})
+
+
+def test_a_client_that_leaves_while_it_is_connected() -> None:
+    rig = Rig("sacp")
+    rig.set_up()
+    client = rig.client()
+    frames = held(rig)
+    client.start("initialize", {})
+    client.close()
+    answer(rig, frames[0], result={"connection_id": "late"})
+    assert frames[1]["method"] == "_mcp/disconnect"
+    assert frames[1]["params"] == {"connection_id": "late"}
+    other = rig.client()
+    other.start("initialize", {})
+    other.close()
+    answer(rig, frames[2], error=UNKNOWN)
+    assert len(frames) == 3
+    assert client.frames == other.frames == []
+
+
+def test_a_client_that_leaves_before_the_session_is_known() -> None:
+    rig = Rig("sacp")
+    id_ = rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
+    first, second = rig.client(), rig.client()
+    frames = held(rig)
+    first.start("initialize", {})
+    second.start("initialize", {})
+    assert len(rig.waits) == 1
+    first.close()
+    rig.up({"id": id_, "result": {"sessionId": "S"}})
+    assert len(frames) == 1
+
+
+def test_a_connection_without_an_id_is_none() -> None:
+    rig = Rig("rfd")
+    rig.set_up()
+    client = rig.client()
+    frames = held(rig)
+    client.start("initialize", {})
+    answer(rig, frames[0], result={})
+    assert "without an id" in client.answer(1)["error"]["message"]
+    client.start("initialize", {})
+    answer(rig, frames[1], error={"code": -1, "message": "no"})
+    assert client.answer(2)["error"] == {"code": -1, "message": "no"}
+
+
+def test_what_no_generation_knows_is_what_the_first_one_said() -> None:
+    rig = Rig("sacp")
+    rig.set_up()
+    client = rig.client()
+    frames = held(rig)
+    client.start("x/y", {})
+    answer(rig, frames[0], result={"connection_id": "c"})
+    answer(rig, frames[1], error={"code": -32601, "message": "first"})
+    answer(rig, frames[2], error={"code": -32601, "message": "second"})
+    assert [one["method"] for one in frames[1:]] == ["_mcp/message", "_mcp/request"]
+    assert client.answer(1)["error"]["message"] == "first"
+    client.start("x/z", {})
+    assert frames[3]["method"] == "_mcp/message"
+    answer(rig, frames[3], error={"code": -32000, "message": "something else"})
+    assert client.answer(2)["error"]["message"] == "something else"
+
+
+def test_a_stateless_server_that_knows_neither() -> None:
+    rig = Rig("stateless")
+    rig.set_up()
+    client = rig.client()
+    frames = held(rig)
+    client.start("initialize", {})
+    answer(rig, frames[0], error={"code": -32601, "message": "first"})
+    assert frames[1]["method"] == "mcp/connect"
+    answer(rig, frames[1], error={"code": -32601, "message": "second"})
+    assert client.answer(1)["error"]["message"] == "first"
+
+
+def test_a_call_cancelled_before_it_was_sent_is_not_sent() -> None:
+    rig = Rig("rfd")
+    rig.set_up()
+    client = rig.client()
+    frames = held(rig)
+    client.start("initialize", {}, id_="i")
+    client.send({"method": "notifications/initialized"})
+    client.send({"method": "notifications/cancelled", "params": {"requestId": "i"}})
+    answer(rig, frames[0], result={"connectionId": "c"})
+    assert [one["method"] for one in frames[1:]] == ["mcp/message"]
+    assert client.finished == [b'"i"']
+
+
+def test_words_before_the_way_is_clear_wait() -> None:
+    rig = Rig("stateless")
+    rig.set_up()
+    client = rig.client()
+    frames = held(rig)
+    client.send({"method": "notifications/else"})
+    client.start("initialize", {})
+    client.send({"method": "notifications/initialized"})
+    client.start("ping")
+    assert len(frames) == 1
+    assert client.frames == []
+    result = {"capabilities": {"prompts": {"listChanged": True}}}
+    answer(rig, frames[0], result={"result": result})
+    assert client.answer(2)["result"] == {}
+    assert frames[1]["params"]["method"] == "subscriptions/listen"
+    assert frames[1]["params"]["params"]["notifications"] == {"promptsListChanged": True}
+
+
+def test_a_component_that_speaks_before_the_client_does() -> None:
+    rig = Rig("pacp")
+    rig.set_up()
+    client = rig.client()
+    answers: list[Json] = []
+    rig.component.ask({}, "sampling/createMessage", {}, answers.append)
+    assert "not said anything" in answers[0]["error"]["message"]
+    rig.component.tell({}, "notifications/message", {})
+    assert client.frames == []
+
+
+def test_a_native_request_cancelled_before_the_way_is_clear() -> None:
+    rig = Rig("stateless", "acp")
+    rig.set_up()
+    frames = held(rig)
+    inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
+    params = {"serverId": "ID", "requestId": "r", **inner}
+    rig.up({"id": 5, "method": "mcp/message", "params": params})
+    rig.up({"method": "$/cancel_request", "params": {"requestId": 5}})
+    answer(rig, frames[0], result={"result": {}})
+    assert [one["method"] for one in frames] == ["mcp/message", "mcp/message", "$/cancel_request"]
+
+
+def test_a_stateless_agent_is_told_what_it_cannot_be_asked() -> None:
+    rig = Rig("stateless", "acp")
+    rig.set_up()
+    inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
+    params = {"serverId": "ID", "requestId": "r", **inner}
+    rig.up({"id": 5, "method": "mcp/message", "params": params})
+    (client,) = rig.bridge._servers["1-0"].clients
+    answers: list[tuple[bytes, bytes]] = []
+    client.asked("sampling/createMessage", b"{}", lambda *one: answers.append(one), None)
+    assert b"takes no requests" in answers[0][1]
+    client.told("notifications/message", b"{}", None)
+    client.withdrawn(lambda *_: None)
+    sent = len(rig.agent)
+    client.gone()
+    assert len(rig.agent) == sent, "there is no connection to be closed"
+
+
+def test_one_of_two_native_sessions_ends() -> None:
+    rig = Rig("stateless", "acp")
+    rig.set_up()
+    other = {**DECLARED["stateless"], "serverId": "ID2"}
+    rig.set_up(other)
+    for id_, server in ((5, "ID"), (6, "ID2")):
+        inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
+        rig.component.id = server
+        params = {"serverId": server, "requestId": "r", **inner}
+        rig.up({"id": id_, "method": "mcp/message", "params": params})
+    id_ = rig.request("session/close", {"sessionId": "S1"})
+    rig.up({"id": id_, "result": {}})
+    assert [server.declared.id for server in rig.bridge._servers.values()] == ["ID2"]
+    rig.up({"id": 7, "method": "mcp/disconnect", "params": {"serverId": "ID2"}})
+    assert rig.agent[-1] == {"jsonrpc": "2.0", "id": 7, "result": {}}
+
+
+@pytest.mark.parametrize("generation", generations.GENERATIONS)
+def test_an_outcome_is_what_was_enclosed(generation: generations.Generation) -> None:
+    for member, body in ((b"result", b"{}"), (b"error", b'{"code":1}')):
+        enclosed = generations.enclose(generation, b"7", member, body)
+        assert generations.outcome(generation, *enclosed) == (member, body)
+    assert generations.outcome(generation, b"result", b'{"x":1}') == (b"result", b'{"x":1}')
+
+
+def test_json_that_is_none() -> None:
+    assert json.value(b"{") is None
+    assert json.value(b"[" * 5000) is None
+    assert json.text(b"7") is None
+    assert json.code(b"{}") is None
+
+
+def test_a_line_cancels_only_what_is_open() -> None:
+    sent: list[bytes] = []
+    line = Line(sent.append, "x-")
+    id_ = line.ask("m", b"{}", lambda member, body: None)
+    line.cancel(b'"x-9"')
+    assert len(sent) == 1
+    line.cancel(id_)
+    assert len(sent) == 2
+
+
+def test_an_answer_to_nothing_is_dropped() -> None:
+    effects: list[Effect] = []
+    StreamConsumer("k", effects.append).answered(b"7", b"result", b"{}")
+    assert effects == []

@@ -1,0 +1,339 @@
+"""The bridge's place before the agent: what passes untouched, what wakes it, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from conductor.errors import ComponentError
+from conductor.mcp import shells
+from conductor.mcp.declarations import Declaration, StdioDeclaration
+from conductor.mcp.transport import BridgedTransport
+from conductor.transports.base import Ended, Events
+
+Json = dict[str, Any]
+
+
+class Agent:
+    """The transport of an agent."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.events: Events | None = None
+        self.did: list[str] = []
+        self.buffered = 7
+
+    async def open(self, events: Events) -> None:
+        """Takes whom to tell."""
+        self.events = events
+
+    def write(self, data: bytes) -> None:
+        """Keeps what is written."""
+        self.written.append(data)
+
+    def pause(self) -> None:
+        """Notes it."""
+        self.did.append("pause")
+
+    def resume(self) -> None:
+        """Notes it."""
+        self.did.append("resume")
+
+    def finish(self) -> None:
+        """Notes it."""
+        self.did.append("finish")
+
+    async def close(self, grace: float) -> None:
+        """Notes it."""
+        self.did.append("close")
+
+
+class Chain:
+    """What hears of the agent: the runtime."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.heard: list[object] = []
+
+    @property
+    def frames(self) -> list[Json]:
+        """The lines, read."""
+        return [json.loads(line) for line in self.lines]
+
+    def received(self, frames: list[bytes]) -> None:
+        """Keeps the lines."""
+        self.lines += frames
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """Notes it."""
+        self.heard.append((head, limit))
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """Notes it."""
+        self.heard.append((frame, why))
+
+    def drained(self) -> None:
+        """Notes it."""
+        self.heard.append("drained")
+
+    def ended(self, how: Ended) -> None:
+        """Notes it."""
+        self.heard.append(how)
+
+
+class Doors:
+    """Shells that open at once, or when told to, or never."""
+
+    made: Doors
+    why: ComponentError | None = None
+    gate: asyncio.Event | None = None
+
+    def __init__(self, events: shells.ShellEvents, *, log: object, line_limit: int) -> None:
+        self.events = events
+        self.did: list[tuple[object, ...]] = []
+        Doors.made = self
+
+    async def listen(self, listener: str, kind: str) -> Declaration:
+        """Opens a door."""
+        if Doors.gate is not None:
+            await Doors.gate.wait()
+        if Doors.why is not None:
+            raise Doors.why
+        self.did.append(("listen", listener, kind))
+        return StdioDeclaration("shim", (listener,), (("SECRET", "s"),))
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *rest: self.did.append((name, *rest))
+
+    async def aclose(self) -> None:
+        """Notes it."""
+        self.did.append(("aclose",))
+
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n'
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"agentCapabilities":{}}}'
+NEW = (
+    b'{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"mcpServers":'
+    b'[{"type":"acp","name":"n","serverId":"i"}]}}\n'
+)
+PROMPT = b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{}}\n'
+
+
+@pytest.fixture(autouse=True)
+def doors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doors in place of shells."""
+    monkeypatch.setattr(shells, "Shells", Doors)
+    monkeypatch.setattr(Doors, "why", None)
+    monkeypatch.setattr(Doors, "gate", None)
+
+
+class Stage:
+    """A bridged agent, opened."""
+
+    def __init__(self, *, proxied: bool = True) -> None:
+        self.agent, self.chain = Agent(), Chain()
+        self.log: list[tuple[str, str, str]] = []
+        self.transport = BridgedTransport(
+            self.agent,
+            "auto",
+            log=lambda *line: self.log.append(line),
+            line_limit=1000,
+            proxied=lambda: proxied,
+        )
+
+    async def open(self) -> None:
+        """Opens it."""
+        await self.transport.open(self.chain)
+
+    async def set_up(self) -> str:
+        """Sets up a session; the listener of its server."""
+        self.transport.write(NEW)
+        await settle()
+        answer = b'{"jsonrpc":"2.0","id":2,"result":{"sessionId":"S"}}'
+        self.transport.received([answer])
+        return str(next(one for one in Doors.made.did if one[0] == "listen")[1])
+
+
+async def settle() -> None:
+    """Lets everything that is due happen."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_what_does_not_concern_it_passes_in_one_piece() -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        for data in (PROMPT, PROMPT * 3, b'{"jsonrpc":"2.0","id":1,"result":{}}\n'):
+            stage.transport.write(data)
+            assert stage.agent.written[-1] == data
+        stage.transport.received([b"x", b"y"])
+        assert stage.chain.lines == [b"x", b"y"]
+        stage.transport.oversized(b"h", 5)
+        stage.transport.undeliverable(b"f", "why")
+        stage.transport.drained()
+        assert stage.chain.heard == [(b"h", 5), (b"f", "why"), "drained"]
+        stage.transport.pause()
+        stage.transport.resume()
+        stage.transport.finish()
+        assert stage.transport.buffered == 7
+        await stage.transport.close(1.0)
+        assert stage.agent.did == ["pause", "resume", "finish", "close"]
+        how = Ended("x")
+        stage.transport.ended(how)
+        assert stage.chain.heard[-1] is how
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (ANSWER, b'"acp":true'),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"acp"}}', b'"error"'),
+    ],
+)
+def test_proxies_are_shown_support(said: bytes, shown: bytes) -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        stage.transport.write(INITIALIZE)
+        assert stage.agent.written == [INITIALIZE]
+        before = [b"junk", b"[]", b'{"jsonrpc":"2.0","method":"x"}', b'{"id":null}', b'{"id":5}']
+        stage.transport.received([*before, said, ANSWER])
+        assert stage.chain.lines[:5] == before
+        assert shown in stage.chain.lines[5]
+        assert stage.chain.lines[6] == ANSWER, "only the one that was asked for"
+
+    asyncio.run(play())
+
+
+def test_without_proxies_there_is_nobody_to_show_it_to() -> None:
+    async def play() -> None:
+        stage = Stage(proxied=False)
+        await stage.open()
+        stage.transport.write(INITIALIZE)
+        stage.transport.received([ANSWER])
+        assert stage.chain.lines == [ANSWER]
+
+    asyncio.run(play())
+
+
+def test_the_setup_waits_for_the_address_and_all_behind_it() -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        Doors.gate = asyncio.Event()
+        stage.transport.write(PROMPT + NEW + PROMPT)
+        stage.transport.write(PROMPT)
+        stage.transport.finish()
+        await settle()
+        assert stage.agent.written == [PROMPT]
+        assert stage.agent.did == []
+        Doors.gate.set()
+        await settle()
+        assert [json.loads(one)["id"] for one in stage.agent.written] == [3, 2, 3, 3]
+        entry = json.loads(stage.agent.written[1])["params"]["mcpServers"][0]
+        assert entry["command"] == "shim"
+        assert stage.agent.did == ["finish"]
+        assert stage.log == [("info", "mcp", "MCP server `n` is offered to the agent by stdio")]
+
+    asyncio.run(play())
+
+
+def test_an_address_that_cannot_be_is_an_error_with_a_hint() -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        Doors.why = ComponentError("no room", "make some")
+        stage.transport.write(NEW)
+        await settle()
+        Doors.why = ComponentError("no luck")
+        stage.transport.write(NEW)
+        await settle()
+        first, second = (one["error"]["message"] for one in stage.chain.frames)
+        assert first.endswith("no room\nhint: make some")
+        assert second.endswith("no luck")
+        assert stage.agent.written == []
+
+    asyncio.run(play())
+
+
+def test_a_client_comes_speaks_and_goes() -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        listener = await stage.set_up()
+        events = Doors.made.events
+        stage.transport.pause()
+        events.opened("k", listener)
+        stage.transport.resume()
+        assert ("hold", "k", True) in Doors.made.did
+        assert ("hold", "k", False) in Doors.made.did
+        events.drained("k")
+        events.received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+        asked = stage.chain.frames[-1]
+        assert asked["method"] == "mcp/message"
+        answer: Json = {"result": {"capabilities": {"tools": {}}}}
+        whole = {"jsonrpc": "2.0", "id": asked["id"], "result": answer}
+        stage.transport.write(json.dumps(whole, separators=(",", ":")).encode() + b"\n")
+        assert json.loads(Doors.made.did[-1][2])["id"] == 1  # type: ignore[arg-type]
+        events.received("k", b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}')
+        events.received("k", b'{"jsonrpc":"2.0","method":"notifications/cancelled",'
+                             b'"params":{"requestId":2}}')  # fmt: skip
+        assert ("finish", "k", b"2") in Doors.made.did
+        assert stage.chain.frames[-1]["method"] == "$/cancel_request"
+        events.closed("k")
+        events.opened("l", "nobody")
+        assert ("close", "l") in Doors.made.did
+        # What a component asks of nobody is answered when the router is done with what it does.
+        stage.transport.write(
+            b'{"jsonrpc":"2.0","id":9,"method":"mcp/message","params":{"connectionId":"c"}}\n'
+        )
+        assert stage.chain.frames[-1].get("id") != 9
+        await settle()
+        assert stage.chain.frames[-1]["id"] == 9
+        await stage.transport.shut_down()
+        await stage.transport.shut_down()
+        assert Doors.made.did[-2:] == [("close_listener", listener), ("aclose",)]
+        stage.transport.write(PROMPT)
+
+    asyncio.run(play())
+
+
+def test_the_agents_death_closes_everything() -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        listener = await stage.set_up()
+        Doors.made.events.opened("k", listener)
+        how = Ended("was ended")
+        stage.transport.ended(how)
+        assert ("close", "k") in Doors.made.did
+        assert Doors.made.did[-1] == ("close_listener", listener)
+        assert stage.chain.heard == [how]
+
+    asyncio.run(play())
+
+
+def test_waiting_for_a_session_ends_with_the_chain() -> None:
+    async def play() -> None:
+        stage = Stage()
+        await stage.open()
+        url = NEW.replace(b'"type":"acp","name":"n","serverId":"i"', b'"name":"n","url":"acp:i"')
+        stage.transport.write(url)
+        await settle()
+        events = Doors.made.events
+        events.opened("k", str(Doors.made.did[0][1]))
+        events.received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+        assert stage.chain.lines == []
+        (timer,) = stage.transport._timers
+        timer._run()
+        assert stage.chain.frames[-1]["method"] == "_mcp/connect"
+        timer.cancel()
+        await stage.transport.shut_down()
+
+    asyncio.run(play())
