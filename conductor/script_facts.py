@@ -1,0 +1,48 @@
+"""What a Python proxy says of itself, read off its source; nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import msgspec
+
+from conductor.scripts import Script
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of `Proxy(…)` that are written down as such."""
+
+    version: str | None = None
+    description: str | None = None
+    profile: str | None = None
+    wants: dict[str, str] = {}
+
+
+def declared(script: Script) -> Declared:
+    """What the script's `Proxy(…)` says; nothing where it is computed, or cannot be read."""
+    try:
+        tree = ast.parse(script.files[script.main])
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and _named(node.func) == "Proxy":
+                return msgspec.convert(_arguments(node), Declared)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, msgspec.ValidationError):
+        return Declared()
+    return Declared()
+
+
+def _named(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _arguments(node: ast.Call) -> dict[str, Any]:
+    found = {}
+    for one in node.keywords:
+        if one.arg in Declared.__struct_fields__:
+            try:
+                found[one.arg] = ast.literal_eval(one.value)
+            except ValueError:
+                continue  # an expression; its value is not known before it runs
+    return found

@@ -1,0 +1,48 @@
+"""The Python SDK: a proxy in one file, run sandboxed, as a program, or inside a test, unchanged.
+
+    from guest_sdk.python import Proxy, text
+
+    proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
+
+    @proxy.request("session/prompt")
+    async def prompt(request, next):
+        now = await proxy.clock.now()
+        request.prompt.insert(0, text(f"It is {now:%A %d %B %Y, %H:%M}."))
+        return await next(request)
+
+    if __name__ == "__main__":
+        proxy.run()
+
+`guest_sdk/python/README.md` is the guide. Imports the standard library only.
+"""
+
+from .errors import Answered, Cancelled, ProxyError, Refused
+from .messages import DROP, Notification, Record, Request, Update, text
+from .playground import Playground
+from .proxy import Proxy
+from .services import Response, RunningTimer
+from .sessions import Session, SubSession, Turn
+from .tasks import gather
+from .tools import Call
+
+__all__ = [
+    "DROP",
+    "Answered",
+    "Call",
+    "Cancelled",
+    "Notification",
+    "Playground",
+    "Proxy",
+    "ProxyError",
+    "Record",
+    "Refused",
+    "Request",
+    "Response",
+    "RunningTimer",
+    "Session",
+    "SubSession",
+    "Turn",
+    "Update",
+    "gather",
+    "text",
+]

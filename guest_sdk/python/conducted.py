@@ -1,0 +1,79 @@
+"""An engine as the conductor knows it: its settings, and timers that fire."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from . import config
+from .errors import ProxyError
+from .jsontext import members
+from .speaker import Speaker, settle
+from .tasks import Waiter
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+
+
+class Conducted(Speaker):
+    """The part of an engine that the conductor speaks to."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        super().__init__(proxy)
+        self.grants: list[str] | None = None
+        """Services the user granted; None: it was not said."""
+        self.config: Any = None
+        self.failure: ProxyError | None = None
+        """Why the proxy cannot work; told to whoever initializes it."""
+        self.timers: dict[Any, tuple[Callable[[], Any], bool]] = {}
+        self._configure({})
+
+    def _conductor(self, said: str) -> None:
+        try:
+            held = {one.name: one for one in members(said)[0]}
+        except (ValueError, RecursionError):
+            return
+        method = held["method"].value if "method" in held else None
+        if method is None:
+            id_ = held.get("id")
+            waiter = self._awaited.pop(("c", said[id_.start : id_.end] if id_ else ""), None)
+            if isinstance(waiter, Waiter):
+                settle(waiter, said, held)
+            return
+        params = held["params"].value if "params" in held else {}
+        if method == "configure" and isinstance(params, dict):
+            self._configure(params)
+            for starter in self.proxy.starters:
+                self.start(_called(starter), "starting")
+        elif method == "timer/fired" and isinstance(params, dict):
+            self._fired(params.get("timer"))
+
+    def _configure(self, params: dict[str, Any]) -> None:
+        self.name = params.get("name") or self.name
+        grants = params.get("grants")
+        self.grants = grants if isinstance(grants, list) else self.grants
+        try:
+            self.config = config.read(self.proxy.config_type, params.get("config") or {})
+            self.failure = None
+        except ValueError as error:
+            self.failure = ProxyError(f"the configuration of `{self.name}` is wrong: {error}")
+
+    def timer_started(self, asked: Waiter[Any], callback: Callable[[], Any], *, once: bool) -> None:
+        """Remembers whom to call when a timer fires."""
+        try:
+            self.timers[asked.result()["timer"]] = (callback, once)
+        except (ProxyError, KeyError, TypeError):
+            return  # whoever awaits the answer is told
+
+    def _fired(self, timer: Any) -> None:
+        callback, once = self.timers.get(timer, (None, False))
+        if callback is None:
+            return
+        if once:
+            del self.timers[timer]
+        self.start(_called(callback), "a timer's function")
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    result = function()
+    return await result if isinstance(result, Awaitable) else result

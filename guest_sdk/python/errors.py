@@ -1,0 +1,74 @@
+"""What can go wrong for a proxy, as exceptions.
+
+ProxyError              answered to whoever asked, with `code`, `message`, `data`
+├── Answered            the other side answered a request with an error; passes on untouched
+└── Refused             the conductor refused a service, or it failed
+Cancelled               whoever asked no longer wants the answer (not an `Exception`, so that
+                        `except Exception` does not swallow it)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+CANCELLED: Final = -32800
+
+
+class ProxyError(Exception):
+    """A JSON-RPC error: raised in a handler, it is the answer to the request."""
+
+    def __init__(self, message: str, code: int = INTERNAL_ERROR, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def body(self) -> dict[str, Any]:
+        """The error object as it is sent."""
+        body: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            body["data"] = self.data
+        return body
+
+
+class Answered(ProxyError):  # noqa: N818 - reads as what happened
+    """The error that a neighbour answered. Not caught, it is passed on byte by byte."""
+
+    def __init__(self, text: str, error: Any) -> None:
+        held = error if isinstance(error, dict) else {}
+        code = held.get("code")
+        super().__init__(
+            str(held.get("message", "")),
+            code if isinstance(code, int) else INTERNAL_ERROR,
+            held.get("data"),
+        )
+        self.text = text
+        """The error object as it came, JSON."""
+
+
+class Refused(ProxyError):  # noqa: N818 - reads as what happened
+    """The conductor refused a service (not granted), or could not do what was asked.
+
+    `service` is its name; `granted` is False if a grant is missing.
+    """
+
+    def __init__(self, service: str, error: Any) -> None:
+        held = error if isinstance(error, dict) else {}
+        code = held.get("code")
+        code = code if isinstance(code, int) else INTERNAL_ERROR
+        super().__init__(str(held.get("message", "refused")), code, held.get("data"))
+        self.service = service
+        self.granted = code != METHOD_NOT_FOUND
+
+
+class Cancelled(BaseException):
+    """Raised where a handler waits, when its request is cancelled.
+
+    Not caught, the request is answered with error -32800; a prompt cancelled by `session/cancel`
+    with the stop reason `cancelled`.
+    """

@@ -1,0 +1,19 @@
+"""Puts the date in front of every prompt: agents guess it otherwise.
+
+conductor exec ./datetime_proxy.py,grant=clock demo -p "what day is it?"
+"""
+
+from guest_sdk.python import Proxy, text
+
+proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
+
+
+@proxy.request("session/prompt")
+async def prompt(request, next):
+    now = await proxy.clock.now()
+    request.prompt.insert(0, text(f"It is {now:%A %d %B %Y, %H:%M}."))
+    return await next(request)
+
+
+if __name__ == "__main__":
+    proxy.run()

@@ -1,0 +1,21 @@
+"""Asks the agent twice: in a session of its own, behind the client's back, and then for real.
+
+conductor exec ./second_opinion.py demo -p "hello"
+"""
+
+from guest_sdk.python import Proxy, text
+
+proxy = Proxy("second-opinion", profile="full")
+
+
+@proxy.request("session/prompt")
+async def prompt(request, next):
+    async with proxy.subsession(cwd=request.session.cwd or "/") as sub:
+        opinion = await sub.prompt(f"In one sentence: {request.text}")
+    request.session.think(f"First thought: {opinion.text}")
+    request.prompt.append(text(f"Your first thought was: {opinion.text}"))
+    return await next(request)
+
+
+if __name__ == "__main__":
+    proxy.run()

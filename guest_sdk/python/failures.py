@@ -1,0 +1,69 @@
+"""Errors of the author's code, told with the author's own file and line."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import INTERNAL_ERROR
+
+if TYPE_CHECKING:
+    from .speaker import Speaker
+
+_HERE: Final = os.path.dirname(os.path.abspath(__file__))
+_MOST: Final = 3500
+"""Characters of a traceback in the log, which cuts lines at 4096."""
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [
+        frame
+        for frame in frames
+        if os.path.dirname(frame.filename) != _HERE and not _machinery(frame.filename)
+    ]
+
+
+def _machinery(filename: str) -> bool:
+    return filename.startswith("<frozen") or filename.endswith("/importlib/__init__.py")
+
+
+def sentence(error: BaseException) -> str:
+    """`ZeroDivisionError: division by zero (my_proxy.py, line 12)`."""
+    what = _plain(traceback.format_exception_only(error)[-1].strip())
+    frames = _frames(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{what} ({os.path.basename(error.filename)}, line {error.lineno})"
+    if not frames:
+        return what
+    return f"{what} ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
+
+
+def _plain(line: str) -> str:
+    """Our own exceptions without the name of the module they are in."""
+    return re.sub(r"^guest_sdk\.python\.\w+\.", "", line)
+
+
+def story(error: BaseException) -> str:
+    """The traceback without the frames of this package, the last of it if it is long."""
+    frames = _frames(error)
+    lines = traceback.format_list(frames)
+    lines += map(_plain, traceback.format_exception_only(error))
+    return "".join(lines).rstrip()[-_MOST:]
+
+
+def report(engine: Speaker, what: str, error: BaseException) -> None:
+    """Puts a failure in the log."""
+    engine.log("error", f"{what}: {sentence(error)}\n{story(error)}")
+
+
+def answer(engine: Speaker, method: str, error: BaseException) -> dict[str, Any]:
+    """The error object for a request whose handler failed; it is logged too."""
+    report(engine, f"the handler of `{method}` failed", error)
+    return {
+        "code": INTERNAL_ERROR,
+        "message": f"proxy `{engine.name}` failed at `{method}`: {sentence(error)}",
+        "data": {"component": engine.name, "traceback": story(error).splitlines()},
+    }

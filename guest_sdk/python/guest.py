@@ -1,0 +1,105 @@
+"""The one Python guest all sandboxed `.py` proxies share: CPython, this package, and no power.
+
+It is built once (`build.py`) and pre-initialised: the modules named here are imported before the
+snapshot is taken, since afterwards there are no files to import from. The first line it is given
+holds the author's source; every other line is for the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import sys
+from typing import Final
+
+from . import printing, sandbox
+from .engine import Engine
+from .failures import sentence, story
+from .proxy import Proxy
+
+PRELOADED: Final = """
+abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys
+contextlib contextvars copy csv dataclasses datetime decimal difflib enum errno fnmatch fractions
+functools gc getopt graphlib hashlib heapq hmac html html.entities html.parser inspect io ipaddress
+itertools json json.decoder json.encoder keyword linecache locale logging math numbers operator os
+os.path pathlib pickle posixpath ntpath pprint queue random re reprlib secrets shlex stat statistics
+string stringprep struct sys textwrap time token tokenize tomllib traceback types typing unicodedata
+urllib urllib.parse uuid warnings weakref xml xml.etree xml.etree.ElementTree zlib
+encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna encodings.utf_16 encodings.cp1252
+concurrent concurrent.futures __future__
+""".split()  # noqa: SIM905 - a list one can read
+"""Modules of the standard library that sandboxed proxies can import."""
+
+
+def _preload() -> None:
+    for name in PRELOADED:
+        # What this build of Python leaves out is reported when a proxy imports it.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+class Guest:
+    """The proxy of one instance, once its source has come."""
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+
+    def deliver(self, lines: str) -> str:
+        """Takes lines and returns lines; to the line with the source, what is wrong with it."""
+        given = lines.split("\n")
+        given.pop()
+        if self._engine is None:
+            return self._start(given[0])
+        said = self._engine.receive(given)
+        if not said:
+            return ""
+        said.append("")
+        return "\n".join(said)
+
+    def _start(self, line: str) -> str:
+        """Loads the proxy; empty, or a sentence and a traceback."""
+        params = json.loads(line)
+        try:
+            self._engine = Engine(load(params["files"], params["main"]))
+        except BaseException as error:  # whatever an author's code raises
+            return f"could not be loaded: {sentence(error)}\n{story(error)}"
+        return ""
+
+
+def load(files: dict[str, str], main: str) -> Proxy:
+    """Runs an author's files; the proxy they declare. Raises whatever they raise.
+
+    `files`: sources by path, relative to the folder of the proxy. `main`: the one to run.
+    """
+    sandbox.serve(files)
+    module = sandbox.run(main)
+    found = getattr(module, "proxy", None)
+    if isinstance(found, Proxy):
+        return found
+    proxies = [one for one in vars(module).values() if isinstance(one, Proxy)]
+    if len(proxies) == 1:
+        return proxies[0]
+    what = "no proxy" if not proxies else f"{len(proxies)} proxies"
+    raise ImportError(
+        f"{main} declares {what}; it should say once `proxy = Proxy(…)`, after "
+        "`from guest_sdk.python import Proxy`"
+    )
+
+
+class Channel:
+    """The exported interface `channel` (wasm_host/channel.wit)."""
+
+    def deliver(self, lines: str) -> str:
+        """Lines in, lines out."""
+        return _guest.deliver(lines)
+
+
+_guest = Guest()
+
+if sys.platform == "wasi":
+    _preload()
+    sandbox.close()
+    printing.install()
+
+__all__ = ["Channel", "Guest", "load"]

@@ -1,0 +1,184 @@
+"""The conductor's services, as a playground has them: in memory, and in no time."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
+
+_FREE = ("log", "metric")
+_FAILED = -32000
+
+
+class Services:
+    """Answers what a proxy asks the conductor for.
+
+    `log` and `metrics` hold what it said, `store` its keys by (scope, key).
+    """
+
+    def __init__(
+        self,
+        send: Callable[[dict[str, Any]], None],
+        now: datetime.datetime,
+        grants: Iterable[str] | None,
+        files: Mapping[str, str],
+        fetch: Callable[[dict[str, Any]], Any] | None,
+    ) -> None:
+        self._send = send
+        self.now = now
+        self.grants = None if grants is None else frozenset(grants)
+        self.files = dict(files)
+        self.roots = ["/project"]
+        self.fetch = fetch
+        self.log: list[str] = []
+        self.metrics: list[dict[str, Any]] = []
+        self.store: dict[tuple[str, str], Any] = {}
+        self._timers: dict[int, dict[str, Any]] = {}
+        self._drawn = 0
+        self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "clock": self._clock,
+            "random": self._random,
+            "log": self._log,
+            "metric": self.metrics.append,
+            "kv/get": self._get,
+            "kv/set": self._set,
+            "kv/delete": self._delete,
+            "kv/list": self._list,
+            "timer/start": self._start,
+            "timer/stop": lambda p: {"stopped": self._timers.pop(p["timer"], None) is not None},
+            "fetch": self._fetch,
+            "files/roots": lambda _: {"roots": self.roots},
+            "files/read": self._read,
+            "files/list": self._entries,
+        }
+
+    def asked(self, message: dict[str, Any]) -> None:
+        """Takes one message of side `c`."""
+        method, params = message["method"], message.get("params", {})
+        family = method.partition("/")[0]
+        answer: dict[str, Any]
+        try:
+            if method not in self._answers:
+                raise ProxyError(f"Method not found: no service `{method}`", METHOD_NOT_FOUND)
+            if not self._granted(family):
+                text = f"Method not found: service `{family}` is not granted"
+                raise ProxyError(text, METHOD_NOT_FOUND, {"service": family})
+            answer = {"result": self._answers[method](params)}
+        except KeyError as error:
+            text = f"{method}: {error} is missing"
+            answer = {"error": ProxyError(text, INVALID_PARAMS).body()}
+        except ProxyError as error:
+            answer = {"error": error.body()}
+        if "id" in message:
+            self._send({"jsonrpc": "2.0", "id": message["id"], **answer})
+
+    def _granted(self, family: str) -> bool:
+        if self.grants is None or family in _FREE:
+            return True
+        return any(grant.partition(":")[0] == family for grant in self.grants)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass; timers that are due fire, in order."""
+        end = self.now + datetime.timedelta(seconds=seconds)
+        while due := sorted((t["due"], id_) for id_, t in self._timers.items() if t["due"] <= end):
+            self.now, id_ = due[0]
+            timer = self._timers[id_]
+            timer["count"] += 1
+            if timer["every"]:
+                timer["due"] += datetime.timedelta(milliseconds=timer["every"])
+            else:
+                del self._timers[id_]
+            params = {"timer": id_, "count": timer["count"], "data": timer["data"]}
+            self._send({"jsonrpc": "2.0", "method": "timer/fired", "params": params})
+        self.now = end
+
+    def _clock(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "unixMs": int(self.now.timestamp() * 1000),
+            "iso": self.now.isoformat(timespec="seconds"),
+            "date": self.now.strftime("%Y-%m-%d"),
+            "time": self.now.strftime("%H:%M:%S"),
+            "weekday": self.now.strftime("%A"),
+            "timezone": self.now.tzname() or "",
+        }
+
+    def _random(self, params: dict[str, Any]) -> dict[str, str]:
+        """The same bytes in every run, so that tests can tell."""
+        import hashlib
+
+        self._drawn += 1
+        count = params.get("bytes", 16)
+        return {"hex": hashlib.shake_128(str(self._drawn).encode()).hexdigest(count)}
+
+    def _log(self, params: dict[str, Any]) -> None:
+        self.log.append(f"{params.get('level', 'info')}: {params.get('message', '')}")
+
+    def _get(self, params: dict[str, Any]) -> dict[str, Any]:
+        key = (params.get("scope", "project"), params["key"])
+        return {"found": key in self.store, "value": self.store.get(key)}
+
+    def _set(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.store[params.get("scope", "project"), params["key"]] = params["value"]
+        return {"used": len(str(self.store)), "quota": 4 << 20}
+
+    def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
+        missing = object()
+        key = (params.get("scope", "project"), params["key"])
+        return {"deleted": self.store.pop(key, missing) is not missing}
+
+    def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        scope, prefix = params.get("scope", "project"), params.get("prefix", "")
+        after, limit = params.get("after", ""), params.get("limit", 1000)
+        keys = sorted(k for s, k in self.store if s == scope and k.startswith(prefix) and k > after)
+        return {"keys": keys[:limit], "more": len(keys) > limit}
+
+    def _start(self, params: dict[str, Any]) -> dict[str, Any]:
+        id_ = len(self._timers) + 1
+        while id_ in self._timers:
+            id_ += 1
+        due = self.now + datetime.timedelta(milliseconds=params["afterMs"])
+        every = params.get("everyMs")
+        self._timers[id_] = {"due": due, "every": every, "count": 0, "data": params.get("data")}
+        return {"timer": id_}
+
+    def _fetch(self, params: dict[str, Any]) -> Any:
+        if self.fetch is None:
+            data = {"service": "fetch", "reason": "no network"}
+            raise ProxyError(
+                "fetch: the playground has no network: Playground(fetch=…)", _FAILED, data
+            )
+        found = self.fetch(params)
+        if isinstance(found, str):
+            found = {"status": 200, "url": params["url"], "headers": {}, "text": found}
+        return found
+
+    def _path(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.roots[0], path))
+
+    def _read(self, params: dict[str, Any]) -> dict[str, Any]:
+        path = self._path(params["path"])
+        if path not in self.files:
+            data = {"service": "files", "reason": "no such file"}
+            raise ProxyError(f"files/read: no such file: {path}", _FAILED, data)
+        content = self.files[path].encode()
+        offset = params.get("offset", 0)
+        part = content[offset : offset + params.get("maxBytes", 1 << 20)]
+        more = offset + len(part) < len(content)
+        text = part.decode("utf-8", "replace")
+        return {"path": path, "size": len(content), "mtimeMs": 0, "text": text, "more": more}
+
+    def _entries(self, params: dict[str, Any]) -> dict[str, Any]:
+        folder = self._path(params.get("path", "."))
+        glob = params.get("glob", "**")
+        found = [
+            {"path": path, "kind": "file", "size": len(text.encode()), "mtimeMs": 0}
+            for path, text in sorted(self.files.items())
+            if path.startswith(folder.rstrip("/") + "/")
+            and fnmatch.fnmatchcase(posixpath.relpath(path, folder), glob.replace("**/", "*"))
+        ]
+        limit = params.get("limit", 1000)
+        return {"entries": found[:limit], "more": len(found) > limit}

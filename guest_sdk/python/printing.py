@@ -1,0 +1,56 @@
+"""What a sandboxed proxy prints, or writes by `logging`, goes to the conductor's log."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import types
+from typing import Any, Final
+
+from .tasks import current
+
+_LEVELS: Final = {"WARNING": "warn", "ERROR": "error", "CRITICAL": "error", "DEBUG": "debug"}
+
+
+class Handler(logging.Handler):
+    """Takes records of `logging` there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one record."""
+        _log(_LEVELS.get(record.levelname, "info"), f"{record.name}: {record.getMessage()}")
+
+
+class Printed(io.TextIOBase):
+    """Standard output: each line is a line of the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held = ""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Takes text; whole lines go on."""
+        *lines, self._held = (self._held + text).split("\n")
+        for line in lines:
+            _log("info", line)
+        return len(text)
+
+
+def _log(level: str, text: str) -> None:
+    task = current()
+    if task is not None:
+        task.owner.log(level, text)
+    else:  # while the proxy is being loaded; it is shown if that fails
+        print(text, file=sys.stderr)
+
+
+def install() -> None:
+    """Once, when the guest is built. Records have no time: the conductor knows that."""
+    stopped: Any = types.SimpleNamespace(time=lambda: 0.0, time_ns=lambda: 0)
+    logging.time = stopped  # type: ignore[attr-defined]
+    logging.basicConfig(handlers=[Handler()], level=logging.INFO)
+    sys.stdout = Printed()

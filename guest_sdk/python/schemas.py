@@ -1,0 +1,68 @@
+"""JSON Schemas from type hints: what a tool takes, and what its hints say about that."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from typing import Any, Final
+
+_PLAIN: Final[dict[Any, dict[str, Any]]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    None: {"type": "null"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+    Any: {},
+    object: {},
+}
+
+
+def schema(kind: Any) -> dict[str, Any]:
+    """The schema of a type. Raises `TypeError` for what has no JSON form."""
+    if isinstance(kind, typing.Hashable) and kind in _PLAIN:
+        return dict(_PLAIN[kind])
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        notes = [one for one in arguments[1:] if isinstance(one, str)]
+        return {**schema(arguments[0]), **({"description": notes[0]} if notes else {})}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [schema(one) for one in arguments]}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin in (list, set, frozenset) or (origin is tuple and arguments[-1] is ...):
+        return {"type": "array", "items": schema(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema(arguments[1])}
+    if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
+        return _members(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return {"enum": [one.value for one in kind]}
+    raise TypeError(f"{kind!r} has no JSON form")
+
+
+def _members(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    if typing.is_typeddict(kind):
+        required = [name for name in hints if name in kind.__required_keys__]
+    else:
+        required = [
+            field.name
+            for field in dataclasses.fields(kind)
+            if field.default is field.default_factory is dataclasses.MISSING
+        ]
+    return closed({name: schema(hint) for name, hint in hints.items()}, required)
+
+
+def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """The schema of an object that has these members and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }

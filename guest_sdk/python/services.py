@@ -1,0 +1,278 @@
+"""What a proxy asks the conductor for: time, randomness, storage, files, the network, a log.
+
+Each is a message on the proxy's channel, and each needs a grant of the user (`grant=clock`), except
+`log` and `metric`. Without it the call raises `Refused`. docs/channel-abi.md has the contract.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from .engine import engine
+from .errors import Refused
+from .messages import Record
+from .tasks import Waiter
+
+
+class Service:
+    """A family of requests to the conductor."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def ask(method: str, /, **params: Any) -> Waiter[Any]:
+        """Sends one request; parameters that are None are left out."""
+        return engine().serve(method, {k: v for k, v in params.items() if v is not None})
+
+
+class Clock(Service):
+    """The time (`grant=clock`)."""
+
+    async def now(self) -> datetime.datetime:
+        """The local time of the conductor's machine, with its offset; whole seconds."""
+        return datetime.datetime.fromisoformat((await self.ask("clock"))["iso"])
+
+    async def unix_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int((await self.ask("clock"))["unixMs"])
+
+
+class Random(Service):
+    """Randomness (`grant=random`)."""
+
+    async def bytes(self, count: int = 16) -> bytes:
+        """So many random bytes, 1 to 4096."""
+        return bytes.fromhex((await self.ask("random", bytes=count))["hex"])
+
+    async def integer(self, below: int) -> int:
+        """A number of 0 up to, not including, `below`."""
+        if below < 1:
+            raise ValueError("below must be at least 1")
+        drawn = await self.bytes((below.bit_length() + 7) // 8 + 8)
+        return int.from_bytes(drawn, "big") % below
+
+    async def uuid(self) -> str:
+        """A random UUID."""
+        import uuid
+
+        return str(uuid.UUID(bytes=await self.bytes(16), version=4))
+
+
+class Kv(Service):
+    """A small store that outlives the session (`grant=kv`): keys are text, values any JSON.
+
+    `scope`: `project` (the default: a store for each project) or `user` (one for all).
+    """
+
+    async def get(self, key: str, default: Any = None, *, scope: str | None = None) -> Any:
+        """The value of a key, or `default`."""
+        found = await self.ask("kv/get", key=key, scope=scope)
+        return found["value"] if found["found"] else default
+
+    async def set(self, key: str, value: Any, *, scope: str | None = None) -> None:
+        """Keeps a value; raises `Refused` when the quota is used up."""
+        params = {"key": key, "value": value, **({"scope": scope} if scope else {})}
+        await engine().serve("kv/set", params)
+
+    async def delete(self, key: str, *, scope: str | None = None) -> bool:
+        """Forgets a key; whether it was there."""
+        return bool((await self.ask("kv/delete", key=key, scope=scope))["deleted"])
+
+    async def keys(self, prefix: str | None = None, *, scope: str | None = None) -> list[str]:
+        """All keys that begin with `prefix`, sorted."""
+        keys: list[str] = []
+        more = True
+        while more:
+            after = keys[-1] if keys else None
+            page = await self.ask("kv/list", prefix=prefix, after=after, scope=scope)
+            keys += page["keys"]
+            more = bool(page["more"]) and bool(page["keys"])
+        return keys
+
+
+Callback = Callable[[], Any]
+
+
+class RunningTimer:
+    """A timer that was started; `await timer.stop()` ends it."""
+
+    __slots__ = ("_engine", "id")
+
+    def __init__(self, id: Any) -> None:  # noqa: A002 - the service's word
+        self.id = id
+        self._engine = engine()
+
+    async def stop(self) -> None:
+        """Ends it; it does not fire any more."""
+        self._engine.timers.pop(self.id, None)
+        await self._engine.serve("timer/stop", {"timer": self.id})
+
+
+class Timer(Service):
+    """Things that happen later (`grant=timer`). Times are seconds, at least 0.01."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits so long."""
+        fired: Waiter[None] = Waiter()
+        await self.after(seconds, lambda: fired.resolve(None))
+        await fired
+
+    async def after(self, seconds: float, callback: Callback) -> RunningTimer:
+        """Calls a function, sync or async, once."""
+        return await self._start(callback, once=True, afterMs=_ms(seconds))
+
+    async def every(self, seconds: float, callback: Callback) -> RunningTimer:
+        """Calls a function, sync or async, again and again."""
+        return await self._start(callback, once=False, afterMs=_ms(seconds), everyMs=_ms(seconds))
+
+    async def _start(self, callback: Callback, *, once: bool, **params: Any) -> RunningTimer:
+        running = engine()
+        asked = running.serve("timer/start", params)
+        # It may fire in the same delivery as the answer.
+        asked.then(lambda: running.timer_started(asked, callback, once=once))
+        return RunningTimer((await asked)["timer"])
+
+
+def _ms(seconds: float) -> int:
+    return max(10, round(seconds * 1000))
+
+
+class Response:
+    """What `fetch` got."""
+
+    __slots__ = ("body", "headers", "status", "truncated", "url")
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self.status = int(held["status"])
+        self.url = str(held.get("url", ""))
+        self.headers: dict[str, str] = held.get("headers", {})
+        """By lower-case name."""
+        self.truncated = bool(held.get("truncated"))
+        """Whether the body was longer than what was asked for."""
+        self.body = _content(held)
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises `ValueError`."""
+        import json
+
+        return json.loads(self.body)
+
+
+class Fetch(Service):
+    """The network, by the conductor (`grant=fetch:api.example.com`)."""
+
+    async def __call__(
+        self,
+        url: str,
+        *,
+        method: str | None = None,
+        headers: dict[str, str] | None = None,
+        body: str | bytes | None = None,
+        max_bytes: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the conductor keeps it
+    ) -> Response:
+        """Fetches a URL; `timeout` in seconds. A status such as 404 is an answer, not an error."""
+        held = await self.ask(
+            "fetch",
+            url=url,
+            method=method,
+            headers=headers,
+            text=body if isinstance(body, str) else None,
+            base64=base64.b64encode(body).decode() if isinstance(body, bytes) else None,
+            maxBytes=max_bytes,
+            timeoutMs=_ms(timeout) if timeout is not None else None,
+        )
+        return Response(held)
+
+
+class Files(Service):
+    """The project's files, read-only (`grant=files:**/*.md`)."""
+
+    async def roots(self) -> list[str]:
+        """The folders the client works in."""
+        return list((await self.ask("files/roots"))["roots"])
+
+    async def read(self, path: str) -> str:
+        """A whole file as text, at most 8 MiB of it."""
+        return (await self.read_bytes(path)).decode("utf-8", "replace")
+
+    async def read_bytes(self, path: str, *, offset: int = 0, max_bytes: int = 8 << 20) -> bytes:
+        """A part of a file."""
+        held = await self.ask("files/read", path=path, offset=offset or None, maxBytes=max_bytes)
+        return _content(held)
+
+    async def list(
+        self, path: str | None = None, *, glob: str | None = None, limit: int | None = None
+    ) -> list[Record]:
+        """What is in a folder: records with `path`, `kind`, `size`, `mtime_ms`."""
+        held = await self.ask("files/list", path=path, glob=glob, limit=limit)
+        return [Record(entry) for entry in held["entries"]]
+
+    async def exists(self, path: str) -> bool:
+        """Whether a file can be read. What is not granted is refused, not absent."""
+        try:
+            await self.read_bytes(path, max_bytes=1)
+        except Refused as refused:
+            if not refused.granted:
+                raise
+            return False
+        return True
+
+
+def _content(held: dict[str, Any]) -> bytes:
+    if "base64" in held:
+        return base64.b64decode(held["base64"])
+    return str(held.get("text", "")).encode("utf-8", "surrogatepass")
+
+
+class Log(Service):
+    """Lines in the conductor's log; no grant is needed."""
+
+    def __call__(self, message: str, *, level: str = "info", **data: Any) -> None:
+        """Writes a line; `level` is debug, info, warn or error, `data` anything JSON."""
+        params: dict[str, Any] = {"level": level, "message": message}
+        if data:
+            params["data"] = data
+        engine().notify("c", "log", params)
+
+    def debug(self, message: str, **data: Any) -> None:
+        """A line for the author."""
+        self(message, level="debug", **data)
+
+    def info(self, message: str, **data: Any) -> None:
+        """A line for who asks for it."""
+        self(message, **data)
+
+    def warn(self, message: str, **data: Any) -> None:
+        """A line the user sees."""
+        self(message, level="warn", **data)
+
+    def error(self, message: str, **data: Any) -> None:
+        """A line the user sees."""
+        self(message, level="error", **data)
+
+
+class Metric(Service):
+    """Numbers for the conductor's metrics; no grant is needed."""
+
+    def count(self, name: str, value: float = 1, **labels: str) -> None:
+        """Adds to a counter."""
+        self._send(name, value, "counter", labels)
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Sets a gauge."""
+        self._send(name, value, "gauge", labels)
+
+    def _send(self, name: str, value: float, kind: str, labels: dict[str, str]) -> None:
+        params: dict[str, Any] = {"name": name, "value": value, "kind": kind}
+        if labels:
+            params["labels"] = labels
+        engine().notify("c", "metric", params)

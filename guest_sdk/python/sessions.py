@@ -1,0 +1,136 @@
+"""Sessions as a proxy sees them, and sessions of its own behind the client's back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from .errors import METHOD_NOT_FOUND, ProxyError
+from .messages import Record, Request, Update, text
+from .tasks import Waiter
+
+if TYPE_CHECKING:
+    from .speaker import Speaker
+
+_TEXT = "agent_message_chunk"
+
+
+class Session:
+    """One session of the client. `state`: what the proxy keeps of it; gone when it is closed."""
+
+    __slots__ = ("_engine", "_state", "cwd", "id", "replaying")
+
+    def __init__(self, engine: Speaker, id: str) -> None:  # noqa: A002 - the protocol's name
+        self._engine = engine
+        self._state: Any = None
+        self.id = id
+        self.cwd: str | None = None
+        """The folder the client works in, once a setup of the session has passed."""
+        self.replaying = 0
+        """How many loads of it are under way."""
+
+    @property
+    def state(self) -> Any:
+        """What `Proxy(session=…)` makes for a session, when it is first asked for."""
+        if self._state is None:
+            self._state = self._engine.proxy.session_factory()
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._state = value
+
+    def update(self, kind: str, **members: Any) -> None:
+        """Sends the client an update of the session, as if the agent had."""
+        update = {"sessionUpdate": kind, **members}
+        params = {"sessionId": self.id, "update": update}
+        self._engine.notify("p", "session/update", params)
+
+    def say(self, said: str) -> None:
+        """Shows the client text, as if the agent had said it."""
+        self.update(_TEXT, content=text(said))
+
+    def think(self, thought: str) -> None:
+        """Shows the client text as a thought."""
+        self.update("agent_thought_chunk", content=text(thought))
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id!r}>"
+
+
+Asked = Callable[[Request], Any]
+"""Answers what the agent asks in a sub-session: a result, or an awaitable of one."""
+
+
+class Turn:
+    """What the agent said to one prompt of a sub-session."""
+
+    __slots__ = ("stop_reason", "text", "updates")
+
+    def __init__(self, text: str, stop_reason: str, updates: list[Record]) -> None:
+        self.text = text
+        """All it said, joined."""
+        self.stop_reason = stop_reason
+        self.updates = updates
+        """Everything it sent, in order: tool calls, thoughts, plans."""
+
+
+class SubSession:
+    """A session that the proxy opens with the agent; the client never hears of it.
+
+    `async with proxy.subsession(cwd="/project") as sub: answer = await sub.prompt("…")`. What the
+    agent asks in it (permissions, files) is refused, unless `on_request` answers it.
+    """
+
+    def __init__(self, engine: Speaker, params: dict[str, Any], on_request: Asked | None) -> None:
+        self._engine = engine
+        self._params = params
+        self._on_request = on_request
+        self._updates: list[Record] = []
+        self.id = ""
+
+    async def __aenter__(self) -> Self:
+        opened: Waiter[Any] = self._engine.request("s", "session/new", self._params)
+        # Its first updates may come in the same delivery as the answer.
+        opened.then(lambda: self._opened(opened))
+        await opened
+        return self
+
+    def _opened(self, opened: Waiter[Any]) -> None:
+        try:
+            self.id = str(opened.result()["sessionId"])
+        except (ProxyError, KeyError, TypeError):
+            return  # whoever awaits the answer is told
+        self._engine.adopt(self)
+
+    async def __aexit__(self, *exception: object) -> None:
+        """What the agent still says in it is not shown to anybody."""
+        self._on_request = None
+        self._updates = []
+
+    async def prompt(self, *blocks: str | dict[str, Any]) -> Turn:
+        """Prompts the agent with text or content blocks; what it answered."""
+        content = [text(block) if isinstance(block, str) else block for block in blocks]
+        updates: list[Record] = []
+        self._updates = updates
+        params = {"sessionId": self.id, "prompt": content}
+        result = await self._engine.request("s", "session/prompt", params)
+        said = [u.content.get("text", "") for u in updates if u.get("sessionUpdate") == _TEXT]
+        return Turn("".join(said), str(result.get("stopReason", "")), updates)
+
+    def cancel(self) -> None:
+        """Stops the turn that runs."""
+        self._engine.notify("s", "session/cancel", {"sessionId": self.id})
+
+    def updated(self, update: Update) -> None:
+        """Keeps an update for the turn that runs."""
+        self._updates.append(Record(update.update))
+
+    async def asked(self, request: Request) -> Any:
+        """The answer to a request of the agent."""
+        if self._on_request is not None:
+            answer = self._on_request(request)
+            return await answer if isinstance(answer, Awaitable) else answer
+        if request.method == "session/request_permission":
+            return {"outcome": {"outcome": "cancelled"}}
+        raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)

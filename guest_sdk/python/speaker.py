@@ -1,0 +1,127 @@
+"""What an engine says of its own: requests, notifications, services; and its background work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from . import failures
+from .errors import Answered, Cancelled, Refused
+from .handling import Handling, Lanes
+from .jsontext import Member, dumps
+from .sessions import Session, SubSession
+from .tasks import Loop, Task, Waiter, current
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+
+OTHER: Final = {"p": "s", "s": "p"}
+CANCEL: Final = "$/cancel_request"
+
+
+class Speaker:
+    """The half of an engine that handlers use."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        proxy.used = True
+        self.name: str = proxy.name
+        """What the proxy is called in its chain."""
+        self.lanes = Lanes()
+        self.sessions: dict[str, Session] = {}
+        self._out: list[str] = []
+        self._loop = Loop(self)
+        self._awaited: dict[tuple[str, str], Waiter[Any] | Handling] = {}
+        self._subsessions: dict[str, SubSession] = {}
+        self._count = 0
+
+    def request(self, side: str, method: str, params: Any) -> Waiter[Any]:
+        """Asks the client (`p`), the agent (`s`) or the conductor (`c`)."""
+        id_ = self._fresh() if side != "c" else str(self._number())
+        waiter: Waiter[Any] = Waiter()
+        self._awaited[side, id_] = waiter
+        handling = self._speaking(side)
+        if handling is not None:
+            handling.own.add((side, id_))
+        named = f'{side}{{"jsonrpc":"2.0","id":{id_},"method":{dumps(method)}'
+        self._out.append(f'{named},"params":{dumps(params)}}}' if params else named + "}")
+        return waiter
+
+    def serve(self, service: str, params: dict[str, Any]) -> Waiter[Any]:
+        """Asks the conductor for a service. The waiter raises `Refused`."""
+        asked: Waiter[Any] = self.request("c", service, params)
+        served: Waiter[Any] = Waiter()
+
+        def then() -> None:
+            try:
+                served.resolve(asked.result())
+            except Answered as error:
+                body = {"code": error.code, "message": error.message, "data": error.data}
+                served.fail(Refused(service, body))
+
+        asked.then(then)
+        return served
+
+    def notify(self, side: str, method: str, params: Any) -> None:
+        """Tells the client, the agent or the conductor."""
+        self._speaking(side)
+        self._out.append(
+            f'{side}{{"jsonrpc":"2.0","method":{dumps(method)},"params":{dumps(params)}}}'
+        )
+
+    def log(self, level: str, text: str) -> None:
+        """Writes a line in the conductor's log."""
+        self.notify("c", "log", {"level": level, "message": text})
+
+    def start(self, work: Any, what: str) -> Task:
+        """Runs a coroutine in the background; its failure is logged."""
+
+        async def run() -> Any:
+            try:
+                return await work
+            except Cancelled:
+                return None
+            except (Exception, SystemExit) as error:  # nobody awaits it
+                failures.report(self, f"{what} failed", error)
+                return None
+
+        return self._loop.start(run(), None)
+
+    def session(self, id: str) -> Session:  # noqa: A002 - the protocol's name
+        """The session of this id, known from now on."""
+        found = self.sessions.get(id)
+        if found is None:
+            found = self.sessions[id] = Session(self, id)
+        return found
+
+    def adopt(self, sub: SubSession) -> None:
+        """From now on the agent's messages in this session stay here."""
+        self._subsessions[sub.id] = sub
+
+    def _speaking(self, side: str) -> Handling | None:
+        task = current()
+        handling = task.context if task is not None and task.owner is self else None
+        if handling is not None and side in OTHER:
+            handling.speaks()
+        return handling
+
+    def _fresh(self) -> str:
+        return f'"py-{self._number()}"'
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _send_cancel(self, side: str, id_: str) -> None:
+        if side in OTHER:
+            self._out.append(
+                f'{side}{{"jsonrpc":"2.0","method":"{CANCEL}","params":{{"requestId":{id_}}}}}'
+            )
+
+
+def settle(waiter: Waiter[Any], said: str, held: dict[str, Member]) -> None:
+    """Resolves or fails a waiter by an answer."""
+    error = held.get("error")
+    if error is not None:
+        waiter.fail(Answered(said[error.start : error.end], error.value))
+    else:
+        waiter.resolve(held["result"].value if "result" in held else None)

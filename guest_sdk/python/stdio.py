@@ -1,0 +1,66 @@
+"""A proxy as an ordinary program: newline-delimited JSON-RPC on standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from .engine import Engine
+from .wire import Wire
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+
+_CHUNK: Final = 256 * 1024
+
+
+def run(proxy: Proxy) -> None:
+    """Serves until the input ends. In the sandbox, where the conductor runs the proxy, nothing.
+
+    What the proxy prints goes to standard error, since standard output carries the protocol.
+    """
+    if sys.platform == "wasi":
+        return
+    wire = Wire(Engine(proxy))
+    printed, sys.stdout = sys.stdout, sys.stderr
+    try:
+        _serve(wire.receive)
+    except BrokenPipeError:
+        # Nobody reads any more; the interpreter would complain about it at exit once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except KeyboardInterrupt:
+        return
+    finally:
+        sys.stdout = printed
+
+
+def remind(proxy: Proxy) -> None:
+    """Says at the end of a program that it declares a proxy and never ran it."""
+    if not proxy.used:
+        sys.stderr.write(
+            f"proxy `{proxy.name}` was declared and never run\n"
+            'hint: end the file with `if __name__ == "__main__":` and `proxy.run()`\n'
+        )
+
+
+def _serve(receive: Callable[[list[str]], list[str]]) -> None:
+    held: list[bytes] = []
+    while data := os.read(0, _CHUNK):
+        whole, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            held.append(data)
+            continue
+        held.append(whole)
+        lines = b"".join(held).decode("utf-8", "surrogateescape").split("\n")
+        held = [rest]
+        said = receive(lines)
+        if said:
+            _write("".join(line + "\n" for line in said).encode("utf-8", "surrogateescape"))
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]

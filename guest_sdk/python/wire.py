@@ -1,0 +1,155 @@
+"""The dialect `acp` on one connection, put into lines of `channel/1` and back.
+
+A proxy that is a process, or lives in the conductor's, has one connection for both neighbours:
+what concerns the successor is wrapped in `proxy/successor`, what concerns the conductor is named
+`_conductor/…` (docs/architecture.md, "Dialects"). The engine behind it sees sides instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from .engine import Engine
+from .errors import INVALID_REQUEST, PARSE_ERROR
+from .jsontext import Member, dumps, members
+from .speaker import CANCEL
+
+ENVELOPE: Final = "proxy/successor"
+ROLE: Final = "proxy/initialize"
+CONDUCTOR: Final = "_conductor/"
+
+Held = dict[str, Member]
+
+
+class Wire:
+    """Translates between one connection and an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._count = 0
+        self._sent: dict[str, tuple[str, str]] = {}
+        """Our requests on the wire: the engine's side and id of each."""
+        self._ids: dict[tuple[str, str], str] = {}
+        """The same the other way round."""
+        self._from_successor: set[str] = set()
+        """Ids of requests that came in an envelope and are not answered."""
+        self._out: list[str] = []
+
+    def receive(self, lines: Iterable[str]) -> list[str]:
+        """Takes lines off the wire, returns lines for it; all without newlines."""
+        inside: list[str] = []
+        for line in lines:
+            if line.strip():
+                self._read(line, inside)
+        for said in self._engine.receive(inside):
+            self._write(said[0], said[1:])
+        out, self._out = self._out, []
+        return out
+
+    # -- in ------------------------------------------------------------------------------------
+
+    def _read(self, line: str, inside: list[str]) -> None:
+        try:
+            held = {one.name: one for one in members(line)[0]}
+        except (ValueError, RecursionError):
+            self._refuse("null", PARSE_ERROR, "a line is no JSON object")
+            return
+        method = held["method"].value if "method" in held else None
+        id_ = _raw(line, held, "id")
+        if not isinstance(method, str):
+            self._answered(line, held, id_, inside)
+        elif method == ENVELOPE:
+            self._unwrap(line, held, id_, inside)
+        elif method == ROLE:
+            inside.append("p" + _message(id_, '"initialize"', _raw(line, held, "params")))
+        elif method == "initialize":
+            text = f"`{self._engine.name}` is a proxy: it is initialized by `{ROLE}`"
+            self._refuse(id_ or "null", INVALID_REQUEST, text)
+        elif method == CANCEL:
+            params = held["params"].value if "params" in held else {}
+            asked = dumps(params.get("requestId") if isinstance(params, dict) else None)
+            inside.append(("s" if asked in self._from_successor else "p") + line)
+        elif method.startswith(CONDUCTOR):
+            name = dumps(method.removeprefix(CONDUCTOR))
+            inside.append("c" + _message(id_, name, _raw(line, held, "params")))
+        else:
+            inside.append("p" + line)
+
+    def _answered(self, line: str, held: Held, id_: str | None, inside: list[str]) -> None:
+        known = self._sent.pop(id_ or "", None)
+        if known is None:
+            return
+        del self._ids[known]
+        side, own = known
+        member = "error" if "error" in held else "result"
+        body = _raw(line, held, member) or "null"
+        inside.append(f'{side}{{"jsonrpc":"2.0","id":{own},"{member}":{body}}}')
+
+    def _unwrap(self, line: str, held: Held, id_: str | None, inside: list[str]) -> None:
+        params = held.get("params")
+        inner = members(line, params.start)[0] if params and isinstance(params.value, dict) else []
+        names = {one.name: one for one in inner}
+        method = _raw(line, names, "method")
+        if method is None:
+            self._refuse(id_ or "null", INVALID_REQUEST, f"`{ENVELOPE}` has no method")
+            return
+        if id_ is not None:
+            self._from_successor.add(id_)
+        inside.append("s" + _message(id_, method, _raw(line, names, "params")))
+
+    def _refuse(self, id_: str, code: int, text: str) -> None:
+        error = f'{{"code":{code},"message":{dumps(text)}}}'
+        self._out.append(f'{{"jsonrpc":"2.0","id":{id_},"error":{error}}}')
+
+    # -- out -----------------------------------------------------------------------------------
+
+    def _write(self, side: str, said: str) -> None:
+        held = {one.name: one for one in members(said)[0]}
+        method = _raw(said, held, "method")
+        id_ = _raw(said, held, "id")
+        if method is None:
+            self._from_successor.discard(id_ or "")
+            self._out.append(said)
+            return
+        if held["method"].value == CANCEL:
+            params = held["params"].value
+            sent = self._ids.get((side, dumps(params.get("requestId"))))
+            if sent is not None:
+                self._out.append(_message(None, dumps(CANCEL), f'{{"requestId":{sent}}}'))
+            return
+        params = _raw(said, held, "params")
+        outer = self._send_as(side, id_) if id_ is not None else None
+        if side == "s":
+            inner = _message_members(method, params)
+            self._out.append(_message(outer, dumps(ENVELOPE), "{" + inner + "}"))
+        elif side == "c":
+            name = dumps(CONDUCTOR + str(held["method"].value))
+            self._out.append(_message(outer, name, params))
+        elif outer is None:
+            self._out.append(said)
+        else:
+            self._out.append(_message(outer, method, params))
+
+    def _send_as(self, side: str, id_: str) -> str:
+        """A fresh id on the wire, where both sides share one space."""
+        self._count += 1
+        fresh = f'"w{self._count}"'
+        self._sent[fresh] = (side, id_)
+        self._ids[side, id_] = fresh
+        return fresh
+
+
+def _raw(line: str, held: Held, name: str) -> str | None:
+    one = held.get(name)
+    return line[one.start : one.end] if one is not None else None
+
+
+def _message_members(method: str, params: str | None) -> str:
+    return f'"method":{method}' + (f',"params":{params}' if params is not None else "")
+
+
+def _message(id_: str | None, method: str, params: str | None) -> str:
+    """A request or notification from raw JSON."""
+    head = f'{{"jsonrpc":"2.0","id":{id_},' if id_ is not None else '{"jsonrpc":"2.0",'
+    return head + _message_members(method, params) + "}"

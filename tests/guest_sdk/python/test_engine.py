@@ -1,0 +1,536 @@
+"""What a proxy does with lines: order, cancellation, errors, and what passes untouched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from guest_sdk.python import DROP, Answered, Cancelled, Proxy, Refused, gather, text
+from guest_sdk.python.engine import Engine
+
+Feed = Callable[..., list[str]]
+
+
+def line(side: str, method: str = "", **more: Any) -> str:
+    """One line of the channel; `params` is left out if it is not given."""
+    message = {"jsonrpc": "2.0", **({"method": method} if method else {}), **more}
+    return side + json.dumps(message, separators=(",", ":"))
+
+
+def request(side: str, id_: Any, method: str, **params: Any) -> str:
+    held = {"params": params} if params else {}
+    return side + json.dumps(
+        {"jsonrpc": "2.0", "id": id_, "method": method, **held}, separators=(",", ":")
+    )
+
+
+def prompt(id_: Any, said: str, session: str = "a") -> str:
+    return request("p", id_, "session/prompt", sessionId=session, prompt=[text(said)])
+
+
+def update(said: str, session: str = "a", kind: str = "agent_message_chunk") -> str:
+    held = {"sessionUpdate": kind, "content": text(said)}
+    return line("s", "session/update", params={"sessionId": session, "update": held})
+
+
+def result(side: str, id_: Any, **held: Any) -> str:
+    return line(side, id=id_, result=held)
+
+
+def flipped(said: str) -> str:
+    return {"p": "s", "s": "p"}[said[0]] + said[1:]
+
+
+def started(proxy: Proxy, **params: Any) -> Engine:
+    engine = Engine(proxy)
+    assert engine.receive([line("c", "configure", params={"name": "it", **params})]) == []
+    return engine
+
+
+@pytest.fixture(name="waiting")
+def _waiting() -> Proxy:
+    """A proxy that asks for the time before it passes a prompt or an update on."""
+    proxy = Proxy("waiting")
+
+    @proxy.request("session/prompt")
+    async def prompt(request: Any, following: Any) -> Any:
+        await proxy.clock.unix_ms()
+        request.prompt.insert(0, text("now"))
+        return await following(request)
+
+    @proxy.update("agent_message_chunk")
+    async def update(update: Any) -> None:
+        await proxy.clock.unix_ms()
+
+    return proxy
+
+
+def asks(number: int) -> str:
+    return f'c{{"jsonrpc":"2.0","id":{number},"method":"clock"}}'
+
+
+def told(number: int) -> str:
+    return result("c", number, unixMs=0, iso="2025-10-08T12:34:56+00:00")
+
+
+# -- what is not handled ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"jsonrpc":"2.0","id":7,"method":"_x/y","params":{"a":1.10,"b":1e400,"c":"\\ud800"}}',
+        '{"jsonrpc":"2.0","method":"session/other","params":[1,2]}',
+        '{"jsonrpc":"2.0","id":"seven","method":"authenticate"}',
+        '{"jsonrpc":"2.0","id":9,"result":{"x":[ 1 ]}}',
+        '{"jsonrpc":"2.0","id":9,"error":{"code":-1,"message":"no","more":1.10}}',
+        ' { "id" : 4 , "params":{ } , "method" : "_odd" , "extra" : 1e400 , "jsonrpc":"2.0" } ',
+        '{"jsonrpc":"2.0","id":7,"method":"_x","params":{"method":"session/prompt"}}',
+        '{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":99}}',
+        '{"jsonrpc":"2.0","method":"session/prompts"}',
+    ],
+)
+@pytest.mark.parametrize("side", ["p", "s"])
+def test_what_nobody_handles_passes_byte_by_byte(waiting: Proxy, side: str, said: str) -> None:
+    assert started(waiting).receive([side + said]) == [flipped(side + said)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"jsonrpc":"2.0","method":"x","params":{},"method":"_seen"}',
+        '{"jsonrpc":"2.0","method":"x","params":{},"m\\u0065thod":"_seen"}',
+        '{"jsonrpc":"2.0","\\u006dethod":"_seen"}',
+        '{"jsonrpc":"2.0","method":"_see\\u006e"}',
+        '{"method":"_seen","jsonrpc":"2.0"}',
+    ],
+)
+def test_no_spelling_gets_past_a_handler(said: str) -> None:
+    proxy = Proxy("filter")
+    seen = []
+
+    @proxy.notification("_seen")
+    def handler(notification: Any) -> Any:
+        seen.append(notification.method)
+        return DROP
+
+    assert started(proxy).receive(["p" + said]) == []
+    assert seen == ["_seen"]
+
+
+def test_a_line_that_cannot_be_read_does_not_get_past_a_handler(waiting: Proxy) -> None:
+    digits = "1" * 5000
+    said = f'p{{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{{"x":{digits}}}}}'
+    (out,) = started(waiting).receive([said])
+    assert out.startswith('c{"jsonrpc":"2.0","method":"log"')
+
+
+def test_edits_leave_the_rest_of_a_message_alone(waiting: Proxy) -> None:
+    engine = started(waiting)
+    said = (
+        '{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
+        '"sessionId":"a","prompt":[{"type":"text","text":"\\u00e9","x":1e400}]}}'
+    )
+    assert engine.receive(["p" + said]) == [asks(1)]
+    block = '{"type":"text","text":"now"},{"type":"text","text":"\\u00e9","x":1e400}'
+    (out,) = engine.receive([told(1)])
+    assert out == (
+        's{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
+        f'"sessionId":"a","prompt":[{block}]}}}}'
+    )
+    answer = '{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn","_meta":{"x":1.10}}}'
+    assert engine.receive(["s" + answer]) == ["p" + answer]
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+def test_what_waits_holds_up_its_session_and_direction_only(waiting: Proxy) -> None:
+    engine = started(waiting)
+    other = prompt(2, "other", session="b")
+    cancel = line("p", "session/other", params={"sessionId": "a"})
+    listed = request("p", 3, "session/list")
+    assert engine.receive([prompt(1, "one")]) == [asks(1)]
+    assert engine.receive([cancel, listed, other]) == [flipped(listed), asks(2)]
+    answer = result("p", 9, content="")
+    assert engine.receive([answer]) == [flipped(answer)]
+    first, second = engine.receive([told(1)])
+    assert json.loads(first[1:])["id"] == 1
+    assert second == flipped(cancel)
+
+
+def test_an_answer_does_not_overtake_updates_that_wait(waiting: Proxy) -> None:
+    engine = started(waiting)
+    unknown = result("s", 77, done=True)
+    assert engine.receive([update("one"), update("two"), unknown]) == [asks(1)]
+    assert engine.receive([told(1)]) == [flipped(update("one")), asks(2)]
+    assert engine.receive([told(2)]) == [flipped(update("two")), flipped(unknown)]
+
+
+def test_a_turns_own_answer_waits_for_its_updates_too(waiting: Proxy) -> None:
+    engine = started(waiting)
+    engine.receive([prompt(1, "x")])
+    engine.receive([told(1)])
+    end = result("s", 1, stopReason="end_turn")
+    assert engine.receive([update("one"), end, update("late")]) == [asks(2)]
+    assert engine.receive([told(2)]) == [flipped(update("one")), flipped(end), asks(3)]
+
+
+def test_an_answer_that_is_worked_on_holds_later_updates() -> None:
+    proxy = Proxy("after")
+
+    @proxy.request("session/prompt")
+    async def handler(request: Any, following: Any) -> Any:
+        answer = await following(request)
+        await proxy.clock.unix_ms()
+        return answer
+
+    engine = started(proxy)
+    engine.receive([prompt(1, "x")])
+    end = result("s", 1, stopReason="end_turn")
+    assert engine.receive([end, update("late")]) == [asks(1)]
+    assert engine.receive([told(1)]) == [flipped(end), flipped(update("late"))]
+
+
+def test_a_handler_that_goes_on_after_an_answer_lets_updates_through() -> None:
+    proxy = Proxy("again")
+
+    @proxy.request("session/prompt")
+    async def handler(request: Any, following: Any) -> Any:
+        await following(request)
+        request.prompt.append(text("again"))
+        return await following(request)
+
+    engine = started(proxy)
+    engine.receive([prompt(1, "x")])
+    (second,) = engine.receive([result("s", 1, stopReason="end_turn")])
+    fresh = json.loads(second[1:])["id"]
+    assert fresh == "py-1"
+    assert engine.receive([update("two")]) == [flipped(update("two"))]
+    (last,) = engine.receive([result("s", fresh, stopReason="max_tokens")])
+    assert last == flipped(result("s", 1, stopReason="max_tokens"))
+
+
+def test_several_answers_can_be_awaited_at_once() -> None:
+    proxy = Proxy("both")
+
+    @proxy.request("session/prompt")
+    async def handler(request: Any, following: Any) -> Any:
+        first, second = await gather(following(request), following(request))
+        return {"stopReason": first["stopReason"], "other": second["stopReason"]}
+
+    engine = started(proxy)
+    ids = [json.loads(one[1:])["id"] for one in engine.receive([prompt(1, "x")])]
+    assert ids == [1, "py-1"]
+    assert engine.receive([result("s", "py-1", stopReason="b")]) == []
+    (out,) = engine.receive([result("s", 1, stopReason="a")])
+    assert json.loads(out[1:])["result"] == {"stopReason": "a", "other": "b"}
+
+
+# -- cancellation ----------------------------------------------------------------------------------
+
+
+def cancel(side: str, id_: Any) -> str:
+    return line(side, "$/cancel_request", params={"requestId": id_})
+
+
+CANCELLED = {"code": -32800, "message": "Request cancelled"}
+
+
+def test_a_request_cancelled_before_it_was_passed_on_is_answered_here(waiting: Proxy) -> None:
+    engine = started(waiting)
+    engine.receive([prompt(1, "one"), prompt(2, "two")])
+    assert engine.receive([cancel("p", 2)]) == [line("p", id=2, error=CANCELLED)]
+    assert engine.receive([cancel("p", 1)]) == [line("p", id=1, error=CANCELLED)]
+    assert engine.receive([told(1)]) == []
+    assert engine.receive([prompt(3, "three")]) == [asks(2)]
+
+
+def test_a_request_cancelled_later_is_cancelled_where_it_went(waiting: Proxy) -> None:
+    engine = started(waiting)
+    engine.receive([prompt(1, "one")])
+    engine.receive([told(1)])
+    assert engine.receive([cancel("p", 1)]) == [cancel("s", 1)]
+    refused = line("s", id=1, error=CANCELLED)
+    assert engine.receive([refused]) == [flipped(refused)]
+
+
+def test_a_turn_cancelled_before_it_began_ends_as_cancelled(waiting: Proxy) -> None:
+    engine = started(waiting)
+    engine.receive([prompt(1, "one")])
+    stop = line("p", "session/cancel", params={"sessionId": "a"})
+    out = engine.receive([stop])
+    assert out == [result("p", 1, stopReason="cancelled"), flipped(stop)]
+
+
+def test_a_handler_may_clean_up_and_its_own_requests_are_cancelled() -> None:
+    proxy = Proxy("asking")
+    cleaned = []
+
+    @proxy.request("session/prompt")
+    async def handler(request: Any, following: Any) -> Any:
+        try:
+            await proxy.ask_client("_question", sure=True)
+        except Cancelled:
+            cleaned.append(request.cancelled)
+            raise
+        return await following(request)
+
+    engine = started(proxy)
+    (asked,) = engine.receive([prompt(1, "x")])
+    assert asked == request("p", "py-1", "_question", sure=True)
+    out = engine.receive([cancel("p", 1)])
+    assert out == [cancel("p", "py-1"), line("p", id=1, error=CANCELLED)]
+    assert cleaned == [True]
+    assert engine.receive([result("p", "py-1", yes=True)]) == []
+
+
+def test_an_answer_in_the_queue_of_a_cancelled_handler_holds_nothing() -> None:
+    proxy = Proxy("slow")
+
+    @proxy.request("session/prompt")
+    async def handler(request: Any, following: Any) -> Any:
+        return await following(request)
+
+    @proxy.update()
+    async def slow(update: Any) -> None:
+        await proxy.clock.unix_ms()
+
+    engine = started(proxy)
+    engine.receive([prompt(1, "x")])
+    assert engine.receive([update("one"), result("s", 1, stopReason="end_turn")]) == [asks(1)]
+    assert engine.receive([cancel("p", 1)]) == [line("p", id=1, error=CANCELLED)]
+    assert engine.receive([told(1)]) == [flipped(update("one"))]
+    assert engine.receive([update("two")]) == [asks(2)]
+
+
+# -- what handlers may do --------------------------------------------------------------------------
+
+
+def test_handlers_are_called_in_the_order_they_were_declared() -> None:
+    proxy = Proxy("two")
+    order = []
+
+    def declare(number: int) -> None:
+        @proxy.request("_x")
+        async def handler(request: Any, following: Any) -> Any:
+            order.append(number)
+            answer = await following(request)
+            order.append(-number)
+            return answer
+
+    declare(1)
+    declare(2)
+    engine = started(proxy)
+    engine.receive([request("p", 1, "_x"), result("s", 1)])
+    assert order == [1, 2, -2, -1]
+
+
+def test_a_handler_takes_one_or_two_parameters() -> None:
+    proxy = Proxy("odd")
+    with pytest.raises(TypeError, match="must take the message"):
+
+        @proxy.request("_x")
+        def handler(one: Any, two: Any, three: Any) -> None:
+            """Too many."""
+
+
+def test_a_handler_of_everything_sees_everything_once() -> None:
+    proxy = Proxy("all")
+    seen = []
+
+    @proxy.request()
+    def requests(request: Any) -> None:
+        seen.append((request.direction, request.method))
+
+    @proxy.notification()
+    def notifications(notification: Any) -> None:
+        seen.append((notification.direction, notification.method))
+
+    engine = started(proxy)
+    lines = [request("p", 1, "session/new"), line("p", "_x"), request("s", 1, "fs/x"), update("x")]
+    assert engine.receive(lines) == [flipped(one) for one in lines]
+    assert seen == [
+        ("down", "session/new"),
+        ("down", "_x"),
+        ("up", "fs/x"),
+        ("up", "session/update"),
+    ]
+    assert engine.receive([result("s", 1), result("p", 1)]) == [result("p", 1), result("s", 1)]
+
+
+def test_a_decorator_without_parentheses_is_a_mistake() -> None:
+    proxy = Proxy("forgot")
+    for decorator in (proxy.request, proxy.notification, proxy.update):
+        with pytest.raises(TypeError, match="declared with parentheses"):
+            decorator(len)  # type: ignore[arg-type]
+
+
+def test_a_request_handler_that_returns_nothing_is_told_so() -> None:
+    proxy = Proxy("forgot")
+
+    @proxy.request("_x")
+    async def handler(request: Any, following: Any) -> None:
+        """Forgets to pass it on."""
+
+    out = started(proxy).receive([request("p", 1, "_x")])
+    error = json.loads(out[-1][1:])["error"]
+    assert "return await next(request)" in error["message"]
+
+
+def test_a_mistake_is_answered_with_the_authors_line_and_logged() -> None:
+    proxy = Proxy("wrong")
+
+    @proxy.request("_x")
+    def handler(request: Any) -> Any:
+        return 1 / 0
+
+    logged, answered = started(proxy).receive([request("p", 1, "_x")])
+    error = json.loads(answered[1:])["error"]
+    assert error["code"] == -32603
+    assert error["message"].startswith("proxy `it` failed at `_x`: ZeroDivisionError")
+    assert "(test_engine.py, line " in error["message"]
+    assert error["data"]["traceback"][-1].startswith("ZeroDivisionError")
+    assert not any("engine.py" in one and "test_" not in one for one in error["data"]["traceback"])
+    assert json.loads(logged[1:])["params"]["level"] == "error"
+
+
+def test_a_notification_whose_handler_fails_is_not_passed_on() -> None:
+    proxy = Proxy("redact")
+
+    @proxy.update()
+    def handler(update: Any) -> None:
+        raise KeyError("secret")
+
+    (out,) = started(proxy).receive([update("secret")])
+    assert out[0] == "c"
+    assert "`session/update` was not passed on: KeyError" in out
+
+
+def test_updates_can_be_dropped_replaced_and_multiplied() -> None:
+    proxy = Proxy("rewrite")
+    answers: list[Any] = []
+
+    @proxy.update("agent_message_chunk")
+    def handler(update: Any) -> Any:
+        return answers.pop()
+
+    engine = started(proxy)
+    one = {"sessionUpdate": "agent_thought_chunk", "content": text("hm")}
+    answers[:] = [[one, one], one, DROP]
+    assert engine.receive([update("x")]) == []
+    assert engine.receive([update("x")]) == [flipped(update("hm", kind="agent_thought_chunk"))]
+    assert len(engine.receive([update("x")])) == 2
+    assert engine.receive([update("x", kind="plan")]) == [flipped(update("x", kind="plan"))]
+
+
+def test_an_error_of_the_agent_passes_untouched_or_can_be_caught() -> None:
+    proxy = Proxy("errors")
+
+    @proxy.request("_pass")
+    async def handler(request: Any, following: Any) -> Any:
+        return await following(request)
+
+    @proxy.request("_catch")
+    async def catch(request: Any, following: Any) -> Any:
+        try:
+            return await following(request)
+        except Answered as error:
+            return {"code": error.code, "data": error.data}
+
+    engine = started(proxy)
+    engine.receive([request("p", 1, "_pass"), request("p", 2, "_catch")])
+    error = '{"code":-5,"message":"no","data":[1.10],"extra":1e400}'
+    assert engine.receive([f's{{"jsonrpc":"2.0","id":1,"error":{error}}}']) == [
+        f'p{{"jsonrpc":"2.0","id":1,"error":{error}}}'
+    ]
+    (out,) = engine.receive([f's{{"jsonrpc":"2.0","id":2,"error":{error}}}'])
+    assert json.loads(out[1:])["result"] == {"code": -5, "data": [1.1]}
+
+
+def test_a_refused_service_names_itself() -> None:
+    proxy = Proxy("refused")
+
+    @proxy.request("_x")
+    async def handler(request: Any) -> Any:
+        try:
+            await proxy.clock.now()
+        except Refused as refused:
+            return {"service": refused.service, "granted": refused.granted}
+
+    engine = started(proxy)
+    engine.receive([request("p", 1, "_x")])
+    error = {"code": -32601, "message": "service `clock` is not granted", "data": {}}
+    (out,) = engine.receive([line("c", id=1, error=error)])
+    assert json.loads(out[1:])["result"] == {"service": "clock", "granted": False}
+
+
+def test_a_proxy_that_awaits_something_foreign_is_told_so() -> None:
+    class Foreign:
+        def __await__(self) -> Any:
+            yield self
+
+    proxy = Proxy("foreign")
+
+    @proxy.request("_x")
+    async def handler(request: Any) -> None:
+        await Foreign()
+
+    out = started(proxy).receive([request("p", 1, "_x")])
+    message = json.loads(out[-1][1:])["error"]["message"]
+    assert "a proxy awaited" in message
+    assert "proxy.timer.sleep" in message
+
+
+def test_services_are_there_in_handlers_only() -> None:
+    proxy = Proxy("outside")
+    with pytest.raises(RuntimeError, match="inside its handlers only"):
+        proxy.log("too early")
+
+
+def test_one_proxy_can_run_several_times_at_once() -> None:
+    proxy = Proxy("counter", session=dict)
+
+    @proxy.request("_count")
+    def handler(request: Any) -> Any:
+        request.state["n"] = request.state.get("n", 0) + 1
+        return dict(request.state)
+
+    first, second = started(proxy), started(proxy)
+    for engine in (first, second):
+        out = engine.receive([request("p", 1, "_count", sessionId="a")])
+        assert json.loads(out[0][1:])["result"] == {"n": 1}
+    out = first.receive([request("p", 2, "_count", sessionId="a")])
+    assert json.loads(out[0][1:])["result"] == {"n": 2}
+
+
+def test_state_ends_with_the_session() -> None:
+    proxy = Proxy("state")
+
+    @proxy.request("_seen")
+    def handler(request: Any) -> Any:
+        request.state.n = getattr(request.state, "n", 0) + 1
+        return request.state.n
+
+    engine = started(proxy)
+    asked = request("p", 1, "_seen", sessionId="a")
+    assert '"result":1' in engine.receive([asked])[0]
+    assert '"result":2' in engine.receive([asked])[0]
+    engine.receive([request("p", 5, "session/close", sessionId="a"), result("s", 5)])
+    assert '"result":1' in engine.receive([asked])[0]
+
+
+def test_a_second_configure_replaces_the_first() -> None:
+    proxy = Proxy("settings")
+
+    @proxy.request("_config")
+    def handler(request: Any) -> Any:
+        return proxy.config
+
+    engine = started(proxy, config={"a": 1})
+    assert '"result":{"a":1}' in engine.receive([request("p", 1, "_config")])[0]
+    engine.receive([line("c", "configure", params={"config": {"a": 2}})])
+    assert '"result":{"a":2}' in engine.receive([request("p", 1, "_config")])[0]

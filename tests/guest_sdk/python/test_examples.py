@@ -1,0 +1,39 @@
+"""One source file, three ways to run it: the same transcript passes in all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from .support import EXAMPLES, HERE, InProcess, Process, Sandboxed, play
+
+if TYPE_CHECKING:
+    from .conftest import Make
+
+pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
+
+NAMES: Final = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+def test_every_example_has_its_transcript() -> None:
+    assert sorted(path.stem for path in (HERE / "transcripts").iterdir()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_process(name: str) -> None:
+    play(InProcess(EXAMPLES / f"{name}.py"), HERE / "transcripts" / f"{name}.txt")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_a_program(name: str) -> None:
+    target = Process(EXAMPLES / f"{name}.py")
+    play(target, HERE / "transcripts" / f"{name}.txt")
+    target.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sandboxed(name: str, make_guest: Make) -> None:
+    target = Sandboxed(make_guest(EXAMPLES / f"{name}.py"))
+    play(target, HERE / "transcripts" / f"{name}.txt")
+    target.close()

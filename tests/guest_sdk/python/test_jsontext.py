@@ -1,0 +1,93 @@
+"""Texts that are edited stay as they were wherever nothing was changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from guest_sdk.python.jsontext import dumps, members, merge
+
+ODD = (
+    ' {"n" : [1.10, 1e400, -0, 12345678901234567890], "t":"\\u00e9\\ud800\\/", "_meta":{"a":null}} '
+)
+
+
+@pytest.mark.parametrize("text", [ODD.strip(), "[]", "{}", '"x"', "[ 1 , 2 ]", '{"a":1,"a":2}'])
+def test_what_is_not_changed_stays(text: str) -> None:
+    assert merge(text, json.loads(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "expected"),
+    [
+        ('{"a": 1.10, "b" : [1]}', {"a": 1.1, "b": [2]}, '{"a":1.10,"b":[2]}'),
+        ("[1.10, 2]", [0, 1.1, 2], "[0,1.10,2]"),
+        ("[1.10, 2]", [1.1, 2, 3], "[1.10,2,3]"),
+        ("[1.10, 2.0, 3]", [1.1, 3], "[1.10,3]"),
+        ('[{"x":1e400,"y":1}]', [{"x": float("inf"), "y": 2}], '[{"x":1e400,"y":2}]'),
+        ('{"a":1}', {"a": 1.0}, '{"a":1.0}'),
+        ('{"a":1}', {"a": True}, '{"a":true}'),
+        ('{"a":1,"b":1.10}', {"b": 1.1}, '{"b":1.10}'),
+        ('{"a":1.10}', {"a": 1.1, "c": "é"}, '{"a":1.10,"c":"é"}'),
+        ('{"a":1,"a":2,"b":0}', {"a": 2, "b": 1}, '{"a":2,"b":1}'),
+        ('{"a":[]}', {"a": {}}, '{"a":{}}'),
+        ("[1]", [], "[]"),
+    ],
+)
+def test_what_is_changed_is_all_that_changes(text: str, new: Any, expected: str) -> None:
+    assert merge(text, new) == expected
+
+
+def test_a_lone_surrogate_is_written_as_an_escape() -> None:
+    assert dumps("\ud800é") == '"\\ud800\\u00e9"'
+    assert dumps("é") == '"é"'
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a"}', '{"a":}', '{"a":1', '{"a":1 "b":2}', "{a:1}"])
+def test_what_is_no_object_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        members(text)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+UNHURRIED: Final = settings(
+    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+"""However busy the machine is, the same examples, with all the time they take."""
+
+
+@UNHURRIED
+@given(JSON, JSON)
+def test_a_merged_text_says_the_new_value(old: Any, new: Any) -> None:
+    merged = json.loads(merge(json.dumps(old, indent=1), new))
+    assert json.dumps(merged, sort_keys=True) == json.dumps(new, sort_keys=True)
+
+
+@UNHURRIED
+@given(st.dictionaries(st.text(), JSON, min_size=1), st.data())
+def test_one_changed_member_leaves_the_others_alone(
+    old: dict[str, Any], data: st.DataObject
+) -> None:
+    text = json.dumps(old, separators=(" , ", " : "))
+    changed = copy.deepcopy(old)
+    key = data.draw(st.sampled_from(sorted(old)))
+    changed[key] = "something else entirely"
+    merged = merge(text, changed)
+    for name, value in old.items():
+        if name != key:
+            assert json.dumps(value, separators=(" , ", " : ")) in merged

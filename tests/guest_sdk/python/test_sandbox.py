@@ -1,0 +1,196 @@
+"""Inside the sandbox: what is there, what is not and says so, and how mistakes are told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wasm_host import Guest, GuestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Make
+
+pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
+
+RUNNER = """
+import datetime, logging, os, pathlib, random, time, uuid
+from guest_sdk.python import Proxy
+
+proxy = Proxy("runner")
+
+@proxy.request("_run")
+def run(request):
+    return eval(request.params["code"])
+
+@proxy.request("_deep")
+def deep(request):
+    def down(n):
+        return down(n + 1)
+    return down(0)
+
+@proxy.request("_eat")
+def eat(request):
+    return len([bytearray(1 << 20) for _ in range(10_000)])
+"""
+
+
+@pytest.fixture(scope="module", name="runner")
+def _runner(make_guest: Make, tmp_path_factory: pytest.TempPathFactory) -> Guest:
+    path = tmp_path_factory.mktemp("runner") / "runner.py"
+    path.write_text(RUNNER, encoding="utf-8")
+    return make_guest(path)
+
+
+def ask(guest: Guest, method: str, **params: Any) -> tuple[Any, list[Any]]:
+    """The result, or the error's message; and what was logged."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    *logged, answer = guest.deliver(f"p{json.dumps(asked)}\n".encode()).decode().splitlines()
+    held = json.loads(answer[1:])
+    logs = [json.loads(one[1:])["params"] for one in logged]
+    return held["result"] if "result" in held else held["error"]["message"], logs
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("time.time()", "`await proxy.clock.now()`, grant=clock"),
+        ("time.monotonic()", "`await proxy.clock.now()`"),
+        ("time.strftime('%Y')", "`await proxy.clock.now()`"),
+        ("time.sleep(1)", "`await proxy.timer.sleep(s)`, grant=timer"),
+        ("datetime.datetime.now()", "`await proxy.clock.now()`"),
+        ("datetime.date.today()", "`await proxy.clock.now()`"),
+        ("os.urandom(1)", "`await proxy.random.bytes(16)`, grant=random"),
+        ("uuid.uuid4()", "`proxy.random.uuid()`"),
+        ("open('/etc/passwd')", "`await proxy.files.read(path)`, grant=files:GLOB"),
+        ("pathlib.Path('x').read_text()", "`await proxy.files.read(path)`"),
+        ("pathlib.Path('x').write_text('')", "`await proxy.kv.set(key, value)`, grant=kv"),
+        ("os.listdir('.')", "`await proxy.files.read(path)`"),
+        ("os.system('ls')", "there are no other programs"),
+        ("input()", "`await proxy.ask_client(…)`"),
+        ("__import__('socket')", "`await proxy.fetch(url)`, grant=fetch:HOST"),
+        ("__import__('requests')", "`await proxy.fetch(url)`"),
+        ("__import__('urllib.request')", "`await proxy.fetch(url)`"),
+        ("__import__('threading')", "`await gather(…)`"),
+        ("__import__('subprocess')", "there are no other programs"),
+        ("__import__('asyncio')", "`proxy.timer.sleep`"),
+        ("__import__('sqlite3')", "`await proxy.kv.set(key, value)`"),
+        ("__import__('numpy')", "can lie beside the proxy"),
+    ],
+)
+def test_what_is_missing_says_what_to_ask_for(runner: Guest, code: str, advice: str) -> None:
+    message, logged = ask(runner, "_run", code=code)
+    assert advice in message
+    assert "sandbox" in message
+    assert logged[0]["level"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("str(datetime.datetime(2020, 2, 28) + datetime.timedelta(1))", "2020-02-29 00:00:00"),
+        ("isinstance(datetime.datetime.min, datetime.date)", True),
+        ("str(uuid.UUID(int=1))", "00000000-0000-0000-0000-000000000001"),
+        ("dict(os.environ)", {}),
+        ("os.path.join('a', 'b')", "a/b"),
+        ("__import__('hashlib').sha256(b'').hexdigest()[:8]", "e3b0c442"),
+        ("__import__('re').sub('a', 'b', 'aa')", "bb"),
+        ("__import__('unicodedata').name('é')", "LATIN SMALL LETTER E WITH ACUTE"),
+        ("__import__('urllib.parse').parse.quote('a b')", "a%20b"),
+        ("__import__('tomllib').loads('a=1')", {"a": 1}),
+    ],
+)
+def test_what_computes_is_there(runner: Guest, code: str, expected: Any) -> None:
+    assert ask(runner, "_run", code=code)[0] == expected
+
+
+def test_chance_is_the_same_in_every_instance(make_guest: Make, tmp_path: Path) -> None:
+    path = tmp_path / "runner.py"
+    path.write_text(RUNNER, encoding="utf-8")
+    drawn = [ask(make_guest(path), "_run", code="random.random()")[0] for _ in range(2)]
+    assert drawn[0] == drawn[1]
+
+
+def test_what_is_printed_and_logged_reaches_the_conductor(runner: Guest) -> None:
+    _, printed = ask(runner, "_run", code="print('a\\nb') or 1")
+    assert printed == [{"level": "info", "message": "a"}, {"level": "info", "message": "b"}]
+    _, logged = ask(runner, "_run", code="logging.getLogger('mine').warning('%s!', 'careful') or 1")
+    assert logged == [{"level": "warn", "message": "mine: careful!"}]
+
+
+def test_a_proxy_survives_its_own_excesses(runner: Guest) -> None:
+    assert "RecursionError" in ask(runner, "_deep")[0]
+    assert "MemoryError (runner.py, line 19)" in ask(runner, "_eat")[0]
+    assert ask(runner, "_run", code="1 + 1")[0] == 2
+    assert "SystemExit: 3" in ask(runner, "_run", code="__import__('sys').exit(3)")[0]
+
+
+def test_a_mistake_is_told_with_the_authors_lines(runner: Guest) -> None:
+    message, logged = ask(runner, "_run", code="1/0")
+    assert message.startswith("proxy `runner` failed at `_run`: ZeroDivisionError")
+    assert 'File "runner.py", line 9, in run\n    return eval(' in logged[0]["message"]
+    assert "guest_sdk" not in logged[0]["message"]
+
+
+def test_a_folder_brings_its_modules_along(make_guest: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "pure" / "inner").mkdir(parents=True)
+    (folder / "__pycache__").mkdir()
+    (folder / "proxy.py").write_text(
+        "from guest_sdk.python import Proxy\nfrom pure.inner.words import loud\nimport json2\n"
+        "proxy = Proxy('mine')\n"
+        "@proxy.request('_say')\n"
+        "def say(request):\n    return [loud(request.word), json2.NAME, json2.__file__]\n",
+        encoding="utf-8",
+    )
+    (folder / "pure" / "__init__.py").write_text("from .inner import words\n", encoding="utf-8")
+    (folder / "pure" / "inner" / "words.py").write_text(
+        "def loud(word):\n    return word.upper()\n", encoding="utf-8"
+    )
+    (folder / "json2.py").write_text("NAME = __name__\n", encoding="utf-8-sig")
+    guest = make_guest(folder)
+    assert ask(guest, "_say", word="a")[0] == ["A", "json2", "json2.py"]
+    assert "has no attribute 'upper' (words.py, line 2)" in ask(guest, "_say", word=1)[0]
+
+
+@pytest.mark.parametrize("name", ["my-proxy.py", "my.proxy.v2.py", "json.py", "__main__.py"])
+def test_a_file_may_have_any_name(make_guest: Make, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(RUNNER, encoding="utf-8")
+    guest = make_guest(path)
+    assert ask(guest, "_run", code="__name__.startswith('sandboxed_')")[0] is True
+    assert ask(guest, "_run", code="__import__('json').dumps([])")[0] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("def f()\n", "SyntaxError: expected ':' (bad.py, line 1)"),
+        ("\nx = y\n", "NameError: name 'y' is not defined (bad.py, line 2)"),
+        ("import socket\n", "`import socket`: in the sandbox there is no network"),
+        ("x = 1\n", "bad.py declares no proxy"),
+        ("from guest_sdk.python import Proxy\na = Proxy('a')\nb = Proxy('b')\n", "2 proxies"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+    ],
+)
+def test_what_cannot_be_loaded_says_why(
+    make_guest: Make, tmp_path: Path, source: str, problem: str
+) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(source, encoding="utf-8")
+    with pytest.raises(GuestError) as caught:
+        make_guest(path)
+    assert str(caught.value).startswith("bad could not be loaded: ")
+    assert problem in str(caught.value)
+    assert caught.value.phase == "instantiate"
+
+
+def test_big_lines_fit_into_the_default_limits(runner: Guest) -> None:
+    said = json.dumps("ü" * 4_000_000, ensure_ascii=False)
+    line = f'p{{"jsonrpc":"2.0","method":"_big","params":{{"x":{said}}}}}\n'.encode()
+    assert runner.deliver(line) == b"s" + line[1:]
+    asked = f'p{{"jsonrpc":"2.0","id":1,"method":"_run","params":{{"code":"1","x":{said}}}}}\n'
+    assert runner.deliver(asked.encode()) == b'p{"jsonrpc":"2.0","id":1,"result":1}\n'

@@ -1,0 +1,91 @@
+"""From a path to source that is run: what is read, what is refused, and the guest's own name."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from conductor import scripts
+from conductor.errors import ComponentError, UsageError
+from conductor.script_facts import Declared, declared
+from guest_sdk.python import build
+
+
+def test_builder_and_conductor_call_the_guest_alike() -> None:
+    assert scripts._fingerprint(build.HERE) == build.fingerprint()
+    assert len(build.fingerprint()) == 16
+
+
+def test_a_file_is_read_alone_and_a_folder_whole(tmp_path: Path) -> None:
+    for name in ("main.py", "words.py", "deep/er.py", ".hidden/x.py", "venv/x.py", "notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
+    alone = scripts.read(str(tmp_path / "words.py"))
+    assert json.loads(alone.preface) == {"files": {"words.py": "# words.py\n"}, "main": "words.py"}
+    whole = scripts.read(str(tmp_path))
+    assert sorted(whole.files) == ["deep/er.py", "main.py", "words.py"]
+    assert whole.main == "main.py"
+    assert sorted(scripts.parts(str(tmp_path))) == sorted(str(tmp_path / f) for f in whole.files)
+    before = whole.sha256
+    (tmp_path / "notes.txt").write_text("other", encoding="utf-8")
+    assert scripts.read(str(tmp_path)).sha256 == before
+    (tmp_path / "deep" / "er.py").rename(tmp_path / "deep" / "est.py")
+    assert scripts.read(str(tmp_path)).sha256 != before
+
+
+def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "latin.py"
+    path.write_bytes("x = 'é'".encode("latin-1"))
+    with pytest.raises(ComponentError, match=r"no Python source in UTF-8: .* at byte 5"):
+        scripts.read(str(path))
+    with pytest.raises(UsageError, match="is a folder without a proxy"):
+        scripts.check(str(tmp_path))
+    monkeypatch.setattr(scripts, "_MOST", 10)
+    path.write_text("#" * 11, encoding="utf-8")
+    with pytest.raises(ComponentError, match="of Python source"):
+        scripts.read(str(path))
+
+
+def test_without_a_guest_and_without_a_builder_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts, "_fingerprint", lambda _: "absent")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="need the Python guest") as caught:
+        scripts.guest()
+    assert "pip install componentize-py" in caught.value.hint
+
+
+def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) -> None:
+    kept = tmp_path / "python-new.wasm"
+    for name in ("python-new.wasm", "python-young.wasm", "python-old.wasm", "other.wasm"):
+        (tmp_path / name).write_bytes(b"")
+        if "old" in name or "other" in name:
+            os.utime(tmp_path / name, (0, time.time() - build.KEPT_SECONDS - 60))
+    build._prune(str(tmp_path), str(kept))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "other.wasm", "python-new.wasm", "python-young.wasm",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "import x\nproxy = x.Proxy('n', profile='context', version='2', wants={'kv': 'why'})",
+            Declared(profile="context", version="2", wants={"kv": "why"}),
+        ),
+        ("P = 'a'\nproxy = Proxy('n', profile=P, description='d')", Declared(description="d")),
+        ("proxy = Proxy('n', wants=['kv'])", Declared()),
+        ("proxy = Proxy(", Declared()),
+        ("x = 1", Declared()),
+    ],
+)
+def test_what_a_proxy_says_of_itself_is_read_off(source: str, expected: Declared) -> None:
+    assert declared(scripts.Script({"p.py": source}, "p.py", folder=False)) == expected
