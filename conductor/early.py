@@ -79,10 +79,19 @@ def start(arguments: list[str]) -> None:
         name = argument.partition(",")[0]
         if " " not in name and (
             name.endswith((".wasm", ".py"))
-            or ("/" not in name and os.path.isfile(f"{components}/{name}/{name}.wasm"))
+            or _sandboxed(name if "/" in name or name == "." else f"{components}/{name}")
         ):
             _started = _spawn()
             return
+
+
+def _sandboxed(folder: str) -> bool:
+    """Whether a component's manifest seems to name what a guest runs."""
+    try:
+        with open(f"{folder}/component.toml", encoding="utf-8") as manifest:
+            return any(line.startswith("file") for line in manifest)
+    except (OSError, ValueError):
+        return False
 
 
 def take() -> EarlyProcess | None:

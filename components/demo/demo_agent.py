@@ -98,6 +98,10 @@ class Agent:
         session = Session(f"demo-{self._count}", self._protocol)
         session.set_up(self._protocol, request.params, request.text)
         self._sessions[session.id] = session
+        if self._flags.fast:
+            from demo_early import greet
+
+            session.early = greet(self._connection, session.id, session.cwd, session.mcp_servers)
         result = {"sessionId": session.id, **self._protocol.setup(self._flags, session)}
         if not self._flags.commands:
             return result
@@ -137,6 +141,9 @@ class Agent:
         session = self._session(request)
         session.open = False
         self._cancel(session)
+        for connection in session.early.values():
+            connection.close()
+        session.early = {}
         return {}
 
     def do_set_mode(self, request: Request) -> Json:

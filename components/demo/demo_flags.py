@@ -26,6 +26,8 @@ class Flags(NamedTuple):
     exit_at_start: int | None = None
     child: bool = False
     mcp_mode: str = "auto"
+    fast: bool = False
+    """Whether MCP servers are connected to before ``session/new`` is answered."""
 
 
 class UsageError(Exception):
@@ -81,6 +83,7 @@ FLAGS: dict[str, _Flag] = {
     "--exit-at-start": _Flag("exit_at_start", "exit at once", None, _count, "CODE"),
     "--child": _Flag("child", "start a sleeping child that shares stdio, log its pid", True),
     "--mcp-mode": _Flag("mcp_mode", "MCP handshake: auto or legacy", None, _mcp_mode, "MODE"),
+    "--fast": _Flag("fast", "connect to MCP servers before answering session/new", True),
 }
 
 

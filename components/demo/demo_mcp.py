@@ -13,10 +13,22 @@ from demo_usage import Wrong, head_and_rest, json_object, words
 
 Json = dict[str, Any]
 
-_MCP_META = {
+MODERN_META: Json = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
 }
+"""``_meta`` of a request of MCP without sessions."""
+
+SAMPLED: Json = {
+    "role": "assistant",
+    "content": {"type": "text", "text": "the demo's sample"},
+    "model": "demo",
+    "stopReason": "endTurn",
+}
+"""What every ``sampling/createMessage`` is answered with."""
+
+_ROUNDS = 8
+"""How often a server may ask for input during one request."""
 
 
 class McpError(Exception):
@@ -40,12 +52,23 @@ class _OverAcp:
         self._count = 0
 
     async def __call__(self, method: str, params: Json) -> Json:
+        for _ in range(_ROUNDS):
+            result = self._once(method, params)
+            if result.get("resultType") != "input_required":
+                return result
+            params = {**params, "inputResponses": _responses(result.get("inputRequests", {}))}
+            params.pop("requestState", None)
+            if "requestState" in result:
+                params["requestState"] = result["requestState"]
+        raise McpError(f"{method} wanted input more than {_ROUNDS} times")
+
+    def _once(self, method: str, params: Json) -> Json:
         self._count += 1
         message = {
             "serverId": self._server_id,
             "requestId": f"{self._turn.session.id}-{self._turn.number}-{self._count}",
             "method": method,
-            "params": {**params, "_meta": _MCP_META},
+            "params": {**params, "_meta": MODERN_META},
         }
         answer = self._turn.ask_text("mcp/message", dumps(message))
         if not answer.ok:
@@ -57,9 +80,20 @@ class _OverAcp:
         return result
 
 
+def _responses(requests: Json) -> Json:
+    for request in requests.values():
+        if request["method"] != "sampling/createMessage":
+            raise McpError(f"it wants {request['method']}, which the demo agent does not offer")
+    return dict.fromkeys(requests, SAMPLED)
+
+
 def servers(turn: Turn) -> dict[str, Json]:
-    """The declared servers by name: of the list ACP has, or of an object keyed by name."""
-    declared = turn.session.mcp_servers
+    """The servers the turn's session was given, by name."""
+    return listed(turn.session.mcp_servers)
+
+
+def listed(declared: Any) -> dict[str, Json]:
+    """Declared servers by name: of the list ACP has, or of an object keyed by name."""
     if isinstance(declared, dict):
         found = {name: entry for name, entry in declared.items() if isinstance(entry, dict)}
         return {name: {"name": name, **entry} for name, entry in found.items()}
@@ -182,6 +216,12 @@ def _on(turn: Turn, server: str, work: Work) -> None:
         turn.say(f"{server}: {failure}")
 
 
+def _early(turn: Turn, argument: str) -> None:
+    from demo_early import show
+
+    show(turn)
+
+
 async def _call_tool(call: Caller, tool: str, arguments: Json) -> str:
     result = await call("tools/call", {"name": tool, "arguments": arguments})
     content = result.get("content", [])
@@ -202,4 +242,5 @@ MCP_DIRECTIVES: dict[str, Directive] = {
     "call": Directive(_call, "/call SERVER TOOL [JSON]", "call a tool of this server", True),
     "resource": Directive(_resource, "/resource SERVER URI", "read a resource", True),
     "mcpprompt": Directive(_mcpprompt, "/mcpprompt SERVER NAME [JSON]", "get a prompt", True),
+    "early": Directive(_early, "/early", "what came of the connections of --fast", True),
 }

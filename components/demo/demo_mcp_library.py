@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx2
-from demo_mcp import Json, McpError, Work
+from demo_mcp import SAMPLED, Json, McpError, Work
 from demo_turn import Cancelled, Turn
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -69,8 +69,21 @@ async def _connect(turn: Turn, entry: Json, stack: AsyncExitStack) -> Client:
         )
     else:
         raise McpError(f"servers of type {kind!r} are not supported (hint: stdio, http or acp)")
-    client = Client(target, mode=turn.mcp_mode, read_timeout_seconds=_ANSWER_SECONDS)
+    client = Client(
+        target,
+        mode=turn.mcp_mode,
+        read_timeout_seconds=_ANSWER_SECONDS,
+        sampling_callback=_sample,
+    )
     return await stack.enter_async_context(client)
+
+
+async def _sample(
+    context: object, params: "mcp_types.CreateMessageRequestParams"
+) -> "mcp_types.CreateMessageResult":
+    from mcp_types import CreateMessageResult
+
+    return CreateMessageResult.model_validate(SAMPLED)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ from demo_acp import Protocol
 from demo_json import dumps, raw_at
 
 if TYPE_CHECKING:
+    from demo_early import Early
     from demo_turn import Turn
 
 _HISTORY_BYTES = 16 << 20
@@ -26,6 +27,8 @@ class Session:
         self.mode = "ask"
         self.cwd = ""
         self.mcp_servers: Any = []
+        self.early: dict[str, Early] = {}
+        """Connections opened by ``--fast`` that ``/early`` has not shown."""
         self.params_text = "{}"
         self.turn_count = 0
         self.dropped = 0

@@ -32,6 +32,7 @@ from conductor.mcp.revisions import (
     LATEST_SESSION,
     LISTEN,
     LOG_LEVEL,
+    MISSING_CAPABILITY,
     MODERN,
     NAMESPACE,
     SERVER,
@@ -83,6 +84,8 @@ class Job:
         """What the component wants to know and the client has not been asked."""
         self.asked: dict[str, OnAnswer] = {}
         """… and has been."""
+        self.lacks: dict[str, str] = {}
+        """Capabilities its client lacks, to the methods the component has asked for in vain."""
         self.outcome: tuple[bytes, bytes] | None = None
         self.state = ""
 
@@ -108,6 +111,7 @@ class Downgrade:
 
     def __init__(self, server: Server, line: Line) -> None:
         self._server = server
+        self._line = line
         self._provider = Provider(server, line, self)
         self._jobs: dict[str, Job] = {}
         """By the progress token the component knows them by; the last one last."""
@@ -182,6 +186,8 @@ class Downgrade:
         meta = read(held.get("_meta"))
 
         def begun(error: bytes | None) -> None:
+            if not port.open:
+                return  # it left while the session was begun
             if error is not None:
                 port.answer(id_, b"error", error)
             elif method == DISCOVER:
@@ -241,6 +247,8 @@ class Downgrade:
         member, body = job.outcome
         if member == b"result":
             body = _complete(body, cacheable=job.method in _CACHEABLE)
+        elif job.lacks:
+            body = _lacking(job.lacks)
         job.port.answer(job.id, member, body)
         job.port = None
         for reply in (*job.asked.values(), *(one[0] for one in job.wanted.values())):
@@ -280,8 +288,11 @@ class Downgrade:
             reply(b"result", EMPTY)
             return
         need = _NEEDS.get(method)
-        able = [job for job in self._jobs.values() if job.method in _MAY_ASK and need in job.able]
+        open_ = [job for job in self._jobs.values() if job.method in _MAY_ASK]
+        able = [job for job in open_ if need in job.able]
         if not able:
+            if need is not None and len(open_) == 1:  # else nobody knows whose work it is for
+                open_[0].lacks[need] = method
             text_ = f"`{method}`: no open request is of an MCP client that offers it"
             reply(b"error", error_object(METHOD_NOT_FOUND, text_))
             return
@@ -319,6 +330,7 @@ class Downgrade:
             port.answer(id_, b"error", error)
             return
         job.port, job.id, job.token = port, id_, meta.get("progressToken", job.token)
+        job.able = read(meta[CAPABILITIES]) if CAPABILITIES in meta else job.able
         given = read(held.get("inputResponses"))
         for name, reply in list(job.asked.items()):
             if name in given:
@@ -389,12 +401,16 @@ class Downgrade:
                     one.port.tell(method, write({**held, "_meta": meta}), one.id)
 
     def gone(self) -> None:
-        """The component closed the connection."""
+        """The component closed the connection: the next request opens another."""
         for listening in self._listening:
             result = {"resultType": "complete", "_meta": {SUBSCRIPTION: Raw(listening.id)}}
             listening.port.answer(listening.id, b"result", write(result))
         self._listening.clear()
-        self._server.shared = None
+        self._uris.clear()
+        self._level = None
+        self._provider.close()
+        self._provider = Provider(self._server, self._line, self)
+        self._state = "new"
 
 
 class Port:
@@ -403,7 +419,7 @@ class Port:
     def __init__(self, hub: Downgrade, consumer: Consumer) -> None:
         self._hub = hub
         self._consumer = consumer
-        self._open = True
+        self.open = True
 
     def request(
         self,
@@ -430,13 +446,13 @@ class Port:
 
     def closed(self) -> None:
         """The client is gone."""
-        if self._open:
-            self._open = False
+        if self.open:
+            self.open = False
             self._hub.leave(self)
 
     def answer(self, id_: bytes, member: bytes, body: bytes) -> None:
         """Answers the client."""
-        if self._open:
+        if self.open:
             self._consumer.answer(id_, member, body)
 
     def tell(self, method: str, params: bytes | None, related: bytes | None) -> None:
@@ -463,3 +479,11 @@ def _complete(body: bytes, *, cacheable: bool) -> bytes:
     if cacheable:
         new |= {"ttlMs": 0, "cacheScope": "private"}
     return encode({**new, **held})
+
+
+def _lacking(lacks: dict[str, str]) -> bytes:
+    """The error of a request that failed after its client was found to lack these."""
+    asked = ", ".join(f"`{method}`" for method in lacks.values())
+    text_ = f"the MCP server asked for {asked}, which this client does not offer"
+    required: dict[str, dict[str, object]] = {name: {} for name in lacks}
+    return error_object(MISSING_CAPABILITY, text_, {"requiredCapabilities": required})

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from conductor.mcp.http_server import Loopback
     from conductor.mcp.shells import Log, ShellEvents
 
-_PREFIX: Final = "/mcp/"
+_END: Final = "/mcp"
+"""What each path ends with. There are agents that put it behind any other (fast-agent)."""
+
 _BACKLOG: Final = 128
 _MOST_SESSIONS: Final = 1000
 """Sessions one listener keeps; then the oldest that is idle ends for a new one."""
@@ -89,7 +91,7 @@ class HttpShell:
         assert self._server is not None
         await self._server.ready()
         return HttpDeclaration(
-            url=f"http://127.0.0.1:{self._server.port}{_PREFIX}{key}",
+            url=f"http://127.0.0.1:{self._server.port}/{key}{_END}",
             headers=(("Authorization", f"Bearer {door.secret.decode()}"),),
         )
 
@@ -205,7 +207,7 @@ class HttpShell:
             headers = Headers(scope["headers"])
             http_requests.check_origin(headers, scope["server"][1])
             path: str = scope["path"]
-            door = self._doors.get(path[len(_PREFIX) :]) if path.startswith(_PREFIX) else None
+            door = self._doors.get(path[1 : -len(_END)]) if path.endswith(_END) else None
             http_requests.check_secret(headers, door.secret if door is not None else None)
             assert door is not None
             handler = {"POST": self._post, "GET": self._get, "DELETE": self._delete}.get(

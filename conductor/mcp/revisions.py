@@ -25,6 +25,9 @@ DISCOVER: Final = "server/discover"
 LISTEN: Final = "subscriptions/listen"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
+MISSING_CAPABILITY: Final = -32021
+"""The error code, since 2026-07-28, of a request that takes what its client does not offer."""
+
 PROBE: Final = write({"_meta": {VERSION: MODERN, CAPABILITIES: {}}})
 """Params of the bridge's own `server/discover`."""
 

@@ -24,7 +24,7 @@ class Conducted(Speaker):
         """Services the user granted; None: it was not said."""
         self.config: Any = None
         self.failure: ProxyError | None = None
-        """Why the proxy cannot work; told to whoever initializes it."""
+        """Why the proxy cannot work: the answer to every request it has a handler for."""
         self.timers: dict[Any, tuple[Callable[[], Any], bool]] = {}
         self._configure({})
 
@@ -43,6 +43,9 @@ class Conducted(Speaker):
         params = held["params"].value if "params" in held else {}
         if method == "configure" and isinstance(params, dict):
             self._configure(params)
+            if self.failure is not None:  # under a narrow profile nobody hears it at `initialize`
+                self.log("error", self.failure.message)
+                return
             for starter in self.proxy.starters:
                 self.start(_called(starter), "starting")
         elif method == "timer/fired" and isinstance(params, dict):

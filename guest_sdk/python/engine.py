@@ -153,6 +153,8 @@ class Engine(Conducted):
         request = handling.message
         assert isinstance(request, Request)
         try:
+            if self.failure is not None:
+                raise self.failure
             answer = await _chain(handlers, lambda m: self._forward(handling, m))(request)
             member, body = "result", self._result(handling, plain(answer))
         except Answered as error:
@@ -196,6 +198,8 @@ class Engine(Conducted):
             self.lanes.release(handling)
 
         try:
+            if self.failure is not None:
+                raise self.failure
             await _chain(handlers, forward)(handling.message)
         except Cancelled:
             pass

@@ -27,6 +27,10 @@ def test_the_commands_there_are() -> None:
         "lock",
         "components",
         "doctor",
+        "new",
+        "build",
+        "test",
+        "check",
         "audit",
     ]
     assert COMMANDS["join"].hidden

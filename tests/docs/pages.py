@@ -36,7 +36,7 @@ _CODE: Final = re.compile(
     rf"`((?:{'|'.join(FOLDERS)}|docs|scripts)/[\w./-]*)(?::([A-Za-z_][\w.]*))?`"
 )
 _SEPARATORS: Final = frozenset({"|", "||", "&&", ";", "&"})
-_SYNOPSIS: Final = ("…", "[OPTIONS]", "[--")
+_SYNOPSIS: Final = ("…", "[OPTIONS]", "[--", "[FOLDER]")
 
 
 class Block(NamedTuple):

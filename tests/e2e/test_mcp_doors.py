@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from .client import DEADLINE
+from .mcp_clients import HELLO, Shim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from .rig import Chain, Rig
 
 Json = dict[str, Any]
-HELLO = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
 
 
 def declared(chain: Chain, session: str) -> Json:
@@ -34,45 +29,13 @@ def declared(chain: Chain, session: str) -> Json:
     return found
 
 
-class Shim:
-    """The program the agent would start."""
-
-    def __init__(self, entry: Json) -> None:
-        env = {each["name"]: each["value"] for each in entry["env"]}
-        self.process = subprocess.Popen(
-            [entry["command"], *entry["args"]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **env},
-        )
-
-    def ask(self, number: int, method: str, params: Json | None = None) -> Json:
-        """Asks, and waits for the answer."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
-        answer: Json = json.loads(self.process.stdout.readline())
-        assert answer["id"] == number
-        return answer
-
-    def end(self) -> tuple[int, str]:
-        """Ends its input; its exit code and what it said on standard error."""
-        _, said = self.process.communicate(timeout=DEADLINE)
-        return self.process.returncode, said.decode()
-
-
 @pytest.fixture
 def shims() -> Iterator[list[Shim]]:
     """Those a test started; none outlives it."""
     started: list[Shim] = []
     yield started
     for shim in started:
-        if shim.process.poll() is None:
-            shim.process.kill()
-        shim.process.communicate()
+        shim.close()
 
 
 def started(shims: list[Shim], entry: Json) -> Shim:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.mcp.bridge_rig import META, MODERN_META, Json, McpClient, Rig
+from tests.mcp.bridge_rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
 
 SUBSCRIPTION: Final = META + "subscriptionId"
 UPDATED: Final = "notifications/resources/updated"
@@ -311,10 +311,61 @@ def test_a_component_that_leaves_ends_subscriptions() -> None:
     id_ = client.start("subscriptions/listen", {"_meta": MODERN_META, "notifications": {}})
     call_id = client.start("tools/call", call("slow"))
     connection = rig.component.heard[-1]["connection"]
+    opened = len(rig.component.connects)
     held = {"connectionId": connection}
     rig.component._send({"method": "mcp/disconnect", "params": held})
     assert client.answer(id_)["result"]["_meta"] == {SUBSCRIPTION: id_}
     assert "closed the connection" in client.answer(call_id)["error"]["message"]
+    assert client.tool("echo", "over another one", _meta=MODERN_META) == "over another one"
+    assert len(rig.component.connects) == opened + 1
+    client.close()
+    rig.perform(rig.bridge.end())
+    assert held not in rig.component.disconnected
+    assert rig.component.disconnected[-1] == {"connectionId": f"c{opened + 1}"}
+
+
+def test_who_leaves_while_the_session_is_begun_asks_nothing() -> None:
+    rig = Rig("sacp")
+    id_ = rig.request("session/new", {"cwd": "/", "mcpServers": [DECLARED["sacp"]]})
+    client, other = rig.client(), rig.client()
+    client.start("tools/call", call("echo", "left"))
+    other_id = other.start("tools/call", call("echo", "stays"))
+    client.close()
+    rig.up({"id": id_, "result": {"sessionId": "S1"}})
+    assert other.answer(other_id)["result"]["content"][0]["text"] == "stays"
+    assert [one["arguments"]["text"] for one in heard(rig, "tools/call")] == ["stays"]
+    assert len(rig.component.connects) == 1
+
+
+def test_what_a_client_lacks_is_named_when_its_request_fails_for_that() -> None:
+    """The component is refused; only if it gives up for that, the client is told why."""
+    rig, client = downgraded()
+    without = {**MODERN_META, META + "clientCapabilities": {"elicitation": {}}}
+    about: Json = {}
+
+    def lacking(name: str) -> Json:
+        answers: list[Json] = []
+        id_ = client.start("tools/call", {**call("slow", name), "_meta": without})
+        held = rig.component.open.pop(name)
+        about.update(held["about"])
+        rig.component.ask(about, "sampling/createMessage", {}, answers.append)
+        assert answers[0]["error"]["code"] == -32601
+        if name == "fails":
+            held["answer"]({"error": answers[0]["error"]})
+        else:
+            held["done"]("did without")
+        return client.answer(id_)
+
+    error = lacking("fails")["error"]
+    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"sampling": {}}})
+    assert "`sampling/createMessage`" in error["message"]
+    assert lacking("goes on")["result"]["content"][0]["text"] == "did without"
+    # Which of two requests it is for cannot be known, so neither is blamed.
+    one = client.start("tools/call", {**call("slow", "1"), "_meta": without})
+    client.start("tools/call", {**call("slow", "2"), "_meta": without})
+    rig.component.ask(about, "sampling/createMessage", {}, lambda frame: None)
+    rig.component.open["1"]["answer"]({"error": {"code": -32000, "message": "its own"}})
+    assert client.answer(one)["error"]["code"] == -32000
 
 
 def test_a_session_that_cannot_begin() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -74,6 +75,12 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
         "mcp-attach/attach.py",
     ):
         assert f"conductor/_components/{part}" in names
+    for template in (ROOT / "conductor" / "templates").rglob("*.tmpl"):
+        assert str(template.relative_to(ROOT)) in names
+    for manifest in sorted((ROOT / "components").glob("*/component.toml")):
+        said = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        for part in ("component.toml", "README.md", *([said["file"]] if "file" in said else ())):
+            assert f"conductor/_components/{manifest.parent.name}/{part}" in names
 
 
 def test_the_main_job_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
@@ -105,6 +112,34 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     assert done.stderr.splitlines() == [
         "info: conductor: compiling the Python guest; once on this machine …"
     ]
+    author(installed / "conductor", tmp_path)
+
+
+def author(program: Path, home: Path) -> None:
+    """What somebody with nothing but the wheel does first; the guest is compiled by now."""
+
+    def conductor(*arguments: str, at: Path) -> str:
+        done = subprocess.run(
+            [str(program), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=at,
+            env={"PATH": os.defpath, "HOME": str(home)},
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    conductor("new", "my-proxy", at=home)
+    folder = home / "my-proxy"
+    assert "passed" in conductor("test", at=folder)
+    assert conductor("check", ".", at=folder).endswith(" skipped\n")
+    said = conductor("exec", ".", "demo", "-p", "hi", at=folder)
+    assert said == "Answer briefly.\nhi\n"
+    conductor("new", "by-hand", "--lang", "wat", at=home)
+    assert "recorded" in conductor("build", at=home / "by-hand")
+    assert "passed" in conductor("test", at=home / "by-hand")
 
 
 def test_a_chain_answers_an_editor(installed: Path, tmp_path: Path) -> None:

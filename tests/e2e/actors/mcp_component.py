@@ -59,6 +59,12 @@ class Component:
         self.cancelled: list[object] = []
         self.disconnected: list[Json] = []
         self.connects: list[Json] = []
+        self.capabilities = CAPABILITIES
+        self.sampling: Json = {"maxTokens": 9}
+        """The params of `sampling/createMessage`."""
+        self.tells_session = False
+        """Whether its instructions name the session of the connection."""
+        self._opened_with: dict[object, Json] = {}
         self.dead = False
 
     def receive(self, frame: Json) -> None:
@@ -92,6 +98,7 @@ class Component:
             self.connects.append(params)
             self._connections += 1
             connection = f"{self._prefix}c{self._connections}"
+            self._opened_with[connection] = params
             self._send({"id": frame["id"], "result": {answer: connection}})
         elif frame["method"] == off:
             self.disconnected.append(params)
@@ -207,18 +214,26 @@ class Component:
         match method:
             case "server/discover" if modern:
                 answer({"result": _modern({
-                    "supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES,
+                    "supportedVersions": ["2026-07-28"], "capabilities": self.capabilities,
                     "instructions": "use them", "_meta": {META + "serverInfo": INFO},
                 })})  # fmt: skip
             case "initialize" if not modern:
                 answer({"result": {"protocolVersion": params["protocolVersion"],
-                                   "capabilities": CAPABILITIES, "serverInfo": INFO,
-                                   "instructions": "use them"}})  # fmt: skip
+                                   "capabilities": self.capabilities, "serverInfo": INFO,
+                                   "instructions": self._instructions(about)}})  # fmt: skip
             case "tools/list":
                 result: Json = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
                 answer({"result": _modern(result) if modern else result})
             case "tools/call":
                 self._tool(about, params, answer, modern=modern)
+            case "resources/read":
+                held = {"uri": params["uri"], "text": f"what is at {params['uri']}"}
+                result = {"contents": [held]}
+                answer({"result": _modern(result) if modern else result})
+            case "prompts/get":
+                said = f"{params['name']} for {params['arguments']['who']}"
+                result = {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
+                answer({"result": _modern(result) if modern else result})
             case "subscriptions/listen" if modern:
                 key = about["requestId"]
                 acknowledged = {"_meta": {META + "subscriptionId": key}, **params}
@@ -231,6 +246,10 @@ class Component:
                 pass
             case _:
                 answer({"error": {"code": -32601, "message": f"no {method}", "data": {"x": 1}}})
+
+    def _instructions(self, about: Json) -> str:
+        session = self._opened_with.get(about.get("connection"), {}).get("session_id")
+        return f"for {session}" if self.tells_session else "use them"
 
     def _tool(
         self, about: Json, params: Json, answer: Callable[[Json], None], *, modern: bool
@@ -250,6 +269,18 @@ class Component:
                     told = {"progressToken": token, "progress": step}
                     self.tell(about, "notifications/progress", told)
                 done(text)
+            case "whoami":
+                done(str(self._opened_with[about["connection"]].get("session_id")))
+            case "report" if "inputResponses" not in params:
+                token = params.get("_meta", {}).get("progressToken")
+                if token is not None:
+                    told = {"progressToken": token, "progress": 1, "total": 2}
+                    self.tell(about, "notifications/progress", told)
+                told = {"level": "warning", "data": f"about {text}"}
+                self.tell(about, "notifications/message", told)
+                self._tool(about, {**params, "name": "sample"}, answer, modern=modern)
+            case "report":
+                self._tool(about, {**params, "name": "sample"}, answer, modern=modern)
             case "slow":
                 self.open[text] = {"about": about, "answer": answer, "done": done}
             case "sample" if modern:
@@ -258,12 +289,12 @@ class Component:
                     assert params["requestState"] == "state"
                     done(given["q"]["content"]["text"])
                     return
-                wanted = {"q": {"method": "sampling/createMessage", "params": {"maxTokens": 9}}}
+                wanted = {"q": {"method": "sampling/createMessage", "params": self.sampling}}
                 answer({"result": {"resultType": "input_required", "inputRequests": wanted,
                                    "requestState": "state"}})  # fmt: skip
             case "sample":
-                ask = {"maxTokens": 9}
-                self.ask(about, "sampling/createMessage", ask, lambda frame: done(_sampled(frame)))
+                self.ask(about, "sampling/createMessage", self.sampling,
+                         lambda frame: done(_sampled(frame)))  # fmt: skip
             case _:
                 answer({"error": {"code": -32602, "message": "no such tool"}})
 

@@ -1,8 +1,11 @@
 """A proxy of dialect `acp` that adds one MCP server, of the generation given, to every session.
 
 `--log FILE` writes what it hears of MCP, one JSON line each. A message that holds the text `/die`
-ends it with exit code 7. Of calls to `slow` and of cancellations it says on its standard error that
-they are there.
+ends it with exit code 7. Of calls to `slow`, of cancellations and of closed connections it says on
+its standard error that they are there.
+
+With `--shout` it adds no server: of what the agent is answered by servers of proxies before it, it
+puts each text into capitals.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .mcp_component import DECLARED, Component
+from .mcp_component import CAPABILITIES, DECLARED, Component
 
 Json = dict[str, Any]
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
@@ -23,12 +26,18 @@ SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 class Proxy:
     """Passes everything on, and plays the component."""
 
-    def __init__(self, generation: str, name: str, log: Path | None) -> None:
+    def __init__(self, generation: str, name: str, log: Path | None, *, shout: bool) -> None:
         id_ = f"id-of-{name}"
         declared = json.dumps({**DECLARED[generation], "name": name})
         self._declared = json.loads(declared.replace('"ID"', f'"{id_}"').replace(":ID", f":{id_}"))
         self._component = Component(generation, self._from_component, id_, name)
+        self._component.capabilities = {**CAPABILITIES, "prompts": {}}
+        asked = {"role": "user", "content": {"type": "text", "text": "well?"}}
+        self._component.sampling = {"maxTokens": 9, "messages": [asked]}
+        self._component.tells_session = True
         self._log = log
+        self._shout = shout
+        self._shouted: set[object] = set()
         self._open: dict[object, object] = {}
         self._last = 0
         self._mine: dict[object, object] = {}
@@ -47,6 +56,8 @@ class Proxy:
                 self._hear({**inner, **({"id": frame["id"]} if "id" in frame else {})})
             else:
                 self._up(frame, inner)
+                if self._shout and "mcp" in str(inner["method"]):
+                    self._shouted.add(f"f{self._last}")
         elif method == "$/cancel_request":
             assert params is not None
             if params["requestId"] not in self._open.values():
@@ -56,7 +67,8 @@ class Proxy:
                     self._write({"method": method, "params": {"requestId": id_}})
         elif method in SETUPS:
             assert params is not None
-            servers = [*params.get("mcpServers", []), self._declared]
+            added = [] if self._shout else [self._declared]
+            servers = [*params.get("mcpServers", []), *added]
             self._pass(frame, {"method": method, "params": {**params, "mcpServers": servers}})
         else:
             self._pass(frame, {"method": method, "params": params})
@@ -71,8 +83,9 @@ class Proxy:
         if self._log is not None:
             with self._log.open("a") as file:
                 file.write(text + "\n")
-        if '"slow"' in text or frame["method"] == "$/cancel_request":
-            sys.stderr.write(f"heard {frame['method']}\n")
+        said = frame["method"]
+        if '"slow"' in text or said == "$/cancel_request" or said.endswith("mcp/disconnect"):
+            sys.stderr.write(f"heard {said}\n")
             sys.stderr.flush()
         if '"/die"' in text:
             os._exit(7)
@@ -108,6 +121,9 @@ class Proxy:
         if frame["id"] in self._mine:
             self._component.receive({**frame, "id": self._mine.pop(frame["id"])})
             return
+        if frame["id"] in self._shouted:
+            self._shouted.discard(frame["id"])
+            frame = _shouted(frame)
         self._write({**frame, "id": self._open.pop(frame["id"])})
 
     @staticmethod
@@ -117,14 +133,27 @@ class Proxy:
         sys.stdout.buffer.flush()
 
 
+def _shouted(held: Any) -> Any:
+    """The same with every member `text` in capitals."""
+    if isinstance(held, list):
+        return [_shouted(one) for one in held]
+    if not isinstance(held, dict):
+        return held
+    return {
+        key: one.upper() if key == "text" and isinstance(one, str) else _shouted(one)
+        for key, one in held.items()
+    }
+
+
 def main() -> None:
     """Serves until its input ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--generation", default="stateless")
     parser.add_argument("--name", default="tools")
     parser.add_argument("--log", type=Path)
+    parser.add_argument("--shout", action="store_true")
     given = parser.parse_args()
-    proxy = Proxy(given.generation, given.name, given.log)
+    proxy = Proxy(given.generation, given.name, given.log, shout=given.shout)
     for line in sys.stdin.buffer:
         proxy.receive(json.loads(line))
 

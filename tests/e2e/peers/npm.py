@@ -17,6 +17,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent / "ts"
 MCP_SOURCES = Path(__file__).parent / "mcp_ts"
+OPENCODE_SOURCES = Path(__file__).parent / "opencode"
 INSTALL_SECONDS = 240.0
 
 

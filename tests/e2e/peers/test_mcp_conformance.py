@@ -28,12 +28,6 @@ NOT_OFFERED = ("tasks-", "input-required-result-", "sep-2640-", "http-custom-hea
 """Scenarios of what `everything.py` does not offer: extensions, results that ask for input in the
 form of 2026-07-28, tools whose arguments are repeated in headers. docs/mcp.md has the list."""
 
-EXPLAINED = {
-    "sep-2575-server-rejects-undeclared-capability",
-    "sep-2575-missing-capability-http-400",
-}
-"""Checks that are not met, for the reasons docs/mcp.md gives."""
-
 LEAST = 37
 """Scenarios that have to be among those that ran."""
 
@@ -65,7 +59,7 @@ def test_conformance(launch: Launch, mcp_peers: NodePeers, tmp_path: Path) -> No
         ran += 1
         for check in json.loads(path.read_text("utf-8")):
             met = check["status"] in ("SUCCESS", "INFO", "SKIPPED")
-            if not met and check["id"] not in EXPLAINED:
+            if not met:
                 unmet.setdefault(scenario, {})[check["id"]] = check["status"]
     assert unmet == {}, suite.stdout
     assert ran >= LEAST, suite.stdout

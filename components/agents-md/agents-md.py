@@ -1,0 +1,199 @@
+"""Tells any agent what the project's AGENTS.md files say: each where it holds, once a session.
+
+conductor agent agents-md claude-agent-acp
+"""
+
+import posixpath
+import re
+import urllib.parse
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from guest_sdk.python import Proxy, Refused, Request, text
+
+SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+INTRODUCTION = (
+    "Instructions for working in this project. Each holds for the folder named and everything "
+    "below it; where two disagree, the one for the deeper folder counts, and what the user says "
+    "counts more than any of them."
+)
+OTHERS = "There are more, each to be read before working in its folder:"
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    names: list[str] = field(default_factory=lambda: ["AGENTS.md"])
+    nested: Literal["mentioned", "all", "never"] = "mentioned"
+    max_bytes: int = 64 * 1024
+    skip: list[str] = field(
+        default_factory=lambda: ["node_modules", "vendor", "target", "dist", "build"]
+    )
+
+    def __post_init__(self) -> None:
+        if any("/" in name or name in ("", ".", "..", "*", "**") for name in self.names):
+            raise ValueError("`names` are names of files")
+        if not 1 <= self.max_bytes <= 1 << 20:
+            raise ValueError("`max_bytes` is 1 to 1048576")
+
+
+@dataclass
+class Known:
+    """What is kept of a session: its folders, the files found below them, those it was told of."""
+
+    folders: list[str]
+    before: bool
+    """Whether it has been told of its folders' own files in an earlier life."""
+    files: list[str] | None = None
+    told: set[str] = field(default_factory=set)
+
+
+proxy = Proxy(
+    "agents-md",
+    profile="context",
+    description="Tells the agent what the project's AGENTS.md files say.",
+    wants={"files:**/AGENTS.md": "to read the instructions it tells the agent"},
+    config=Config,
+)
+known: dict[str, Known] = {}
+
+
+@proxy.request(*SETUPS)
+async def set_up(request: Request, following: Any) -> Any:
+    result = await following(request)
+    source = request.params.get("sessionId")
+    opened = result.get("sessionId", source) if isinstance(result, dict) else source
+    if not isinstance(opened, str):
+        return result
+    before = known.get(source) if isinstance(source, str) else None
+    if request.method == "session/new" or before is None:
+        folders = list(named(request.params))
+        known[opened] = Known(folders, before=request.method != "session/new")
+    elif opened != source:  # a fork has heard what its original has
+        known[opened] = copy(before)
+        known[opened].told = set(before.told)
+    return result
+
+
+@proxy.request("session/close", "session/delete")
+async def end(request: Request, following: Any) -> Any:
+    result = await following(request)
+    known.pop(str(request.params.get("sessionId")), None)
+    return result
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    session, blocks = known.get(str(request.params.get("sessionId"))), request.params.get("prompt")
+    if session is None or not isinstance(blocks, list) or is_command(request):
+        return await following(request)
+    first = session.files is None
+    if session.files is None:
+        session.files = await search(session.folders)
+        if session.before:
+            session.told |= {one for one in session.files if in_force(one, session.folders)}
+    said = "\n".join(mentions(blocks))
+    wanted = [
+        one
+        for one in session.files
+        if one not in session.told and is_wanted(one, session.folders, said)
+    ]
+    parts = [part for one in wanted if (part := await told(one)) is not None]
+    session.told.update(wanted)
+    others = [one for one in session.files if one not in session.told] if first else []
+    if others and proxy.config.nested != "never":
+        parts.append("\n".join([OTHERS, *(f"- {one}" for one in others)]))
+    if parts:
+        blocks.insert(0, text("\n\n".join([INTRODUCTION, *parts])))
+    return await following(request)
+
+
+def named(params: dict[str, Any]) -> Iterator[str]:
+    """The folders a setup names."""
+    more = params.get("additionalDirectories")
+    for one in [params.get("cwd"), *(more if isinstance(more, list) else ())]:
+        if isinstance(one, str) and one.startswith("/"):
+            yield posixpath.normpath(one)
+
+
+async def search(folders: list[str]) -> list[str]:
+    """The files of instructions below folders, the outermost first."""
+    found: dict[str, None] = {}
+    for folder in folders:
+        for name in proxy.config.names:
+            try:
+                entries = await proxy.files.list(folder, glob=f"**/{name}")
+            except Refused as refused:
+                proxy.log.warn(f"{proxy.name}: {name} is not looked for: {refused.message}")
+                continue
+            for entry in entries:
+                parts = posixpath.relpath(entry.path, folder).split("/")
+                if not set(parts) & set(proxy.config.skip):
+                    found[posixpath.normpath(entry.path)] = None
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+async def told(path: str) -> str | None:
+    """The instructions of a file; None if it has none, or cannot be read."""
+    most = proxy.config.max_bytes
+    try:
+        held = await proxy.files.read_bytes(path, max_bytes=most + 1)
+    except Refused as refused:
+        proxy.log.warn(f"{proxy.name}: {path} is left out: {refused.message}")
+        return None
+    said = held[:most].decode("utf-8", "replace").strip("\ufeff\n ")
+    if len(held) > most:
+        said += f"\n(The rest of {path} is left out; read it.)"
+    folder = posixpath.dirname(path)
+    name = posixpath.basename(path)
+    return (
+        f'<instructions folder="{folder}" file="{name}">\n{said}\n</instructions>' if said else None
+    )
+
+
+def in_force(path: str, folders: list[str]) -> bool:
+    """Whether a file's folder holds one of the session's folders."""
+    scope = posixpath.dirname(path).rstrip("/")
+    return any(one.rstrip("/") == scope or one.startswith(scope + "/") for one in folders)
+
+
+def is_wanted(path: str, folders: list[str], said: str) -> bool:
+    """Whether the agent is told of a file now."""
+    if in_force(path, folders) or proxy.config.nested == "all":
+        return True
+    if proxy.config.nested == "never":
+        return False
+    scope = posixpath.dirname(path)
+    if re.search(rf"{re.escape(scope)}(?![\w-])", said):
+        return True
+    for folder in folders:
+        short = re.escape(posixpath.relpath(scope, folder))
+        ends = r"(?![\w-])" if "/" in short else "/"
+        if re.search(rf"(?<![\w./-])(?:\./)?{short}{ends}", said):
+            return True
+    return False
+
+
+def mentions(blocks: list[Any]) -> Iterator[str]:
+    """Where a prompt may name files: its texts, its links, its resources."""
+    for block in blocks:
+        if not isinstance(block, dict):
+            continue
+        resource = block.get("resource")
+        uris = [block.get("uri"), resource.get("uri") if isinstance(resource, dict) else None]
+        yield from (urllib.parse.unquote(one) for one in uris if isinstance(one, str))
+        if isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def is_command(request: Request) -> bool:
+    """Whether an agent may take the prompt for a slash command, which must begin it."""
+    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
+    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
+
+
+if __name__ == "__main__":
+    proxy.run()

@@ -1,0 +1,163 @@
+"""Warns when a session has used much of its tokens or money, and stops it when all is used.
+
+conductor agent budget,config.cost=2.5,config.tokens=500000 claude-agent-acp
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from guest_sdk.python import Proxy, ProxyError, Request, Session, Update
+
+USED_UP = -32000
+PARTS = ("inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens", "cachedWriteTokens")
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    tokens: int = 0
+    cost: float = 0
+    currency: str = ""
+    warn: float = 0.8
+    turns: Literal["sum", "total"] = "sum"
+    cancel: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tokens < 0 or not 0 <= self.cost < math.inf:
+            raise ValueError("`tokens` and `cost` are 0, for no limit, or more")
+        if not 0 < self.warn <= 1:
+            raise ValueError("`warn` is a part of 1, such as 0.8")
+
+
+@dataclass
+class Spent:
+    """What a session has used, as far as the agent says so."""
+
+    turns: int = 0
+    """Tokens, by the ends of turns."""
+    context: int = 0
+    """The most tokens that have been in the context."""
+    cost: float = 0
+    currency: str = ""
+    running: bool = False
+    """Whether a turn runs."""
+    warned: bool = False
+    stopped: bool = False
+    """Whether the user was told that the budget is used up."""
+
+
+proxy = Proxy(
+    "budget",
+    profile="context",
+    description="Warns when a session has used much of its budget, and stops it when all is used.",
+    config=Config,
+    session=Spent,
+)
+
+
+# -- what was used ---------------------------------------------------------------------------------
+
+
+def number(value: Any) -> float:
+    """A count or amount; what is none counts nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return value if 0 <= value < math.inf else 0
+
+
+def turn_ended(spent: Spent, usage: Any) -> None:
+    """Takes note of what the end of a turn says."""
+    spent.running = False
+    if not isinstance(usage, dict):
+        return
+    tokens = number(usage.get("totalTokens")) or sum(number(usage.get(part)) for part in PARTS)
+    if proxy.config.turns == "sum":
+        spent.turns += int(tokens)
+    else:
+        spent.turns = max(spent.turns, int(tokens))
+
+
+def reported(spent: Spent, update: dict[str, Any]) -> None:
+    """Takes note of a `usage_update`, whose amounts are those of the whole session."""
+    spent.context = max(spent.context, int(number(update.get("used"))))
+    cost = update.get("cost")
+    if not isinstance(cost, dict):
+        return
+    currency, wanted = str(cost.get("currency", ""))[:40], proxy.config.currency
+    if wanted and currency.upper() != wanted.upper():
+        if not spent.currency:
+            proxy.log.warn(f"the agent reports {currency}, not {wanted}: the cost is not limited")
+            spent.currency = currency
+        return
+    spent.currency = currency
+    spent.cost = max(spent.cost, number(cost.get("amount")))
+
+
+def used(spent: Spent) -> tuple[float, str]:
+    """The part of the budget that is used, and how to say so: of its two halves the larger."""
+    config = proxy.config
+    found = [(0.0, "")]
+    if config.tokens:
+        tokens = max(spent.turns, spent.context)
+        found.append((tokens / config.tokens, f"{tokens:,} of {config.tokens:,} tokens"))
+    if config.cost:
+        currency = f" {spent.currency}" if spent.currency else ""
+        amounts = f"{spent.cost:.4g} of {config.cost:.4g}{currency}"
+        found.append((spent.cost / config.cost, amounts))
+    return max(found)
+
+
+# -- what becomes of it ----------------------------------------------------------------------------
+
+
+def look(session: Session) -> None:
+    """Warns, or stops the turn that runs, if it is time to."""
+    spent = session.state
+    part, told = used(spent)
+    if part >= 1 and not spent.stopped:
+        spent.stopped = spent.warned = True
+        stops = spent.running and proxy.config.cancel
+        session.say(f"\n[budget: used up, {told}{'; this turn is stopped' if stops else ''}]\n")
+        if stops:
+            proxy.tell_agent("session/cancel", sessionId=session.id)
+    elif part >= proxy.config.warn and not spent.warned:
+        spent.warned = True
+        session.say(f"\n[budget: {told} used]\n")
+
+
+@proxy.update("usage_update", "state_update")
+def updated(update: Update) -> None:
+    if update.kind == "usage_update":
+        reported(update.state, update.update)
+    elif update.update.get("state") == "idle":
+        turn_ended(update.state, update.update.get("usage"))
+    if not update.replayed:
+        look(update.session)
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    if request.direction != "down" or not isinstance(request.params.get("sessionId"), str):
+        return await following(request)
+    part, told = used(request.state)
+    if part >= 1:
+        raise ProxyError(
+            f"budget: used up, {told} in this session; a new session has a budget of its own",
+            USED_UP,
+        )
+    request.state.running = True
+    try:
+        result = await following(request)
+    except BaseException:
+        request.state.running = False
+        raise
+    if isinstance(result, dict) and "stopReason" in result:
+        turn_ended(request.state, result.get("usage"))
+        look(request.session)
+    return result
+
+
+if __name__ == "__main__":
+    proxy.run()

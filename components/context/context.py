@@ -1,0 +1,186 @@
+"""Shows the agent the project: a summary with the first prompt, and tools to look further.
+
+conductor agent context claude-agent-acp
+"""
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from guest_sdk.python import Call, Proxy, ProxyError, Refused, Request, text
+
+KINDS = {
+    "pyproject.toml": "Python",
+    "setup.py": "Python",
+    "Cargo.toml": "Rust",
+    "package.json": "JavaScript",
+    "tsconfig.json": "TypeScript",
+    "go.mod": "Go",
+    "pom.xml": "Java",
+    "build.gradle": "Java",
+    "build.gradle.kts": "Kotlin",
+    "Package.swift": "Swift",
+    "CMakeLists.txt": "C or C++",
+    "build.zig": "Zig",
+    "Gemfile": "Ruby",
+    "composer.json": "PHP",
+    "mix.exs": "Elixir",
+}
+"""What a file at the top of a project says about it."""
+
+LOOKED_AT = 5000
+"""Entries asked for at most to make a summary."""
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    summary: Literal["first", "never"] = "first"
+    depth: int = 2
+    entries: int = 150
+    heads: list[str] = field(default_factory=lambda: ["README.md", "README.rst", "README"])
+    head_bytes: int = 2048
+    skip: list[str] = field(
+        default_factory=lambda: ["node_modules", "vendor", "target", "dist", "build", "__pycache__"]
+    )
+
+    def __post_init__(self) -> None:
+        if min(self.depth, self.entries, self.head_bytes) < 1:
+            raise ValueError("`depth`, `entries` and `head_bytes` are at least 1")
+
+
+@dataclass
+class Seen:
+    """What is kept of a session."""
+
+    told: bool = False
+
+
+proxy = Proxy(
+    "context",
+    profile="tools",
+    description="The files of the project: list them, read them.",
+    wants={"files:**": "to summarise the project, and let the agent look at its files"},
+    config=Config,
+    session=Seen,
+)
+
+
+# -- the summary -------------------------------------------------------------------------------
+
+
+@proxy.request("session/load", "session/resume")
+async def loaded(request: Request, following: Any) -> Any:
+    result = await following(request)
+    request.state.told = True  # what it was told is in its history
+    return result
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    blocks = request.params.get("prompt")
+    if (
+        proxy.config.summary == "never"
+        or not isinstance(blocks, list)
+        or "sessionId" not in request.params
+        or request.state.told
+        or is_command(request)
+    ):
+        return await following(request)
+    request.state.told = True
+    said = await summary(request.session.cwd)
+    if said:
+        blocks.insert(0, text(said))
+    return await following(request)
+
+
+async def summary(cwd: str | None) -> str:
+    """What a project looks like; empty if that cannot be seen."""
+    if cwd is None:
+        return ""
+    folder = posixpath.normpath(cwd)
+    try:
+        found = await listing(folder, "**", LOOKED_AT)
+    except Refused as refused:
+        proxy.log.warn(f"{proxy.name}: prompts go on without a summary: {refused.message}")
+        return ""
+    if not found:
+        return ""
+    near = [path for path in found if path.rstrip("/").count("/") < proxy.config.depth]
+    kinds = ", ".join(dict.fromkeys(KINDS[path] for path in near if path in KINDS))
+    lines = [f'<project folder="{folder}"' + (f' kind="{kinds}">' if kinds else ">")]
+    lines += near[: proxy.config.entries]
+    if len(near) < len(found) or len(near) > proxy.config.entries:
+        lines.append(f"… and more; the tool `list` of `{proxy.name}` has all of it")
+    for name in proxy.config.heads:
+        if name in found:
+            lines += ["", f"{name} begins:", await head(posixpath.join(folder, name))]
+            break
+    return "\n".join([*lines, "</project>"])
+
+
+async def listing(folder: str, glob: str, limit: int) -> list[str]:
+    """Paths below a folder, relative to it, the nearest first; those of folders end in a slash."""
+    paths = []
+    for entry in await proxy.files.list(folder, glob=glob, limit=limit):
+        path = posixpath.relpath(entry.path, folder)
+        if not set(path.split("/")) & set(proxy.config.skip):
+            paths.append(path + "/" if entry.kind == "folder" else path)
+    return paths
+
+
+async def head(path: str) -> str:
+    """The beginning of a file, whole lines of it."""
+    most = proxy.config.head_bytes
+    try:
+        held = await proxy.files.read_bytes(path, max_bytes=most)
+    except Refused as refused:
+        return f"({refused.message})"
+    said = held.decode("utf-8", "replace")
+    return said.rstrip() if len(held) < most else said.rpartition("\n")[0] + "\n…"
+
+
+def is_command(request: Request) -> bool:
+    """Whether an agent may take the prompt for a slash command, which must begin it."""
+    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
+    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
+
+
+# -- tools -------------------------------------------------------------------------------------
+
+
+@proxy.tool(name="list", title="List files")
+async def list_files(call: Call, path: str = ".", glob: str = "**", limit: int = 500) -> str:
+    """Lists files and folders below a folder of the project, the nearest first."""
+    try:
+        found = await listing(inside(call, path), glob, max(1, min(limit, 10_000)))
+    except ProxyError as error:  # for the model, which is not shown errors of the protocol
+        return f"cannot list {path}: {error.message}"
+    return "\n".join(found) or f"nothing in {path} fits {glob}"
+
+
+@proxy.tool(title="Read a file")
+async def read(call: Call, path: str, first_line: int = 1, lines: int = 1000) -> str:
+    """Reads lines of a text file of the project."""
+    try:
+        said = (await proxy.files.read(inside(call, path))).splitlines()
+    except ProxyError as error:
+        return f"cannot read {path}: {error.message}"
+    begin = max(0, first_line - 1)
+    part = said[begin : begin + max(0, lines)]
+    rest = len(said) - begin - len(part)
+    return "\n".join(part) + (f"\n… {rest} more lines" if rest > 0 else "")
+
+
+def inside(call: Call, path: str) -> str:
+    """A path in the session's folder, made absolute. Raises `ProxyError` for one elsewhere."""
+    folder = posixpath.normpath(call.session.cwd or "/")
+    whole = posixpath.normpath(posixpath.join(folder, path))
+    if whole != folder and not whole.startswith(folder.rstrip("/") + "/"):
+        raise ProxyError(f"`{path}` is outside of the session's folder, {folder}")
+    return whole
+
+
+if __name__ == "__main__":
+    proxy.run()

@@ -1,0 +1,238 @@
+"""Your rules at fixed points: block or rewrite prompts, deny tool calls, act after a turn.
+
+conductor agent hooks,config=rules.toml claude-agent-acp
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from guest_sdk.python import Proxy, ProxyError, Request, Session, Update, text
+
+BLOCKED = -32000
+MOST = 256 * 1024
+"""Characters of an answer that rules look at; the last ones."""
+
+ACTIONS = {
+    "prompt": ("block", "replace", "before", "after"),
+    "tool": ("deny",),
+    "turn": ("say", "prompt", "log"),
+}
+"""What can be done at each point."""
+
+
+@dataclass
+class Rule:
+    """One rule; what each member means is in README.md."""
+
+    on: Literal["prompt", "tool", "turn"]
+    match: str = ""
+    input: str = ""
+    stop: list[str] = field(default_factory=lambda: ["end_turn"])
+    block: str | None = None
+    replace: str | None = None
+    before: str | None = None
+    after: str | None = None
+    deny: str | None = None
+    say: str | None = None
+    prompt: str | None = None
+    log: str | None = None
+
+    def __post_init__(self) -> None:
+        given = [
+            name for names in ACTIONS.values() for name in names if getattr(self, name) is not None
+        ]
+        wrong = [name for name in given if name not in ACTIONS[self.on]]
+        if wrong or not given:
+            known = ", ".join(f"`{name}`" for name in ACTIONS[self.on])
+            told = f"cannot have `{wrong[0]}`" if wrong else "does nothing"
+            raise ValueError(f"a rule on `{self.on}` {told}; it can have {known}")
+        if self.input and self.on != "tool":
+            raise ValueError("`input` is of rules on `tool`")
+        for name in ("match", "input"):
+            try:
+                expression = re.compile(getattr(self, name))
+                if name == "match" and self.replace is not None:
+                    if not self.match:
+                        raise ValueError("`replace` needs a `match`")
+                    expression.sub(self.replace, "")
+            except (re.error, IndexError) as error:
+                raise ValueError(f"`{name}` or what replaces it is wrong: {error}") from None
+
+
+@dataclass
+class Config:
+    """The settings."""
+
+    rules: list[Rule] = field(default_factory=list)
+
+
+@dataclass
+class Turn:
+    """What is kept of a session."""
+
+    said: str = ""
+    following: bool = False
+    """Whether a turn runs that a rule has asked for."""
+
+
+proxy = Proxy(
+    "hooks",
+    profile="context",
+    description="Rules that block or rewrite prompts, deny tool calls, and act after a turn.",
+    config=Config,
+    session=Turn,
+)
+
+
+def rules(on: str) -> list[Rule]:
+    """The rules of one point."""
+    return [rule for rule in proxy.config.rules if rule.on == on]
+
+
+# -- prompts ---------------------------------------------------------------------------------------
+
+
+@proxy.request("session/prompt")
+async def prompted(request: Request, following: Any) -> Any:
+    if request.direction != "down" or not isinstance(request.params.get("prompt"), list):
+        return await following(request)
+    for rule in rules("prompt"):
+        if not re.search(rule.match, request.text):
+            continue
+        if rule.block is not None:
+            raise ProxyError(rule.block or "a rule blocks this prompt", BLOCKED)
+        rewrite(rule, request.params["prompt"])
+    if not isinstance(request.params.get("sessionId"), str):
+        return await following(request)
+    request.state.said = ""
+    result = await following(request)
+    if isinstance(result, dict) and "stopReason" in result:  # ACP v2 ends turns otherwise
+        return await after(request.session, result)
+    return result
+
+
+def rewrite(rule: Rule, blocks: list[Any]) -> None:
+    """Changes the blocks of a prompt as a rule says."""
+    if rule.replace is not None:
+        for block in blocks:
+            if isinstance(block, dict) and isinstance(block.get("text"), str):
+                block["text"] = re.sub(rule.match, rule.replace, block["text"])
+    if rule.before is not None:
+        blocks.insert(0, text(rule.before))
+    if rule.after is not None:
+        blocks.append(text(rule.after))
+
+
+# -- tools -----------------------------------------------------------------------------------------
+
+
+def denying(names: list[str], given: Any) -> Rule | None:
+    """The first rule that denies a tool of these names, called with this input."""
+    told = json.dumps(given, ensure_ascii=False)
+    for rule in rules("tool"):
+        if any(re.search(rule.match, name) for name in names) and re.search(rule.input, told):
+            return rule
+    return None
+
+
+@proxy.request("session/request_permission")
+def permission(request: Request) -> Any:
+    call = request.params.get("toolCall")
+    if request.direction != "up" or not isinstance(call, dict):
+        return None
+    rule = denying([*names(call)] or [""], call.get("rawInput"))
+    if rule is None:
+        return None
+    proxy.log(f"denied: {call.get('title')}: {rule.deny}")
+    options = request.params.get("options")
+    for kind in ("reject_once", "reject_always"):
+        for option in options if isinstance(options, list) else ():
+            if isinstance(option, dict) and option.get("kind") == kind:
+                return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+    return {"outcome": {"outcome": "cancelled"}}
+
+
+def names(call: dict[str, Any]) -> Iterator[str]:
+    """What a tool is called, as far as its call says so."""
+    metas = call.get("_meta")
+    inner = list(metas.values()) if isinstance(metas, dict) else []
+    for held in (call, *inner):
+        for key in ("title", "name", "toolName", "kind"):
+            if isinstance(held, dict) and isinstance(held.get(key), str):
+                yield held[key]
+
+
+@proxy.request("mcp/message")
+def called(request: Request) -> Any:
+    params, inner = request.params, request.params.get("params")
+    if request.direction != "up" or params.get("method") != "tools/call":
+        return None
+    held = inner if isinstance(inner, dict) else {}
+    rule = denying([str(held.get("name", ""))], held.get("arguments"))
+    if rule is None:
+        return None
+    proxy.log(f"denied: {held.get('name')}: {rule.deny}")
+    error = ProxyError(f"denied: {rule.deny or 'by a rule'}", BLOCKED)
+    if "serverId" in params:
+        return {"error": error.body()}
+    raise error
+
+
+# -- after a turn ----------------------------------------------------------------------------------
+
+
+@proxy.update()
+def told(update: Update) -> None:
+    state = update.state
+    if update.replayed:
+        return
+    if update.kind == "agent_message_chunk":
+        state.said = (state.said + update.text)[-MOST:]
+    elif update.kind == "state_update" and update.update.get("state") == "idle":
+        # A turn of ACP v2 is over.
+        following, state.following = state.following, False
+        stop = update.update.get("stopReason", "end_turn")
+        prompts = act(update.session, stop, only_told=following)
+        state.said = ""
+        if prompts:
+            state.following = True
+            proxy.start(follow(update.session, prompts))
+
+
+async def after(session: Session, result: Any) -> Any:
+    """Acts after a turn of ACP v1; what the turn ends with, after the turns of rules."""
+    prompts = act(session, result["stopReason"], only_told=False)
+    for blocks in prompts:
+        session.state.said = ""
+        result = await proxy.ask_agent("session/prompt", sessionId=session.id, prompt=blocks)
+        if not isinstance(result, dict) or result.get("stopReason") != "end_turn":
+            break
+    return result
+
+
+async def follow(session: Session, prompts: list[Any]) -> None:
+    """Sends the prompts of rules, when the turn before is over."""
+    blocks = [block for prompt in prompts for block in prompt]
+    await proxy.ask_agent("session/prompt", sessionId=session.id, prompt=blocks)
+
+
+def act(session: Session, stop: Any, *, only_told: bool) -> list[Any]:
+    """Says what rules say after a turn; the prompts they send. Such a turn sends no others."""
+    prompts = []
+    for rule in rules("turn"):
+        if stop not in rule.stop or not re.search(rule.match, session.state.said):
+            continue
+        if rule.log is not None:
+            proxy.log(rule.log)
+        if rule.say is not None:
+            session.say(rule.say)
+        if rule.prompt is not None and not only_told:
+            prompts.append([text(rule.prompt)])
+    return prompts
+
+
+if __name__ == "__main__":
+    proxy.run()

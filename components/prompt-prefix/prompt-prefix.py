@@ -1,0 +1,74 @@
+"""Puts a text in front of prompts, behind them, or both.
+
+conductor exec prompt-prefix,config.text="Be brief." demo -p "hello"
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from guest_sdk.python import Proxy, Request, text
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    text: str = ""
+    suffix: str = ""
+    when: Literal["every", "first"] = "every"
+    commands: bool = False
+
+
+@dataclass
+class Seen:
+    """What is kept of a session."""
+
+    told: bool = False
+
+
+proxy = Proxy(
+    "prompt-prefix",
+    profile="context",
+    description="Puts a text of your own in front of every prompt.",
+    config=Config,
+    session=Seen,
+)
+
+
+@proxy.request("session/load", "session/resume")
+async def loaded(request: Request, following: Any) -> Any:
+    result = await following(request)
+    request.state.told = True  # what it was told is in its history
+    return result
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    config, blocks = proxy.config, request.params.get("prompt")
+    if not isinstance(blocks, list) or (is_command(request) and not config.commands):
+        return await following(request)
+    if config.when == "first" and "sessionId" in request.params:
+        if request.state.told:
+            return await following(request)
+        request.state.told = True
+    if config.text:
+        blocks.insert(0, text(filled(config.text, request)))
+    if config.suffix:
+        blocks.append(text(filled(config.suffix, request)))
+    return await following(request)
+
+
+def is_command(request: Request) -> bool:
+    """Whether an agent may take the prompt for a slash command, which must begin it."""
+    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
+    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
+
+
+def filled(template: str, request: Request) -> str:
+    """A text with `{cwd}` replaced by the session's folder, as far as it is known."""
+    known = request.session.cwd if "sessionId" in request.params else None
+    return template.replace("{cwd}", known or "")
+
+
+if __name__ == "__main__":
+    proxy.run()

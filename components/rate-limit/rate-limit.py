@@ -1,0 +1,93 @@
+"""Lets so many prompts pass in so much time, and refuses or delays the rest.
+
+conductor agent rate-limit,config.prompts=5,config.seconds=60 claude-agent-acp
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from guest_sdk.python import Proxy, ProxyError, Refused, Request
+
+OVER = -32000
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    prompts: int = 10
+    seconds: float = 60
+    per: Literal["session", "all"] = "session"
+    over: Literal["refuse", "wait"] = "refuse"
+
+    def __post_init__(self) -> None:
+        if self.prompts < 1:
+            raise ValueError("`prompts` must be at least 1")
+        if not 0 < self.seconds < math.inf:
+            raise ValueError("`seconds` must be more than 0")
+
+
+@dataclass
+class Passed:
+    """When prompts have passed or will, in milliseconds since 1970; the oldest first."""
+
+    at: list[int] = field(default_factory=list)
+
+
+proxy = Proxy(
+    "rate-limit",
+    profile="context",
+    description="Lets so many prompts pass in so much time, and refuses or delays the rest.",
+    wants={
+        "clock": "to count the prompts of a window of time",
+        "timer": "to let prompts wait",
+    },
+    config=Config,
+    session=Passed,
+)
+everybody = Passed()
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    config = proxy.config
+    one = isinstance(request.params, dict) and isinstance(request.params.get("sessionId"), str)
+    passed = request.state if one and config.per == "session" else everybody
+    try:
+        now = await proxy.clock.unix_ms()
+        window = round(config.seconds * 1000)
+        passed.at = [at for at in passed.at if at > now - window]
+        # A prompt passes when the one so many before it has left the window.
+        before = passed.at[-config.prompts :]
+        due = max(now, before[0] + window) if len(before) == config.prompts else now
+        if due > now and config.over == "refuse":
+            raise ProxyError(
+                f"rate limit: {config.prompts} prompts in {config.seconds:g} s have passed; "
+                f"try again in {math.ceil((due - now) / 1000)} s",
+                OVER,
+                {"retryAfterMs": due - now},
+            )
+        passed.at.append(due)
+        if due > now:
+            await wait(request, passed, due, due - now)
+    except Refused as refused:
+        raise ProxyError(f"rate limit: it cannot be kept: {refused}", OVER) from None
+    return await following(request)
+
+
+async def wait(request: Request, passed: Passed, due: int, delay: int) -> None:
+    """Waits until a prompt is due; if it is given up meanwhile, it does not count."""
+    if "sessionId" in request.params:
+        request.session.think(f"rate limit: this prompt waits {math.ceil(delay / 1000)} s\n")
+    waited = False
+    try:
+        await proxy.timer.sleep(delay / 1000)
+        waited = True
+    finally:
+        if not waited and due in passed.at:
+            passed.at.remove(due)
+
+
+if __name__ == "__main__":
+    proxy.run()

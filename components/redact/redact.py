@@ -1,0 +1,257 @@
+"""Keeps secrets out of prompts, and out of what the agent shows, also where chunks split them.
+
+conductor agent 'redact,config.words=["hunter2"]' claude-agent-acp
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from guest_sdk.python import Proxy, Request, Session, Update
+
+SECRETS = {
+    "private-key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----",
+    "aws-key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "github-token": r"\b(?:gh[pousr]_\w{36,}|github_pat_\w{22,})",
+    "gitlab-token": r"\bglpat-[\w-]{20,}",
+    "slack-token": r"\bxox[abeoprs]-[\w-]{10,}",
+    "api-key": r"\b(?:[sr]k-[\w-]{20,}|[srp]k_(?:live|test)_\w{16,}|AIza[\w-]{35})",
+    "package-token": r"\b(?:npm_\w{36,}|pypi-[\w-]{50,})",
+    "jwt": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
+    "bearer": r"\b[Bb]earer\s+([\w.~+/=-]{16,})",
+    "url-password": r"\b[a-z][a-z0-9+.-]{1,32}://[^\s:/@]{1,256}:([^\s/@]+)@",
+    "assignment": r"(?i)(?:password|passwd|secret|token|api[_-]?key)[\"']?\s{0,8}[:=]\s{0,8}"
+    r"[\"']?(?=\S{0,256}\d)([^\s\"',;&<>(){}\[\]]{8,})",
+}
+"""What secrets look like. Of a pattern with a group, the group is the secret."""
+
+KEY_BEGINS = re.compile(r"-----BEGIN[A-Z0-9 -]{0,64}\Z")
+KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY-----")
+CONTEXT = 128
+"""Characters of what has been shown already that patterns see in front of what comes."""
+MOST = 4096
+"""Characters without white space from which on not all of them are held back."""
+
+CHUNKS = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+KINDS = (
+    "agent_message", "agent_thought", "user_message", "tool_call", "tool_call_update",
+    "tool_call_content_chunk", "plan", "plan_update", "session_info_update", "notice",
+    "compaction_update", "compaction_summary_chunk", *CHUNKS,
+)  # fmt: skip
+"""Updates that are looked at. Others carry no text of the model's or of its tools."""
+FIXED = frozenset(
+    ("_meta", "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
+     "terminalId", "mimeType", "data", "blob", "priority", "role", "audience")
+)  # fmt: skip
+"""Members that are no text for people: others rely on them."""
+
+
+class Span(NamedTuple):
+    """A secret in a text."""
+
+    start: int
+    end: int
+    name: str
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    only: list[str] = field(default_factory=lambda: list(SECRETS))
+    words: list[str] = field(default_factory=list)
+    patterns: dict[str, str] = field(default_factory=dict)
+    replacement: str = "[redacted: {name}]"
+    prompts: bool = True
+    updates: bool = True
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.only:
+            if name not in SECRETS:
+                raise ValueError(f"`only`: no kind of secret `{name}`; it is {', '.join(SECRETS)}")
+        if "" in self.words:
+            raise ValueError("`words`: a secret cannot be empty")
+        try:
+            for name, pattern in self.patterns.items():  # noqa: B007 - named by the error
+                re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"`patterns.{name}` is no regular expression: {error}") from None
+
+    @cached_property
+    def expressions(self) -> list[tuple[str, re.Pattern[str]]]:
+        """All patterns, by name."""
+        chosen = [(name, SECRETS[name]) for name in self.only]
+        words = [("secret", re.escape(word)) for word in self.words]
+        every = [*words, *self.patterns.items(), *chosen]
+        return [(name, re.compile(pattern)) for name, pattern in every]
+
+
+@dataclass
+class Held:
+    """What has been said in a session and is not shown yet."""
+
+    text: str = ""
+    before: str = ""
+    """What was said in front of it."""
+    update: dict[str, Any] = field(default_factory=dict)
+    in_key: bool = False
+    """Whether it stands within a private key."""
+
+
+proxy = Proxy(
+    "redact",
+    profile="context",
+    description="Keeps secrets out of prompts, and out of what the agent shows.",
+    config=Config,
+    session=Held,
+)
+
+
+# -- whole texts -----------------------------------------------------------------------------------
+
+
+def spans(text: str) -> list[Span]:
+    """The secrets of a text, in order, none over another."""
+    found = []
+    for name, expression in proxy.config.expressions:
+        for match in expression.finditer(text):
+            start, end = match.span(1) if match.re.groups and match[1] is not None else match.span()
+            if name == "private-key":
+                closing = KEY_END.search(text, end)
+                end = closing.end() if closing else len(text)
+            if end > start:
+                found.append(Span(start, end, name))
+    merged: list[Span] = []
+    for one in sorted(found, key=lambda span: (span.start, -span.end)):
+        if merged and one.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(one.end, merged[-1].end))
+        else:
+            merged.append(one)
+    return merged
+
+
+def without(text: str, found: Iterable[Span], start: int, end: int) -> str:
+    """A part of a text, with the secrets that begin in it, or reach into it, replaced."""
+    shown, at = [], start
+    for span in found:
+        if span.end > at and span.start < end:
+            shown += [text[at : max(at, span.start)], replaced(span.name)]
+            at = span.end
+    return "".join([*shown, text[at:end]])
+
+
+def replaced(name: str) -> str:
+    """What stands in place of a secret."""
+    proxy.metric.count("redacted", secret=name)
+    return str(proxy.config.replacement.replace("{name}", name))
+
+
+def clean(value: Any) -> Any:
+    """A JSON value without secrets."""
+    if isinstance(value, str):
+        return without(value, spans(value), 0, len(value))
+    if isinstance(value, list):
+        return [clean(one) for one in value]
+    if isinstance(value, dict):
+        return {key: one if key in FIXED else clean(one) for key, one in value.items()}
+    return value
+
+
+# -- streamed texts --------------------------------------------------------------------------------
+
+
+def open_end(text: str, found: list[Span]) -> int:
+    """Where the end of a text begins that what follows may make a secret."""
+    run = re.search(r"\S*\Z", text)
+    at = run.start() if run else len(text)
+    if len(text) - at > MOST:
+        at = len(text) - MOST // 4
+    at = min(at, max(0, len(text) - proxy.config.window))
+    key = KEY_BEGINS.search(text)
+    at = min(at, key.start()) if key else at
+    for word in proxy.config.words:
+        ends = (n for n in range(min(len(word) - 1, len(text)), 0, -1) if text.endswith(word[:n]))
+        at = min(at, len(text) - next(ends, 0))
+    for span in reversed(found):
+        if span.start < at < span.end:
+            at = span.start
+    return at
+
+
+def shown(held: Held, said: str, *, last: bool) -> str:
+    """What of a session's text can be shown, now that more was said."""
+    whole, held.text = held.text + said, ""
+    if held.in_key:
+        closing = KEY_END.search(whole)
+        if closing is None:
+            held.text = whole[-CONTEXT:]
+            return ""
+        held.in_key, held.before, whole = False, "", whole[closing.end() :]
+    text, start = held.before + whole, len(held.before)
+    found = spans(text)
+    if found and found[-1].name == "private-key" and found[-1].end == len(text) and not last:
+        key = found[-1]
+        held.in_key = not KEY_END.search(text, key.start)
+        if held.in_key:
+            held.text, held.before = text[max(start, key.start) :][-CONTEXT:], ""
+            return without(text, found, start, len(text))
+    cut = len(text) if last else max(start, open_end(text, found))
+    held.text, held.before = text[cut:], text[:cut][-CONTEXT:]
+    return without(text, found, start, cut)
+
+
+@proxy.update()
+async def said(update: Update, following: Any) -> None:
+    config, content = proxy.config, update.update.get("content")
+    if not config.updates:
+        await following(update)
+        return
+    streamed = (
+        update.kind in CHUNKS
+        and isinstance(content, dict)
+        and content.get("type") == "text"
+        and isinstance(content.get("text"), str)
+    )
+    message = {"sessionUpdate": update.kind, "messageId": update.update.get("messageId")}
+    if not streamed or message != update.state.update:
+        finish(update.session)
+    if not streamed or not isinstance(content, dict):
+        if update.kind in KINDS:
+            update.params["update"] = clean(update.update)
+        await following(update)
+        return
+    update.state.update = message
+    content["text"] = shown(update.state, content["text"], last=False)
+    if content["text"] or set(update.update) - {"sessionUpdate", "content", "messageId"}:
+        await following(update)
+
+
+def finish(session: Session) -> None:
+    """Shows what was held back: nothing follows that could change it."""
+    held, session.state = session.state, Held()
+    if held.text and not held.in_key:
+        said = {name: value for name, value in held.update.items() if value is not None}
+        kind = said.pop("sessionUpdate")
+        text = shown(held, "", last=True)
+        session.update(kind, **said, content={"type": "text", "text": text})
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+@proxy.request("session/prompt", "session/load", "session/resume")
+async def asked(request: Request, following: Any) -> Any:
+    if proxy.config.prompts and request.method == "session/prompt" and "prompt" in request.params:
+        request.params["prompt"] = clean(request.params["prompt"])
+    try:
+        return await following(request)
+    finally:
+        if isinstance(request.params, dict) and isinstance(request.params.get("sessionId"), str):
+            finish(request.session)
+
+
+if __name__ == "__main__":
+    proxy.run()

@@ -1,0 +1,268 @@
+"""Slash commands out of a folder of Markdown files, for any agent.
+
+conductor agent 'slash-commands,config.commands={"tldr":"Sum up: $ARGUMENTS"}' claude-agent-acp
+"""
+
+import posixpath
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import Any
+
+from guest_sdk.python import Proxy, Record, Refused, Request, Update
+
+SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+LARGEST = 256 * 1024
+"""Bytes of one command's file."""
+MOST = 256
+"""Commands of one session."""
+NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
+CALL = re.compile(r"\s*/([\w.:-]+)(?:\s+(.*))?\s*", re.DOTALL)
+PLACE = re.compile(r"\\\$|\$(?:ARGUMENTS\b|[1-9]\b)")
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    folders: list[str] = field(default_factory=lambda: [".conductor/commands"])
+    commands: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for folder in self.folders:
+            if not folder or folder.startswith("/") or ".." in folder.split("/"):
+                raise ValueError(f"`{folder}` is no folder below the session's")
+        for name in self.commands:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"`{name}` cannot be the name of a command")
+
+
+@dataclass
+class Command:
+    """One command. `path`: its file; None for one of the settings."""
+
+    body: str
+    description: str
+    hint: str = ""
+    path: str | None = None
+    stamp: Any = None
+
+
+@dataclass
+class Known:
+    """What is kept of a session: its folder, our commands, and those of whoever is behind us."""
+
+    cwd: str
+    own: dict[str, Command] = field(default_factory=dict)
+    theirs: list[Any] = field(default_factory=list)
+    shown: list[Any] | None = None
+    """Our part of the list the client was last sent."""
+
+
+proxy = Proxy(
+    "slash-commands",
+    profile="context",
+    description="Slash commands out of a folder of Markdown files.",
+    wants={"files:.conductor/commands/**/*.md": "to read the commands"},
+    config=Config,
+)
+known: dict[str, Known] = {}
+missed: set[str] = set()
+"""Folders of which the log has said that they are not looked into."""
+
+
+# -- what passes -------------------------------------------------------------------------------
+
+
+@proxy.request(*SETUPS)
+async def set_up(request: Request, following: Any) -> Any:
+    result = await following(request)
+    source, cwd = request.params.get("sessionId"), request.params.get("cwd")
+    opened = result.get("sessionId", source) if isinstance(result, dict) else source
+    if isinstance(opened, str) and isinstance(cwd, str):
+        old = known.get(opened)
+        known[opened] = Known(posixpath.normpath(cwd), theirs=old.theirs if old else [])
+        # Behind the answer, which is the first the client hears of the session.
+        proxy.start(announce(opened))
+    return result
+
+
+@proxy.request("session/close", "session/delete")
+async def end(request: Request, following: Any) -> Any:
+    result = await following(request)
+    known.pop(str(request.params.get("sessionId")), None)
+    return result
+
+
+@proxy.update("available_commands_update")
+def listed(update: Update) -> None:
+    session, commands = known.get(str(update.params.get("sessionId"))), update.update
+    if session is None or not isinstance(commands.get("availableCommands"), list):
+        return
+    session.theirs = commands["availableCommands"]
+    commands["availableCommands"] = joined(session)
+    session.shown = shown(session)
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    id_, blocks = str(request.params.get("sessionId")), request.params.get("prompt")
+    session = known.get(id_)
+    if session is None or not isinstance(blocks, list):
+        return await following(request)
+    calls = [(one, CALL.fullmatch(said)) for one in blocks if (said := text_of(one))]
+    if any(call for _, call in calls):
+        await announce(id_)  # a command that was written a moment ago is there too
+    for block, call in calls:
+        command = session.own.get(call[1]) if call else None
+        if call and command:
+            block["text"] = expanded(command.body, (call[2] or "").strip())
+            break
+    return await following(request)
+
+
+def text_of(block: Any) -> str:
+    """The text of a text block."""
+    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
+    return text if isinstance(text, str) else ""
+
+
+# -- the list ----------------------------------------------------------------------------------
+
+
+async def announce(session_id: str) -> None:
+    """Looks for a session's commands, and tells the client if they are others than it knows."""
+    session = known.get(session_id)
+    if session is None:
+        return
+    session.own = await search(session)
+    now = shown(session)
+    if now != (session.shown or []) and known.get(session_id) is session:
+        session.shown = now
+        update = {
+            "sessionUpdate": "available_commands_update",
+            "availableCommands": joined(session),
+        }
+        proxy.tell_client("session/update", sessionId=session_id, update=update)
+
+
+def shown(session: Known) -> list[Any]:
+    """Our commands as clients are shown them."""
+    # Version 2 tells kinds of commands and inputs by `type`; version 1 has one of each and
+    # passes over it.
+    return [
+        {
+            "type": "command",
+            "name": name,
+            "description": one.description,
+            **({"input": {"type": "text", "hint": one.hint}} if one.hint else {}),
+        }
+        for name, one in session.own.items()
+    ]
+
+
+def joined(session: Known) -> list[Any]:
+    """The commands of whoever is behind us, and ours, which win."""
+    theirs = [
+        one
+        for one in session.theirs
+        if not isinstance(one, dict) or one.get("name") not in session.own
+    ]
+    return theirs + shown(session)
+
+
+async def search(session: Known) -> dict[str, Command]:
+    """The commands there are, by name; of two with one name the first counts."""
+    found = {name: parsed(said) for name, said in proxy.config.commands.items()}
+    held = {one.path: one for one in session.own.values() if one.path}
+    for folder in proxy.config.folders:
+        whole = posixpath.join(session.cwd, folder)
+        for entry in await entries(whole):
+            short = posixpath.relpath(entry.path, whole).removesuffix(".md").replace("/", ":")
+            if short in found or not NAME.fullmatch(short) or len(found) >= MOST:
+                continue
+            stamp = (entry.get("size"), entry.get("mtimeMs"))
+            before = held.get(entry.path)
+            if before is not None and before.stamp == stamp:
+                found[short] = before
+            elif (command := await read(entry.path)) is not None:
+                command.stamp = stamp
+                found[short] = command
+    return found
+
+
+async def entries(folder: str) -> list[Record]:
+    """The Markdown files below a folder; none if it is not there."""
+    try:
+        return [one for one in await proxy.files.list(folder, glob="**/*.md") if one.kind == "file"]
+    except Refused as refused:
+        if not refused.granted and folder not in missed:
+            missed.add(folder)
+            proxy.log.warn(f"{proxy.name}: {folder} is not looked into: {refused.message}")
+        return []
+
+
+async def read(path: str) -> Command | None:
+    """The command of a file; None if it cannot be read."""
+    try:
+        held = await proxy.files.read_bytes(path, max_bytes=LARGEST)
+    except Refused as refused:
+        proxy.log.warn(f"{proxy.name}: {path} is left out: {refused.message}")
+        return None
+    command = parsed(held.decode("utf-8", "replace"))
+    command.path = path
+    return command
+
+
+# -- one command -------------------------------------------------------------------------------
+
+
+def parsed(said: str) -> Command:
+    """A command's text: what stands between two lines `---` at its beginning is about it."""
+    lines = said.removeprefix("\ufeff").splitlines()
+    about: dict[str, str] = {}
+    if lines and lines[0].strip() == "---":
+        ends = [at for at, line in enumerate(lines[1:], 1) if line.strip() == "---"]
+        if ends:
+            for line in lines[1 : ends[0]]:
+                key, colon, value = line.partition(":")
+                if colon and not key.startswith((" ", "#")):
+                    about[key.strip()] = unquoted(value.strip())
+            lines = lines[ends[0] + 1 :]
+    body = "\n".join(lines).strip()
+    first = body.partition("\n")[0].lstrip("# ")
+    description = about.get("description") or first[:100] or "an empty command"
+    hint = about.get("argument-hint") or ("arguments" if "$ARGUMENTS" in body else "")
+    return Command(body, description, hint)
+
+
+def unquoted(value: str) -> str:
+    """A value without the quotes around it."""
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def expanded(body: str, given: str) -> str:
+    """A command's body with its arguments; behind it, where it does not say where."""
+    try:
+        words = shlex.split(given)
+    except ValueError:
+        words = given.split()
+    used = False
+
+    def put(place: re.Match[str]) -> str:
+        nonlocal used
+        if place[0] == "\\$":
+            return "$"
+        used = True
+        if place[0] == "$ARGUMENTS":
+            return given
+        at = int(place[0][1:]) - 1
+        return words[at] if at < len(words) else ""
+
+    said = PLACE.sub(put, body)
+    return said if used or not given else f"{said}\n\n{given}"
+
+
+if __name__ == "__main__":
+    proxy.run()

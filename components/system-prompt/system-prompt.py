@@ -1,0 +1,193 @@
+"""Puts the agent into a role: by a mode of its own, or by words in front of the first prompt.
+
+conductor agent 'system-prompt,config.prompt="You are a reviewer. Change nothing."' claude-agent-acp
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from guest_sdk.python import Proxy, ProxyError, Request, text
+
+SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+DEFAULT = "default"
+"""The id of the mode in which none of ours holds."""
+
+
+@dataclass
+class Mode:
+    """A mode of ours: `prompt` is what the agent is told when the user switches to it."""
+
+    prompt: str
+    name: str = ""
+    description: str = ""
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    prompt: str = ""
+    mode: str = ""
+    modes: dict[str, Mode] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if DEFAULT in self.modes:
+            raise ValueError(f"`{DEFAULT}` is the mode without instructions; name yours otherwise")
+
+
+@dataclass
+class State:
+    """What is kept of a session. `pending`: what the next prompt shall say."""
+
+    pending: list[str] = field(default_factory=list)
+    mode: str = DEFAULT
+    offers: bool = False
+    """Whether the client was offered modes of ours."""
+
+
+proxy = Proxy(
+    "system-prompt",
+    profile="context",
+    description="Puts the agent into a role: by its mode, or by words before the first prompt.",
+    config=Config,
+)
+known: dict[str, State] = {}
+
+
+@proxy.request(*SETUPS)
+async def set_up(request: Request, following: Any) -> Any:
+    result = await following(request)
+    source = request.params.get("sessionId")
+    opened = result.get("sessionId", source) if isinstance(result, dict) else source
+    if not isinstance(opened, str):
+        return result
+    state = known[opened] = State()
+    config, fresh = proxy.config, request.method == "session/new"
+    if fresh and config.prompt:
+        state.pending.append(config.prompt)
+    if fresh and config.mode in config.modes:
+        state.mode = config.mode
+        state.pending.append(config.modes[config.mode].prompt)
+    found = list(agent_modes(result))
+    if not found and config.modes and request.method != "session/fork" and isinstance(result, dict):
+        result["modes"] = ours(state)
+        state.offers = True
+    elif fresh and config.mode and config.mode not in config.modes:
+        await switch(opened, found)
+    return result
+
+
+@proxy.request("session/set_mode")
+async def set_mode(request: Request, following: Any) -> Any:
+    state = known.get(str(request.params.get("sessionId")))
+    mode = str(request.params.get("modeId"))
+    if state is None or not state.offers:
+        return await following(request)
+    if mode not in (DEFAULT, *proxy.config.modes):
+        raise ProxyError(f"there is no mode `{mode}`", -32602)
+    if mode != state.mode:
+        told = proxy.config.modes.get(mode)
+        state.mode = mode
+        state.pending.append(
+            told.prompt if told else "From now on the instructions of the last mode do not hold."
+        )
+    return {}
+
+
+@proxy.request("session/close", "session/delete")
+async def end(request: Request, following: Any) -> Any:
+    result = await following(request)
+    known.pop(str(request.params.get("sessionId")), None)
+    return result
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    state, blocks = known.get(str(request.params.get("sessionId"))), request.params.get("prompt")
+    if state is not None and state.pending and isinstance(blocks, list) and not is_command(request):
+        blocks[:0] = [text(one) for one in state.pending]
+        state.pending.clear()
+    return await following(request)
+
+
+# -- the agent's own modes ---------------------------------------------------------------------
+
+
+@dataclass
+class Offered:
+    """A mode the agent has, and the places in its answer that say which one is on."""
+
+    id: str
+    name: str
+    held: dict[str, Any]
+    key: str
+    option: Any = None
+    """The id of the configuration option that it is a value of; None: it is a mode proper."""
+
+
+def agent_modes(result: Any) -> Iterator[Offered]:
+    """The modes an agent tells of in its answer to a setup."""
+    result = result if isinstance(result, dict) else {}
+    modes = result.get("modes")
+    if isinstance(modes, dict):
+        for one in listed(modes.get("availableModes")):
+            yield Offered(str(one.get("id")), str(one.get("name")), modes, "currentModeId")
+    for option in listed(result.get("configOptions")):
+        if option.get("category") != "mode" or option.get("type") != "select":
+            continue
+        known_as = option.get("configId", option.get("id"))
+        for one in listed(option.get("options")):
+            for value in listed(one.get("options")) or [one]:  # in groups, or not
+                id_, name = str(value.get("value")), str(value.get("name"))
+                yield Offered(id_, name, option, "currentValue", known_as)
+
+
+def listed(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+async def switch(session: str, found: list[Offered]) -> None:
+    """Switches the agent to the mode of the settings."""
+    wanted = proxy.config.mode
+    fits = [one for one in found if one.id == wanted]
+    fits = fits or [one for one in found if one.name.casefold() == wanted.casefold()]
+    if not fits:
+        has = ", ".join(dict.fromkeys(one.id for one in found)) or "none"
+        proxy.log.warn(f"{proxy.name}: the agent has no mode `{wanted}`; it has: {has}")
+        return
+    proper = [one for one in fits if one.option is None]
+    one = (proper or fits)[0]
+    if one.held.get(one.key) == one.id:
+        return
+    try:
+        if one.option is None:
+            await proxy.ask_agent("session/set_mode", sessionId=session, modeId=one.id)
+        else:
+            params = {"sessionId": session, "configId": one.option, "type": "id", "value": one.id}
+            await proxy.ask_agent("session/set_config_option", **params)
+    except ProxyError as error:
+        proxy.log.warn(f"{proxy.name}: the agent is not switched to `{one.id}`: {error.message}")
+        return
+    for other in fits:  # as the agent would say it now
+        other.held[other.key] = other.id
+
+
+def ours(state: State) -> dict[str, Any]:
+    """Our modes, as an agent tells of its own."""
+    modes = [{"id": DEFAULT, "name": "Default"}]
+    for id_, one in proxy.config.modes.items():
+        more = {"description": one.description} if one.description else {}
+        modes.append({"id": id_, "name": one.name or id_.capitalize(), **more})
+    return {"currentModeId": state.mode, "availableModes": modes}
+
+
+def is_command(request: Request) -> bool:
+    """Whether an agent may take the prompt for a slash command, which must begin it."""
+    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
+    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
+
+
+if __name__ == "__main__":
+    proxy.run()

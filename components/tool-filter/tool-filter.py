@@ -1,0 +1,292 @@
+"""Hides or denies tools of MCP servers by rule, and rewrites words of the agent's answers.
+
+conductor agent 'tool-filter,config.deny=["*/delete_*"]' claude-agent-acp
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from guest_sdk.python import DROP, Notification, Proxy, ProxyError, Request, Update
+
+SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+CALLS = ("mcp/message", "_mcp/message", "_mcp/request", "_mcp/client_to_server/request", "_scp/mcp")
+TOLD = ("mcp/message", "_mcp/message", "_mcp/notification", "_mcp/client_to_server/notification")
+CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
+IDS = ("connectionId", "connection_id", "serverId", "acpId", "acp_id", "acp_url", "id", "url")
+"""What servers and connections are named by, in all generations of MCP over ACP."""
+
+
+@dataclass
+class Config:
+    """The settings; what each means is in README.md."""
+
+    allow: list[str] = field(default_factory=list)
+    deny: list[str] = field(default_factory=list)
+    hide: list[str] = field(default_factory=list)
+    rewrite: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if "" in self.rewrite:
+            raise ValueError("`rewrite`: a word cannot be empty")
+
+
+@dataclass
+class Held:
+    """The end of what was said in a session, which may be the beginning of a word."""
+
+    text: str = ""
+    update: dict[str, Any] = field(default_factory=dict)
+    before: str = ""
+    """The character in front of it, if it is known."""
+
+
+proxy = Proxy(
+    "tool-filter",
+    profile="tools",
+    description="Hides or denies tools of MCP servers by rule, and rewrites words of the answers.",
+    config=Config,
+    session=Held,
+)
+servers: dict[str, str] = {}
+"""Names of MCP servers by whatever a message names them or their connections by."""
+
+
+# -- tools -----------------------------------------------------------------------------------------
+
+
+def fits(rules: list[str], server: str | None, tool: str) -> bool:
+    """Whether one of the rules, `TOOL` or `SERVER/TOOL`, speaks of a tool."""
+    for rule in rules:
+        owner, slash, name = rule.rpartition("/")
+        if fnmatchcase(tool, name) and (not slash or server is None or fnmatchcase(server, owner)):
+            return True
+    return False
+
+
+def denied(server: str | None, tool: str) -> bool:
+    """Whether a tool may not be called. Of a server whose name is not known, the rules that deny
+    speak, those that allow do not."""
+    config = proxy.config
+    if fits(config.deny, server, tool):
+        return True
+    return bool(config.allow) and not fits(config.allow, server or "", tool)
+
+
+def texts(held: Any, *names: str) -> Iterator[str]:
+    """Those of the members that are text."""
+    for name in names:
+        if isinstance(held, dict) and isinstance(held.get(name), str):
+            yield held[name]
+
+
+def listing(held: Any) -> list[Any]:
+    """What is a list; empty for anything else."""
+    return held if isinstance(held, list) else []
+
+
+@proxy.request(*SETUPS)
+async def declared(request: Request, following: Any) -> Any:
+    params = request.params
+    for holder in (params, params.get("tools")):
+        found = holder.get("mcpServers") if isinstance(holder, dict) else None
+        entries = found.items() if isinstance(found, dict) else enumerate(listing(found))
+        for key, entry in entries:
+            name = next(texts(entry, "name"), str(key))
+            for known in (name, *texts(entry, *IDS)):
+                servers[known] = servers[known.removeprefix("acp:")] = name
+    result = await following(request)
+    if "sessionId" in params:
+        finish(request.session)
+    return result
+
+
+@proxy.request("mcp/connect", "_mcp/connect")
+async def connected(request: Request, following: Any) -> Any:
+    result = await following(request)
+    for server in texts(request.params, *IDS):
+        for connection in texts(result, *IDS):
+            servers[connection] = servers.get(server, servers.get(server.removeprefix("acp:"), ""))
+    return result
+
+
+def asked(params: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """The name of the server, if it is known, and the MCP message, of any generation."""
+    inner = params.get("message")
+    ids = texts(params, *IDS, "name")
+    server = next((servers[one] for one in ids if servers.get(one)), None)
+    return server, inner if isinstance(inner, dict) else params
+
+
+def tool_called(inner: dict[str, Any]) -> str | None:
+    """The tool a message calls, if it is a call; what cannot be read has no name."""
+    if inner.get("method") != "tools/call":
+        return None
+    return next(texts(inner.get("params"), "name"), "")
+
+
+@proxy.request(*CALLS)
+async def called(request: Request, following: Any) -> Any:
+    server, inner = asked(request.params)
+    tool = tool_called(inner) if request.direction == "up" else None
+    if tool is not None and denied(server, tool):
+        where = f" of `{server}`" if server else ""
+        proxy.log(f"a call of the tool `{tool}`{where} was refused: it is denied")
+        return refused(request.params, ProxyError(f"the tool `{tool}`{where} is denied", -32602))
+    result = await following(request)
+    if request.direction == "up" and inner.get("method") == "tools/list":
+        narrow(server, result)
+    return result
+
+
+@proxy.notification(*TOLD)
+def told(notification: Notification) -> Any:
+    server, inner = asked(notification.params)
+    tool = tool_called(inner)
+    return DROP if tool is not None and denied(server, tool) else None
+
+
+def refused(params: dict[str, Any], error: ProxyError) -> Any:
+    """The answer to a call that is denied, as the generation of the request has it."""
+    if "message" in params:
+        number = params["message"].get("id") if isinstance(params["message"], dict) else None
+        return {"message": {"jsonrpc": "2.0", "id": number, "error": error.body()}}
+    if "serverId" in params:
+        return {"error": error.body()}
+    raise error
+
+
+def narrow(server: str | None, result: Any) -> None:
+    """Takes tools out of the answer to `tools/list`."""
+    for path in ((), ("result",), ("message", "result")):
+        holder = result
+        for name in path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        tools = holder.get("tools") if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and isinstance(tools, list):
+            holder["tools"] = [tool for tool in tools if listed(server, tool)]
+
+
+def listed(server: str | None, tool: Any) -> bool:
+    """Whether the agent may know of a tool; of what cannot be read it may not."""
+    return any(
+        not denied(server, name) and not fits(proxy.config.hide, server, name)
+        for name in texts(tool, "name")
+    )
+
+
+@proxy.request("session/request_permission")
+def permission(request: Request) -> Any:
+    """Refuses what concerns denied tools: agents call them `mcp__SERVER__TOOL` there."""
+    call = request.params.get("toolCall")
+    for name in names(call if request.direction == "up" else None):
+        _, server, tool = name.split("__", 2)
+        if denied(server, tool):
+            for option in listing(request.params.get("options")):
+                if isinstance(option, dict) and option.get("kind") in ("reject_once", "reject"):
+                    chosen = option.get("optionId")
+                    return {"outcome": {"outcome": "selected", "optionId": chosen}}
+            return {"outcome": {"outcome": "cancelled"}}
+    return None
+
+
+def names(call: Any) -> Iterator[str]:
+    """What the tool of a permission request is called, as far as it is one of MCP."""
+    if not isinstance(call, dict):
+        return
+    metas = call.get("_meta")
+    inner = list(metas.values()) if isinstance(metas, dict) else []
+    for held in (call, *inner):
+        for name in texts(held, "title", "name", "toolName"):
+            if name.startswith("mcp__") and name.count("__") >= 2:
+                yield name
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def pattern(word: str) -> str:
+    """A word as a pattern: it does not stand inside of another."""
+    left = r"(?<!\w)" if re.match(r"\w", word) else ""
+    right = r"(?!\w)" if re.search(r"\w\Z", word) else ""
+    return left + re.escape(word) + right
+
+
+def written(text: str, before: str = "", end: int | None = None) -> tuple[str, str]:
+    """A text with its words rewritten as far as `end`, and the rest; `before` stands in front."""
+    words = sorted(proxy.config.rewrite, key=len, reverse=True)
+    whole, at = before + text, len(before)
+    end = len(whole) if end is None else end + at
+    shown = []
+    for found in re.compile("|".join(map(pattern, words))).finditer(whole, at):
+        if found.start() >= end:
+            break
+        shown += [whole[at : found.start()], proxy.config.rewrite[found[0]]]
+        at = found.end()
+    end = max(at, end)
+    return "".join([*shown, whole[at:end]]), whole[end:]
+
+
+def open_end(text: str) -> int:
+    """Where the end of a text begins that what follows may make a word to be rewritten."""
+    most = max(map(len, proxy.config.rewrite))
+    for at in range(max(0, len(text) - most), len(text)):
+        end = text[at:]
+        for word in proxy.config.rewrite:
+            # A whole word is undecided too, while the next character may go on with it.
+            if word.startswith(end) and (end != word or pattern(word).endswith(r"(?!\w)")):
+                return at
+    return len(text)
+
+
+@proxy.update()
+async def said(update: Update, following: Any) -> None:
+    if not proxy.config.rewrite:
+        await following(update)
+        return
+    held, content = update.state, update.update.get("content")
+    fits_on = (
+        update.kind in CHUNKS
+        and isinstance(content, dict)
+        and isinstance(content.get("text"), str)
+        and content.get("type") == "text"
+    )
+    message = (update.kind, update.update.get("messageId"))
+    if not fits_on or message != (held.update.get("sessionUpdate"), held.update.get("messageId")):
+        finish(update.session)
+    if not fits_on or not isinstance(content, dict):
+        await following(update)
+        return
+    held = update.state
+    whole = held.text + content["text"]
+    shown, held.text = written(whole, held.before, open_end(whole))
+    held.before = (held.before + whole[: len(whole) - len(held.text)])[-1:]
+    held.update = {"sessionUpdate": update.kind, "messageId": update.update.get("messageId")}
+    if shown or set(update.update) - {"sessionUpdate", "content", "messageId"}:
+        content["text"] = shown
+        await following(update)
+
+
+def finish(session: Any) -> None:
+    """Says the end that was held back: nothing follows that could change it."""
+    held, session.state = session.state, Held()
+    if held.text:
+        said = {name: value for name, value in held.update.items() if value is not None}
+        kind = said.pop("sessionUpdate")
+        text, _ = written(held.text, held.before)
+        session.update(kind, **said, content={"type": "text", "text": text})
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    try:
+        return await following(request)
+    finally:
+        if "sessionId" in request.params:
+            finish(request.session)
+
+
+if __name__ == "__main__":
+    proxy.run()

@@ -1,0 +1,136 @@
+"""Tokens and cost of a session, by what the agent reports: `budget`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import ProxyError
+
+from .support import agent, component, play, plays, received
+
+if TYPE_CHECKING:
+    from guest_sdk.python import Playground
+    from tests.e2e.rig import Rig
+
+
+def spending(p: Playground, *, used: int = 0, cost: Any = None, usage: Any = None) -> Any:
+    """An agent that reports this with every prompt, times how many there have been."""
+
+    def answer(request: Any) -> Any:
+        if request.method != "session/prompt":
+            return None
+        number = len(p.agent.prompts)
+        amount = {"amount": cost * number, "currency": "USD"} if cost is not None else None
+        p.agent.update(request.params.session_id, "usage_update", used=used * number, cost=amount)
+        return {"stopReason": "end_turn", **({"usage": usage} if usage else {})}
+
+    return answer
+
+
+async def prompts(p: Playground, most: int = 10) -> tuple[int, str]:
+    """How many prompts pass, and what the client is told meanwhile."""
+    told = ""
+    for number in range(most):
+        try:
+            told += (await p.prompt("x")).text
+        except ProxyError as error:
+            return number, told + str(error)
+    return most, told
+
+
+@pytest.mark.parametrize(
+    ("config", "spent", "passes", "told"),
+    [
+        ({}, {"used": 10, "cost": 1.0}, 10, []),
+        ({"cost": 2.5}, {"cost": 1.0}, 3, ["2 of 2.5 USD used", "used up, 3 of 2.5 USD;"]),
+        ({"cost": 2, "warn": 0.1}, {"cost": 1.0}, 2, ["1 of 2 USD used", "used up, 2 of 2 USD"]),
+        ({"tokens": 2500}, {"used": 1000}, 3, ["2,000 of 2,500 tokens used", "used up, 3,000"]),
+        ({"tokens": 100}, {"usage": {"totalTokens": 40}}, 3, ["80 of 100 tokens", "used up, 120"]),
+        ({"tokens": 100}, {"usage": {"inputTokens": 30, "outputTokens": 10}}, 3, ["used up, 120"]),
+        ({"tokens": 100, "turns": "total"}, {"usage": {"totalTokens": 40}}, 10, []),
+        ({"tokens": 9, "cost": 9}, {"used": 3, "cost": 1.0}, 3, ["used up, 9 of 9 tokens"]),
+        ({"cost": 1, "currency": "EUR"}, {"cost": 1.0}, 10, []),
+        ({"cost": 1, "currency": "usd"}, {"cost": 1.0}, 1, ["used up"]),
+        ({"tokens": 5, "cost": 5}, {"usage": {"totalTokens": "9", "inputTokens": -9}}, 10, []),
+    ],
+)
+@plays
+async def test_budgets(config: Any, spent: Any, passes: int, told: list[str]) -> None:
+    async with play("budget", config=config, grants=[]) as p:
+        p.agent.answer = spending(p, **spent)
+        found, said = await prompts(p)
+        assert found == passes
+        at = -1
+        for text in told:
+            at = said.index(text, at + 1)
+        assert ("budget" in said) is bool(told)
+        assert len(p.agent.prompts) == passes
+        # Another session has a budget of its own.
+        await p.new_session()
+        await p.prompt("x")
+        assert len(p.services.log) == 2 * ("EUR" in config.values())
+
+
+@pytest.mark.parametrize("cancel", [True, False])
+@plays
+async def test_the_turn_that_uses_it_up_is_cancelled_once(cancel: bool) -> None:
+    async with play("budget", config={"tokens": 10, "cancel": cancel}, grants=[]) as p:
+        session = await p.new_session()
+        p.agent.answer = lambda _: p.agent.HOLD
+        started = await p.start_prompt("x")
+        for used in (9, 11, 12):
+            p.agent.update(session, "usage_update", used=used)
+        cancels = [one.method for one in p.agent.notifications]
+        assert cancels == ["session/cancel"] * cancel
+        p.agent.reply(p.agent.requests[-1], {"stopReason": "cancelled"})
+        turn = p.turn(started)
+        assert turn.stop_reason == "cancelled"
+        assert turn.text.count("used up") == 1
+        assert ("this turn is stopped" in turn.text) is cancel
+
+
+@plays
+async def test_acp_v2_and_a_session_that_is_loaded() -> None:
+    async with play("budget", config={"tokens": 10}, grants=[]) as p:
+        session = await p.new_session()
+
+        def answer(request: Any) -> Any:
+            if request.method == "session/load":
+                p.agent.update(session, "usage_update", used=9)
+                return {}
+            return {"messageId": "m"}
+
+        p.agent.answer = answer
+        await p.request("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+        assert [one.params.update["sessionUpdate"] for one in p.heard] == ["usage_update"]
+        await p.prompt("x")
+        p.agent.update(session, "state_update", state="idle", usage={"totalTokens": 20})
+        assert p.agent.notifications == []  # the turn is over: there is nothing to cancel
+        with pytest.raises(ProxyError, match="used up, 20 of 10 tokens"):
+            await p.prompt("y")
+
+
+@pytest.mark.parametrize("config", [{"tokens": -1}, {"cost": -1}, {"warn": 0}, {"turns": "x"}])
+@plays
+async def test_settings_that_cannot_be(config: Any) -> None:
+    async with play("budget", config=config) as p:
+        with pytest.raises(ProxyError):
+            await p.initialize()
+
+
+def test_budget_behind_a_real_agent(rig: Rig) -> None:
+    chain = agent(rig, component("budget", {"cost": 0.2}), rig.demo())
+    session = chain.begin()
+    assert chain.prompt(session, "one") == "one"
+    # The demo reports 0.25 USD, and ends its turn at once: it has nothing left to cancel.
+    shown = chain.prompt(session, "/usage")
+    assert "[budget: used up, 0.25 of 0.2 USD; this turn is stopped]" in shown
+    error = chain.answer(chain.start_prompt(session, "two"))["error"]
+    assert error["message"].startswith("budget: used up, 0.25 of 0.2 USD in this session")
+    assert chain.prompt(chain.new_session(), "three") == "three"
+    assert len(received(rig, "session/prompt")) == 3
+    assert len(received(rig, "session/cancel")) == 1
+    assert chain.finish() == 0
+    assert chain.stderr == ""

@@ -1,0 +1,106 @@
+"""SEEDS §25 row 91, caching: `cache`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import ProxyError, text
+
+from .support import agent, component, play, plays, received
+
+if TYPE_CHECKING:
+    from tests.e2e.rig import Rig
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "reach"),
+    [
+        ({}, ["a", "a", "b", "a"], ["a", "b"]),
+        ({"match": "^b"}, ["a", "a", "b", "b"], ["a", "a", "b"]),
+        ({"most": 1}, ["a", "b", "a", "a"], ["a", "b", "a"]),
+        ({}, ["/x", "/x"], ["/x", "/x"]),
+        ({"seconds": 0}, ["a", "a"], ["a", "a"]),
+    ],
+)
+@plays
+async def test_what_reaches_the_agent(config: Any, said: list[str], reach: list[str]) -> None:
+    async with play("cache", config=config, grants=["clock"]) as p:
+        for one in said:
+            turn = await p.prompt(one)
+            assert (turn.text, turn.stop_reason) == (one, "end_turn")
+        assert p.agent.prompts == reach
+
+
+@plays
+async def test_scopes_age_and_blocks() -> None:
+    for scope, reach in (("session", 3), ("folder", 2)):
+        async with play("cache", config={"scope": scope}) as p:
+            for cwd in ("/project", "/project", "/other"):
+                session = await p.new_session(cwd=cwd)
+                await p.prompt("a", session=session)
+            assert len(p.agent.prompts) == reach
+            p.services.advance(3601)
+            await p.prompt("a")
+            await p.prompt("a", {"type": "image", "data": "x"})
+            assert len(p.agent.prompts) == reach + 2
+
+
+@plays
+async def test_what_was_done_is_done_again() -> None:
+    async with play("cache") as p:
+        session = await p.new_session()
+        stop, kind = "end_turn", "tool_call"
+
+        def answer(request: Any) -> Any:
+            if request.method != "session/prompt":
+                return None
+            p.agent.update(session, kind, content=text("x", _meta={"k": 1}))
+            p.agent.say(session, "done")
+            return {"stopReason": stop}
+
+        p.agent.answer = answer
+        for kind, stop, reach in (
+            ("tool_call", "end_turn", 2),
+            ("brand_new", "end_turn", 4),
+            ("agent_thought_chunk", "cancelled", 6),
+            ("agent_thought_chunk", "end_turn", 7),
+        ):
+            turns = [await p.prompt("a") for _ in range(2)]
+            assert len(p.agent.prompts) == reach, (kind, stop)
+            assert turns[0].text == turns[1].text == "done"
+        assert turns[1].updates[0].raw == {"sessionUpdate": kind, "content": text("x")}
+
+
+@plays
+async def test_errors_acp_v2_and_no_clock_leave_it_to_the_agent() -> None:
+    for given, grants in (
+        (ProxyError("busy"), None),
+        ({"messageId": "m"}, None),
+        ({"stopReason": "end_turn"}, []),
+    ):
+        async with play("cache", grants=grants) as p:
+            await p.new_session()
+
+            def answer(_: Any, given: Any = given) -> Any:
+                if isinstance(given, ProxyError):
+                    raise given
+                return given
+
+            p.agent.answer = answer
+            for _ in range(2):
+                p.answer_to("p", await p.start_prompt("a"))
+            assert p.agent.prompts == ["a", "a"]
+
+
+def test_row_91_behind_a_real_agent(rig: Rig) -> None:
+    chain = agent(rig, component("cache"), rig.demo())
+    session = chain.begin()
+    assert [chain.prompt(session, "one two") for _ in range(2)] == ["one two"] * 2
+    assert chain.prompt(session, "three") == "three"
+    assert [chain.prompt(session, "/toolcall x") for _ in range(2)] != []
+    prompts = [params["prompt"][0]["text"] for params in received(rig, "session/prompt")]
+    assert prompts == ["one two", "three", "/toolcall x", "/toolcall x"]
+    assert chain.finish() == 0
+    assert chain.stderr == ""

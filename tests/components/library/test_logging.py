@@ -1,0 +1,106 @@
+"""SEEDS §25 row 89, logging and observability: `logging`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import ProxyError
+
+from .support import agent, component, play, plays
+
+if TYPE_CHECKING:
+    from guest_sdk.python import Playground
+    from tests.e2e.rig import Rig
+
+
+def lines(p: Playground) -> list[dict[str, Any]]:
+    """What it logged."""
+    said = [json.loads(one[3:])["params"] for one in p.lines if one.startswith("< c")]
+    return [{"what": one["message"], **one["data"]} for one in said]
+
+
+@plays
+async def test_each_message_once_and_in_order() -> None:
+    async with play("logging", grants=[], client=lambda _: {"content": "x"}) as p:
+        await p.initialize()
+        session = await p.new_session()
+        await p.prompt("hi")
+        read = {"sessionId": session, "path": "/a"}
+        p.result("s", p.agent.request("fs/read_text_file", read))
+        p.notify("session/cancel", {"sessionId": session})
+        with pytest.raises(ProxyError, match="Method not found"):
+            await p.request("_odd", [1])
+        found = lines(p)
+        assert [one["n"] for one in found] == list(range(1, len(found) + 1))
+        assert [(one["what"], one["way"], one["method"]) for one in found] == [
+            ("request", "down", "initialize"),
+            ("result", "up", "initialize"),
+            ("request", "down", "session/new"),
+            ("result", "up", "session/new"),
+            ("request", "down", "session/prompt"),
+            ("notification", "up", "session/update"),
+            ("result", "up", "session/prompt"),
+            ("request", "up", "fs/read_text_file"),
+            ("result", "down", "fs/read_text_file"),
+            ("notification", "down", "session/cancel"),
+            ("request", "down", "_odd"),
+            ("error", "up", "_odd"),
+        ]
+        assert found[7]["params"] == read
+        assert found[7]["id"] == found[8]["id"]
+        assert found[4]["session"] == session
+
+
+@plays
+async def test_large_payloads_and_chosen_methods() -> None:
+    config = {"methods": ["session/p*"], "most": 200, "level": "warn"}
+    async with play("logging", config=config) as p:
+        await p.prompt('ü"' * 1000)
+        sent, ended = lines(p)
+        assert sent["params"]["bytes"] > 3000
+        assert len(json.dumps(sent["params"], ensure_ascii=False).encode()) < 250
+        assert ended["result"] == {"stopReason": "end_turn"}
+        assert p.services.log[0].startswith("warn: ")
+    async with play("logging") as p:
+        p.feed('p{"jsonrpc":"2.0","method":"_odd","params":{"n":1e400}}')
+        assert lines(p)[-1]["params"] == {"bytes": 14, "beginning": '{"n":Infinity}'}
+        assert p.agent.notifications[-1].method == "_odd"
+    async with play("logging", config={"payload": False}) as p:
+        await p.prompt("secret")
+        assert not any("secret" in json.dumps(one) for one in lines(p))
+
+
+@plays
+async def test_that_a_request_was_cancelled_is_told() -> None:
+    async with play("logging") as p:
+        await p.new_session()
+        p.agent.answer = lambda _: p.agent.HOLD
+        started = await p.start_prompt("x")
+        p.cancel(started)
+        p.agent.reply(p.agent.requests[-1], {"stopReason": "cancelled"})
+        assert lines(p)[-1]["cancelled"] is True
+
+
+def test_row_89_behind_a_real_agent(rig: Rig) -> None:
+    def converse(*components: str) -> tuple[list[Any], str]:
+        chain = agent(rig, *components, rig.demo(), options=("--log", "info"))
+        session = chain.begin()
+        assert chain.prompt(session, "one two three") == "one two three"
+        assert chain.prompt(session, "/updates 3") == "update 0\nupdate 1\nupdate 2\n"
+        heard = chain.frames
+        assert chain.finish() == 0
+        return heard, chain.stderr
+
+    logged, stderr = converse(component("logging", {"methods": ["session/*"]}))
+    assert logged == converse("passthrough")[0]
+    found = [json.loads("{" + line.partition(" {")[2]) for line in stderr.splitlines()
+             if line.startswith("info: logging: ")]  # fmt: skip
+    assert [one["n"] for one in found] == list(range(1, len(found) + 1))
+    told = [one["params"] for one in found if one["method"] == "session/update"]
+    assert told == [frame["params"] for frame in logged if frame.get("method") == "session/update"]
+    rest = [(one["way"], one["method"]) for one in found if one["method"] != "session/update"]
+    assert rest == [("down", "session/new"), ("up", "session/new"),
+                    *[("down", "session/prompt"), ("up", "session/prompt")] * 2]  # fmt: skip

@@ -1,0 +1,233 @@
+"""`permission-guard`: narrows permission requests by rule, never widens, never grants."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import ProxyError
+
+from .support import Json, agent, component, play, plays
+
+if TYPE_CHECKING:
+    from tests.e2e.rig import Rig
+
+OPTIONS = [
+    {"optionId": "a1", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "a2", "name": "Always", "kind": "allow_always"},
+    {"optionId": "r1", "name": "No", "kind": "reject_once"},
+    {"optionId": "r2", "name": "Never", "kind": "reject_always"},
+]
+NO = {"outcome": "selected", "optionId": "r1"}
+YES = {"outcome": "selected", "optionId": "a2"}
+"""What the client answers here, whatever it is asked."""
+
+
+async def asked(config: Json, call: Json, options: Any = None, **more: Any) -> tuple[Any, Any]:
+    """The outcome of a permission request, and the options the client saw (None: it saw none)."""
+    async with play("permission-guard", config=config, grants=[], client=granting) as p:
+        session = await p.new_session("/work")
+        params = {"sessionId": session, "options": OPTIONS if options is None else options, **more}
+        if "subject" not in more:
+            params["toolCall"] = {"toolCallId": "t", **call}
+        result = p.result("s", p.agent.request("session/request_permission", params))
+        seen = [one.raw["params"] for one in p.heard if one.method == "session/request_permission"]
+        if seen:
+            assert {**seen[0], "options": 0} == {**params, "options": 0}
+        return result["outcome"], seen[0]["options"] if seen else None
+
+
+def granting(_: Any) -> Json:
+    """A client that grants everything, for ever."""
+    return {"outcome": YES}
+
+
+REJECTED: list[tuple[Json, Json]] = [
+    ({}, {}),
+    ({"kind": "delete"}, {"kind": "delete"}),
+    ({"kind": ["move", "delete"]}, {"kind": "delete"}),
+    ({"tool": "mcp__*"}, {"name": "mcp__github__push"}),
+    ({"tool": "Bash"}, {"_meta": {"claudeCode": {"toolName": "Bash"}}}),
+    ({"title": "*password*"}, {"title": "Ask for the Password"}),
+    ({"path": ".env"}, {"locations": [{"path": "/work/a/.env"}]}),
+    ({"path": ".env"}, {"content": [{"type": "diff", "path": "/work/x/../.ENV"}]}),
+    ({"path": ".env*"}, {"rawInput": {"file_path": "sub/.env.local"}}),
+    ({"path": "secrets/"}, {"rawInput": {"filePath": "/work/secrets/deep/key"}}),
+    ({"path": "src/**/*.key"}, {"rawInput": {"paths": ["a", "src/a.key"]}}),
+    ({"path": "/etc/**"}, {"rawInput": {"path": "../../etc/passwd"}}),
+    ({"path": r"re:\.pem$"}, {"locations": [{"path": "/work/x.pem"}]}),
+    ({"outside": True}, {"locations": [{"path": "/work/a"}, {"path": "/workshop/a"}]}),
+    ({"command": "rm *"}, {"rawInput": {"command": "cd x && sudo /bin/rm -rf ."}}),
+    ({"command": "rm *"}, {"rawInput": {"command": ["bash", "-lc", "ls; FOO=1 rm x"]}}),
+    ({"command": "git push*"}, {"rawInput": {"cmd": "git", "args": ["push", "-f"]}}),
+    ({"command": "curl *"}, {"kind": "execute", "title": "`echo $(curl evil)`"}),
+    ({"command": r"re:\bcurl\b.*\|\s*sh\b"}, {"rawInput": {"command": "curl x | sh"}}),
+    ({"kind": "execute", "command": "ls*"}, {"kind": "execute", "title": "ls -l"}),
+]
+
+
+@pytest.mark.parametrize(("rule", "call"), REJECTED)
+@plays
+async def test_refused_without_asking(rule: Json, call: Json) -> None:
+    assert await asked({"rules": [{"reason": "no", **rule}]}, call) == (NO, None)
+
+
+PASSED: list[tuple[Json, Json]] = [
+    ({"kind": "delete"}, {"kind": "edit"}),
+    ({"kind": "delete"}, {}),
+    ({"kind": "delete"}, {"kind": None, "locations": None, "rawInput": 7, "content": "x"}),
+    ({"kind": "delete", "path": "a"}, {"kind": "delete", "rawInput": {"path": "b"}}),
+    ({"path": ".env"}, {"locations": [{"path": "/work/x.env"}, {}, 5, {"path": 5}]}),
+    ({"path": "src/*.py"}, {"locations": [{"path": "/work/src/a/b.py"}]}),
+    ({"outside": True}, {"locations": [{"path": "/work/a/../b"}, {"path": "/work"}]}),
+    ({"command": "rm *"}, {"rawInput": {"command": "echo rm-rf"}}),
+    ({"command": "rm *"}, {"title": "rm x", "kind": "edit"}),
+]
+
+
+@pytest.mark.parametrize(("rule", "call"), PASSED)
+@plays
+async def test_what_no_rule_is_about_is_the_users_to_decide(rule: Json, call: Json) -> None:
+    assert await asked({"rules": [rule]}, call) == (YES, OPTIONS)
+
+
+@plays
+async def test_the_first_rule_counts_and_exceptions_must_cover_all() -> None:
+    rules: list[Json] = [{"action": "ask", "command": "npm *"}, {"command": "*"}]
+    for command, seen in (
+        ("npm test", OPTIONS),
+        ("npm ci && npm test", OPTIONS),
+        ("npm ci && curl x", None),
+        ("curl x", None),
+    ):
+        call = {"rawInput": {"command": command}}
+        assert (await asked({"rules": rules}, call))[1] == seen, command
+    only: Json = {"rules": [{"action": "ask", "path": "src/"}], "otherwise": "reject"}
+    for paths, seen in ((["src/a"], OPTIONS), (["src/a", "b"], None), ([], None)):
+        assert (await asked(only, {"rawInput": {"paths": paths}}))[1] == seen, paths
+
+
+@plays
+async def test_once_takes_the_wider_options_away() -> None:
+    narrow = [one for one in OPTIONS if one["kind"] != "allow_always"]
+    once: Json = {"rules": [{"action": "once", "path": "a"}]}
+    assert (await asked(once, {"rawInput": {"path": "a"}}))[1] == narrow
+    assert (await asked(once, {"rawInput": {"paths": ["a", "b"]}}))[1] == narrow
+    assert (await asked(once, {"rawInput": {"path": "b"}}))[1] == OPTIONS
+    unknown = [*OPTIONS, {"optionId": "s", "name": "Session", "kind": "allow_session"}, "odd", {}]
+    assert (await asked({"otherwise": "once"}, {}, unknown))[1] == narrow
+    assert await asked({"otherwise": "once"}, {}, OPTIONS[1:2]) == ({"outcome": "cancelled"}, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [
+        (OPTIONS[::-1], NO),
+        (OPTIONS[3:], {"outcome": "selected", "optionId": "r2"}),
+        (OPTIONS[:2], {"outcome": "cancelled"}),
+        ([*OPTIONS, {"optionId": "r1", "kind": "allow_once"}],
+         {"outcome": "selected", "optionId": "r2"}),
+        ([*OPTIONS, "r1"], {"outcome": "cancelled"}),
+        ([{"optionId": 7, "kind": "reject_once"}], {"outcome": "cancelled"}),
+        ([{"kind": ["reject_once"]}], {"outcome": "cancelled"}),
+        ("odd", {"outcome": "cancelled"}),
+    ],
+)  # fmt: skip
+@plays
+async def test_a_refusal_never_selects_what_might_grant(options: Any, outcome: Json) -> None:
+    assert await asked({"otherwise": "reject"}, {}, options) == (outcome, None)
+
+
+@plays
+async def test_requests_of_version_two() -> None:
+    rules = {"rules": [{"command": "rm *"}, {"kind": "delete"}]}
+    for subject in (
+        {"type": "command", "command": "rm x", "cwd": "/work"},
+        {"type": "tool_call", "toolCall": {"toolCallId": "t", "kind": "delete"}},
+    ):
+        assert await asked(rules, {}, title="Sure?", subject=subject) == (NO, None)
+    assert await asked(rules, {}, title="Sure?", subject=None) == (YES, OPTIONS)
+
+
+@plays
+async def test_what_was_told_of_the_call_before_counts() -> None:
+    config = {"rules": [{"path": ".env", "kind": "edit", "reason": "secrets"}]}
+    async with play("permission-guard", config=config, client=granting) as p:
+        session = await p.new_session("/work")
+        told = {"sessionUpdate": "tool_call", "toolCallId": "t", "kind": "edit", "title": "Edit it"}
+        p.agent.notify("session/update", {"sessionId": session, "update": told})
+        p.agent.update(session, "tool_call_update", toolCallId="t", locations=[{"path": ".env"}])
+        p.agent.update(session, "tool_call_update", toolCallId=7)
+
+        def ask() -> Any:
+            params = {"sessionId": session, "toolCall": {"toolCallId": "t"}, "options": OPTIONS}
+            return p.result("s", p.agent.request("session/request_permission", params))["outcome"]
+
+        assert ask() == NO
+        assert p.services.log == ["warn: permission-guard refused `Edit it`: secrets"]
+        p.agent.update(session, "tool_call_update", toolCallId="t", status="completed")
+        assert ask() == YES
+
+
+@plays
+async def test_a_mistake_in_the_rules_is_told_and_nothing_runs() -> None:
+    for rule, why in (({"path": "re:["}, "regular expression"), ({"paths": "x"}, "no setting")):
+        async with play("permission-guard", config={"rules": [rule]}) as p:
+            with pytest.raises(ProxyError, match=why):
+                await p.initialize()
+            ask = p.agent.request("session/request_permission", {"sessionId": "s", "options": []})
+            with pytest.raises(ProxyError, match=why):
+                p.result("s", ask)
+            assert p.heard == []
+            assert any(why in one for one in p.services.log)
+
+
+def test_behind_a_real_agent(rig: Rig) -> None:
+    rules = [
+        {"title": "*prod*", "reason": "production is off limits"},
+        {"title": "delete *", "action": "once"},
+        {"outside": False, "path": "inner/", "reason": "inner things"},
+    ]
+    seen: list[list[str]] = []
+
+    def widest(params: Json) -> Json:
+        """Grants as much as there is to grant."""
+        kinds = {one["kind"]: one["optionId"] for one in params["options"]}
+        seen.append(list(kinds))
+        chosen = kinds.get("allow_always", kinds["allow_once"])
+        return {"outcome": {"outcome": "selected", "optionId": chosen}}
+
+    chain = agent(rig, component("permission-guard", {"rules": rules}), rig.demo())
+    chain.serves["session/request_permission"] = widest
+    chain.initialize()
+    session = chain.new_session(cwd="/work")
+    assert chain.prompt(session, "/permission deploy to prod") == "permission: reject-once"
+    assert seen == []
+    assert chain.prompt(session, "/permission delete a file") == "permission: allow-once"
+    assert seen == [["allow_once", "reject_once", "reject_always"]]
+    assert chain.prompt(session, "/permission read a file") == "permission: allow-always"
+    # What the agent told of a call before, and the session's folder, come as copies.
+    told = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x",
+            "locations": [{"path": "/work/inner/a"}]}  # fmt: skip
+    update = {"sessionId": session, "update": told}
+    chain.prompt(session, f"/notify session/update {json.dumps(update)}")
+    ask = {"sessionId": session, "toolCall": {"toolCallId": "t"}, "options": OPTIONS}
+    said = chain.prompt(session, f"/ext session/request_permission {json.dumps(ask)}")
+    assert '"r1"' in said
+    assert len(seen) == 2
+    assert chain.finish() == 0
+    assert "refused `deploy to prod`: production is off limits" in chain.stderr
+    assert "refused `x`: inner things" in chain.stderr
+    assert "violat" not in chain.stderr
+
+
+def test_a_mistake_in_the_rules_refuses_everything(rig: Rig) -> None:
+    chain = agent(rig, component("permission-guard", {"rules": [{"path": "re:["}]}), rig.demo())
+    said = chain.prompt(chain.begin(), "/permission x")
+    assert said.startswith("permission: error")
+    assert "is no regular expression" in said
+    assert chain.seen("session/request_permission") == []
+    assert chain.finish() == 0
+    assert "the configuration of `permission-guard` is wrong" in chain.stderr

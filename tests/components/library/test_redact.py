@@ -1,0 +1,147 @@
+"""SEEDS §25 row 92, content filter and safety: `redact`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import ProxyError, text
+
+from .support import agent, component, play, plays, received, says
+
+if TYPE_CHECKING:
+    from tests.e2e.rig import Rig
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nab+/c=\n-----END RSA PRIVATE KEY-----"
+AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
+GITHUB = "ghp_" + "a1B2" * 9
+JWT = "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM"
+TEXTS = [
+    ("nothing to hide", "nothing to hide"),
+    (f"my key {AWS}.", "my key [aws-key]."),
+    (f"X{AWS}", f"X{AWS}"),
+    (f"{GITHUB} {GITHUB}", "[github-token] [github-token]"),
+    (f"a {JWT}, b", "a [jwt], b"),
+    (f"Authorization: Bearer {'t0k.en' * 4}", "Authorization: Bearer [bearer]"),
+    ("git clone https://me:s3cret@example.org/x", "git clone https://me:[url-password]@example.org/x"),
+    ('password = "abcdefg1", "token": "short1"', 'password = "[assignment]", "token": "short1"'),
+    (f"k:\n{KEY}\nend", "k:\n[private-key]\nend"),
+    ("-----BEGIN PRIVATE KEY-----\nMII and never an end", "[private-key]"),
+    ("say hunter2hunter2 or open sesame!", "say [secret][secret] or [secret]!"),
+    ("case 4711-0815 is", "case [case] is"),
+]  # fmt: skip
+CONFIG = {
+    "words": ["hunter2", "open sesame"],
+    "patterns": {"case": r"case (\d{4}-\d{4})"},
+    "replacement": "[{name}]",
+}
+
+
+@pytest.mark.parametrize(("said", "seen"), TEXTS)
+@plays
+async def test_in_prompts_and_streams_however_they_are_split(said: str, seen: str) -> None:
+    async with play("redact", config=CONFIG, grants=[], answer=None) as p:
+        await p.prompt(said)
+        assert p.agent.prompts == [seen]
+        for size in (1, 2, 3, 7, 20, 1000):
+            p.agent.answer = says(p, *(said[at : at + size] for at in range(0, len(said), size)))
+            assert (await p.prompt("x")).text == seen, size
+
+
+@plays
+async def test_everywhere_else_text_may_be() -> None:
+    async with play("redact", config={"replacement": "X"}, grants=[]) as p:
+        session = await p.new_session()
+        say = f"see {AWS}"
+        call = {
+            "toolCallId": AWS, "title": say, "status": "in_progress",
+            "rawInput": {"command": [say]},
+            "content": [{"type": "content", "content": text(say)},
+                        {"type": "diff", "path": AWS, "oldText": None, "newText": say}],
+            "_meta": {"x": AWS},
+        }  # fmt: skip
+        p.agent.update(session, "tool_call", **call)
+        p.agent.update(session, "brand_new_kind", text=say)
+        updates = [one.raw["params"]["update"] for one in p.heard]
+        assert updates[0] == {
+            "sessionUpdate": "tool_call", **call, "title": "see X",
+            "rawInput": {"command": ["see X"]},
+            "content": [{"type": "content", "content": text("see X")},
+                        {"type": "diff", "path": AWS, "oldText": None, "newText": "see X"}],
+        }  # fmt: skip
+        assert updates[1]["text"] == say
+        await p.prompt({"type": "resource", "resource": {"uri": "a", "text": say}}, text(say, n=1))
+        blocks = p.agent.requests[-1].raw["params"]["prompt"]
+        assert blocks[0]["resource"]["text"] == "see X"
+        assert blocks[1] == text("see X", n=1)
+        assert {"name": "redacted", "value": 1, "kind": "counter",
+                "labels": {"secret": "aws-key"}} in p.services.metrics  # fmt: skip
+
+
+@plays
+async def test_replays_errors_and_switches() -> None:
+    async with play("redact", config={"prompts": False, "only": ["jwt"]}, grants=[]) as p:
+        session = await p.new_session()
+
+        def answer(request: Any) -> Any:
+            if request.method == "session/load":
+                p.agent.update(session, "user_message_chunk", content=text(f"use {JWT}"))
+                return {}
+            p.agent.say(session, f"no {JWT[:20]}")
+            raise ProxyError("busy", 7)
+
+        p.agent.answer = answer
+        await p.request("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+        with pytest.raises(ProxyError, match="busy"):
+            await p.prompt(f"{JWT} {AWS}")
+        assert p.agent.prompts == [f"{JWT} {AWS}"]
+        shown = [one.raw["params"]["update"]["content"]["text"] for one in p.heard]
+        assert shown == ["use ", "[redacted: jwt]", "no ", JWT[:20]]
+    async with play("redact", config={"updates": False}, grants=[]) as p:
+        p.agent.answer = says(p, AWS)
+        assert (await p.prompt(AWS)).text == AWS
+        assert p.agent.prompts == ["[redacted: aws-key]"]
+
+
+@plays
+async def test_a_long_run_without_spaces_is_shown_in_parts() -> None:
+    async with play("redact", grants=[]) as p:
+        p.agent.answer = says(p, *["x" * 1000] * 10)
+        turn = await p.prompt("x")
+        assert turn.text == "x" * 10_000
+        assert 2 < len(turn.updates) < 10
+
+
+@pytest.mark.parametrize(
+    ("config", "complaint"),
+    [
+        ({"only": ["keys"]}, "no kind of secret `keys`"),
+        ({"patterns": {"x": "("}}, "`patterns.x` is no regular expression"),
+        ({"words": [""]}, "a secret cannot be empty"),
+    ],
+)
+@plays
+async def test_settings_that_cannot_be(config: Any, complaint: str) -> None:
+    async with play("redact", config=config) as p:
+        with pytest.raises(ProxyError, match=complaint):
+            await p.initialize()
+
+
+def test_row_92_behind_a_real_agent(rig: Rig) -> None:
+    answers = component("redact", {"words": ["open sesame"], "prompts": False})
+    prompts = component("redact", {"words": ["hunter2"], "updates": False})
+    chain = agent(rig, answers, prompts, rig.demo())
+    session = chain.begin()
+    shown = chain.prompt(session, f"hunter2 {AWS}")
+    assert shown == "[redacted: secret] [redacted: aws-key]"
+    assert received(rig, "session/prompt")[-1]["prompt"] == [text(shown)]
+    assert chain.prompt(session, "open sesame") == "[redacted: secret]"
+    chunks = [
+        e.frame["params"]["update"]["content"]["text"]
+        for e in rig.log("A", "out")
+        if e.frame.get("method") == "session/update"
+    ]
+    assert chunks[-2:] == ["open ", "sesame"]
+    assert chain.finish() == 0
+    assert chain.stderr == ""

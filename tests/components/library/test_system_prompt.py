@@ -1,0 +1,181 @@
+"""SEEDS §25 row 87, system prompt and modes: `system-prompt`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import Playground, ProxyError
+
+from .support import Json, agent, component, play, plays, received
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from guest_sdk.python import Record
+    from tests.e2e.rig import Rig
+
+MODES = {
+    "currentModeId": "ask",
+    "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Write Code"}],
+}
+OPTION = {
+    "type": "select", "configId": "m", "name": "Mode", "category": "mode", "currentValue": "ask",
+    "options": [{"value": "ask", "name": "Ask"},
+                {"group": "g", "name": "G", "options": [{"value": "code", "name": "Write Code"}]}],
+}  # fmt: skip
+OWN = {"modes": {"reviewer": {"prompt": "Review only.", "description": "Reads"}}}
+
+
+def offering(**members: Any) -> Callable[[Record], Any]:
+    """An agent whose sessions come with these members."""
+
+    def answer(request: Record) -> Any:
+        if request.method == "session/new":
+            return {"sessionId": "s", **members}
+        return {} if request.method.startswith("session/set_") else None
+
+    return answer
+
+
+def switched(p: Playground) -> list[Json]:
+    """What the agent was told of modes."""
+    held = [one for one in p.agent.requests if one.method.startswith("session/set_")]
+    return [{"method": one.method, **one.raw["params"]} for one in held]
+
+
+async def opened(p: Playground) -> Any:
+    """A new session's answer."""
+    return await p.request("session/new", {"cwd": "/", "mcpServers": []})
+
+
+@plays
+async def test_the_first_prompt_of_each_session() -> None:
+    async with play("system-prompt", config={"prompt": "S"}) as p:
+        one, two = await p.new_session(), await p.new_session()
+        for session, said in ((one, "/command"), (one, "a"), (one, "b"), (two, "c")):
+            await p.prompt(said, session=session)
+        await p.request("session/load", {"sessionId": "old", "cwd": "/"})
+        await p.prompt("d", session="old")
+        assert p.agent.prompts == ["/command", "S\na", "b", "S\nc", "d"]
+
+
+@pytest.mark.parametrize("mode", ["code", "write code"])
+@plays
+async def test_a_mode_of_the_agent(mode: str) -> None:
+    async with play(
+        "system-prompt", config={"mode": mode, **OWN}, answer=offering(modes=MODES)
+    ) as p:
+        result = await opened(p)
+        assert result == {"sessionId": "s", "modes": {**MODES, "currentModeId": "code"}}
+        assert switched(p) == [{"method": "session/set_mode", "sessionId": "s", "modeId": "code"}]
+        params = {"sessionId": "s", "modeId": "ask"}
+        assert await p.request("session/set_mode", params) == {}
+        assert switched(p)[1:] == [{"method": "session/set_mode", **params}]
+        await p.prompt("a", session="s")
+        assert p.agent.prompts == ["a"]
+
+
+@plays
+async def test_a_mode_that_is_an_option() -> None:
+    members = {"configOptions": ["odd", {"category": "mode"}, OPTION]}
+    async with play("system-prompt", config={"mode": "code"}, answer=offering(**members)) as p:
+        result = await opened(p)
+        assert result["configOptions"][2] == {**OPTION, "currentValue": "code"}
+        params = {"sessionId": "s", "configId": "m", "type": "id", "value": "code"}
+        assert switched(p) == [{"method": "session/set_config_option", **params}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "members", "log"),
+    [
+        ("ask", {"modes": MODES}, []),
+        ("plan", {"modes": MODES}, ["the agent has no mode `plan`; it has: ask, code"]),
+        ("plan", {}, ["the agent has no mode `plan`; it has: none"]),
+        ("plan", {"modes": 7, "configOptions": {}}, ["the agent has no mode `plan`"]),
+    ],
+)
+@plays
+async def test_nothing_to_switch(mode: str, members: Json, log: list[str]) -> None:
+    async with play("system-prompt", config={"mode": mode}, answer=offering(**members)) as p:
+        assert await opened(p) == {"sessionId": "s", **members}
+        assert switched(p) == []
+        assert len(p.services.log) == len(log)
+        assert all(one in p.services.log[0] for one in log)
+
+
+@plays
+async def test_an_agent_that_refuses() -> None:
+    def answer(request: Record) -> Any:
+        if request.method == "session/set_mode":
+            raise ProxyError("not now", -32000)
+        return offering(modes=MODES)(request)
+
+    async with play("system-prompt", config={"mode": "code"}, answer=answer) as p:
+        assert (await opened(p))["modes"] == MODES
+        assert "not switched to `code`: not now" in p.services.log[0]
+
+
+@plays
+async def test_modes_of_our_own_where_the_agent_has_none() -> None:
+    async with play("system-prompt", config={"prompt": "S", **OWN}) as p:
+        result = await opened(p)
+        session = result["sessionId"]
+        assert result["modes"] == {
+            "currentModeId": "default",
+            "availableModes": [
+                {"id": "default", "name": "Default"},
+                {"id": "reviewer", "name": "Reviewer", "description": "Reads"},
+            ],
+        }
+        await p.prompt("a", session=session)
+        for mode in ("reviewer", "reviewer"):
+            params = {"sessionId": session, "modeId": mode}
+            assert await p.request("session/set_mode", params) == {}
+        await p.prompt("b", session=session)
+        await p.prompt("c", session=session)
+        await p.request("session/set_mode", {"sessionId": session, "modeId": "default"})
+        await p.prompt("d", session=session)
+        assert p.agent.prompts[:3] == ["S\na", "Review only.\nb", "c"]
+        assert p.agent.prompts[3].startswith("From now on the instructions of the last mode")
+        assert switched(p) == []
+        with pytest.raises(ProxyError, match="no mode `odd`"):
+            await p.request("session/set_mode", {"sessionId": session, "modeId": "odd"})
+
+
+@plays
+async def test_a_mode_of_our_own_from_the_start() -> None:
+    async with play("system-prompt", config={"mode": "reviewer", **OWN}) as p:
+        result = await opened(p)
+        assert result["modes"]["currentModeId"] == "reviewer"
+        await p.prompt("a", session=result["sessionId"])
+        assert p.agent.prompts == ["Review only.\na"]
+        assert p.services.log == []
+
+
+def test_row_87_behind_a_real_agent(rig: Rig) -> None:
+    chain = agent(rig, component("system-prompt", {"mode": "code"}), rig.demo("--modes"))
+    chain.initialize()
+    answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})
+    assert answer["result"]["modes"]["currentModeId"] == "code"
+    session = answer["result"]["sessionId"]
+    assert received(rig, "session/set_mode") == [{"sessionId": session, "modeId": "code"}]
+    assert chain.finish() == 0
+    assert chain.stderr == ""
+
+
+def test_row_87_else_a_block_is_put_in_front(rig: Rig) -> None:
+    chain = agent(rig, component("system-prompt", {"prompt": "Be brief.", **OWN}), rig.demo())
+    chain.initialize()
+    answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})
+    assert [one["id"] for one in answer["result"]["modes"]["availableModes"]][1:] == ["reviewer"]
+    session = answer["result"]["sessionId"]
+    assert chain.prompt(session, "one") == "Be brief.\none"
+    mode = {"sessionId": session, "modeId": "reviewer"}
+    assert chain.request("session/set_mode", mode)["result"] == {}
+    assert chain.prompt(session, "two") == "Review only.\ntwo"
+    assert chain.prompt(session, "three") == "three"
+    assert received(rig, "session/set_mode") == []
+    assert chain.finish() == 0
+    assert chain.stderr == ""

@@ -1,0 +1,47 @@
+"""The transcripts of the bundled components that are Python, played in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conductor import catalog
+from guest_sdk.python.engine import Engine
+from tests.components.transcripts import read_transcript
+
+from .support import COMPONENTS, load
+
+
+def scripted() -> list[str]:
+    """The names of those components."""
+    found = {name: catalog.manifest(name) for name in catalog.bundled()}
+    return [name for name, one in found.items() if one is not None and one.scripted]
+
+
+TRANSCRIPTS = sorted(
+    path for name in scripted() for path in (COMPONENTS / name / "transcripts").glob("*.txt")
+)
+
+
+def test_each_has_transcripts() -> None:
+    assert {path.parents[1].name for path in TRANSCRIPTS} == set(scripted())
+
+
+@pytest.mark.parametrize(
+    "path", TRANSCRIPTS, ids=lambda path: f"{path.parents[1].name}-{path.stem}"
+)
+def test_transcript(path: Path) -> None:
+    engine = Engine(load(path.parents[1].name))
+    for delivery in read_transcript(path):
+        said = engine.receive(delivery.given.decode().split("\n")[:-1])
+        assert said == delivery.expected.decode().split("\n")[:-1], f"{path.name}:{delivery.line}"
+
+
+def test_each_says_the_same_in_its_source_and_its_manifest() -> None:
+    for name in scripted():
+        found, proxy = catalog.manifest(name), load(name)
+        assert found is not None
+        assert proxy.profile == found.wants.profile, name
+        assert proxy.wants == found.wants.services, name
+        assert (COMPONENTS / name / "README.md").is_file(), name
