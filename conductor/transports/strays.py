@@ -15,6 +15,7 @@ from typing import Final
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PATIENCE: Final = 2.0
+_PAUSE: Final = 0.005
 
 
 def adopt_orphans() -> None:
@@ -29,15 +30,15 @@ def end_strays() -> None:
     """Ends every process below this one, and theirs as they come up; returns when none is left."""
     deadline = time.monotonic() + _PATIENCE
     while sys.platform == "linux" and time.monotonic() < deadline:
-        strays = _children()
-        if not strays:
-            return
-        for pid in strays:
+        for pid in _children():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in strays:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return  # only this says for sure that there are none: the list may miss some
+        if not ended:
+            time.sleep(_PAUSE)
 
 
 def _children() -> list[int]:

@@ -1,4 +1,4 @@
-"""The raw transcript of each generation, from declaration to disconnect: `tests/golden/mcp-*.txt`.
+"""The raw transcript of each generation, from declaration to disconnect: `tests/golden/mcp/*.txt`.
 
 Each line begins with who sent it: the bridge (`B>`) or the component (`C>`). `UPDATE_GOLDEN=1`
 writes them anew.
@@ -15,7 +15,7 @@ import pytest
 
 from tests.mcp.bridge_rig import DECLARED, Rig
 
-GOLDEN: Final = Path(__file__).parents[1] / "golden"
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "mcp"
 
 
 def transcript(generation: str) -> str:
@@ -37,7 +37,7 @@ def transcript(generation: str) -> str:
 
 @pytest.mark.parametrize("generation", DECLARED)
 def test_transcript(generation: str) -> None:
-    path = GOLDEN / f"mcp-{generation}.txt"
+    path = GOLDEN / f"{generation}.txt"
     said = transcript(generation)
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(said)

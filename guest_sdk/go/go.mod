@@ -1,0 +1,3 @@
+module conductor/guest
+
+go 1.24

@@ -1,0 +1,183 @@
+package guest
+
+// Side tells from where a message comes, or whereto it goes.
+type Side byte
+
+// The three sides of a proxy.
+const (
+	Client    Side = 'p'
+	Agent     Side = 's'
+	Conductor Side = 'c'
+)
+
+func (s Side) other() Side {
+	if s == Client {
+		return Agent
+	}
+	return Client
+}
+
+// Message is a request or a notification in a handler's hands. A handler may wait: only later
+// messages of the same session and direction wait with it. What a handler has not decided when it
+// returns is passed on; so is the answer it has waited for.
+type Message struct {
+	Side   Side
+	Method string
+	ID     Raw // nil: it is a notification
+	Params Raw // nil: there are none
+
+	proxy   *Proxy
+	lane    *lane
+	wake    chan Answer
+	passed  bool
+	settled bool
+	answer  *Answer
+}
+
+// Answer is what came of a request: a result, or an error.
+type Answer struct{ Result, Error Raw }
+
+// Reason is an error's message.
+func (a Answer) Reason() string {
+	text, _ := a.Error.Get("message").Text()
+	return text
+}
+
+// Get is the raw JSON of what is there in the params; nil: nothing.
+func (m *Message) Get(path ...string) Raw { return m.Params.Get(path...) }
+
+// Text is a text in the params, decoded.
+func (m *Message) Text(path ...string) (string, bool) { return m.Get(path...).Text() }
+
+// Set replaces a value in the params; all other bytes stay. False: there is none.
+func (m *Message) Set(value Raw, path ...string) bool {
+	old := m.Get(path...)
+	if old == nil {
+		return false
+	}
+	at := m.offset(old)
+	m.splice(at, at+len(old), value)
+	return true
+}
+
+// SetText replaces a value in the params by a text.
+func (m *Message) SetText(text string, path ...string) bool { return m.Set(Quote(text), path...) }
+
+// Prepend puts an element in front of those of an array in the params. False: there is none.
+func (m *Message) Prepend(element Raw, path ...string) bool {
+	array := m.Get(path...)
+	if !array.IsArray() {
+		return false
+	}
+	if array[space(array, 1)] != ']' {
+		element = JSON(element, ",")
+	}
+	at := m.offset(array) + 1
+	m.splice(at, at, element)
+	return true
+}
+
+// offset tells where a part begins: both end where the text they are slices of does.
+func (m *Message) offset(part Raw) int { return cap(m.Params) - cap(part) }
+
+func (m *Message) splice(start, end int, middle Raw) {
+	m.Params = JSON(m.Params[:start], middle, m.Params[end:])
+}
+
+// Pass passes it on as it is now; the answer goes back by itself.
+func (m *Message) Pass() {
+	if m.settled || m.passed {
+		return
+	}
+	if m.Side == Conductor {
+		m.Drop()
+		return
+	}
+	m.proxy.send(m.Side.other(), m.ID, m.Method, m.Params)
+	if m.ID != nil {
+		m.proxy.forwarded[string(m.ID)] = m.Side.other()
+	}
+	m.settle()
+}
+
+// Next passes a request on as it is now and waits for the answer, which the handler may replace.
+func (m *Message) Next() Answer {
+	if m.ID == nil || m.settled || m.passed || m.Side == Conductor {
+		m.Pass()
+		return Answer{}
+	}
+	m.proxy.send(m.Side.other(), m.ID, m.Method, m.Params)
+	m.passed = true
+	m.proxy.waiting[string(m.ID)] = waiting{m, m.Side.other(), true}
+	m.release()
+	answer := m.wait()
+	m.answer = &answer
+	return answer
+}
+
+// Answer answers a request.
+func (m *Message) Answer(result Raw) {
+	if m.ID != nil && !m.settled {
+		m.proxy.reply(m.ID, Answer{Result: result})
+	}
+	m.settle()
+}
+
+// Fail answers a request with an error.
+func (m *Message) Fail(code string, text string) {
+	if m.ID != nil && !m.settled {
+		m.proxy.reply(m.ID, Answer{Error: JSON(`{"code":`, code, `,"message":`, Quote(text), "}")})
+	}
+	m.settle()
+}
+
+// Drop lets a notification go no further. A request has to be answered, so this fails it.
+func (m *Message) Drop() { m.Fail("-32601", "Method not found") }
+
+// Ask sends a request of the handler's own and waits for the answer.
+func (m *Message) Ask(to Side, method string, params Raw) Answer {
+	m.proxy.send(to, m.proxy.expect(m, to), method, params)
+	return m.wait()
+}
+
+// Clock asks the conductor for the time: members date, time, weekday, timezone, iso, unixMs.
+func (m *Message) Clock() Answer { return m.Ask(Conductor, "clock", nil) }
+
+// Setting asks the conductor for a setting, the user's choice; nil: it was not made.
+func (m *Message) Setting(name string) Raw {
+	return m.Ask(Conductor, "config", nil).Result.Get("config", name)
+}
+
+// Notify sends a notification of the proxy's own.
+func (m *Message) Notify(to Side, method string, params Raw) { m.proxy.send(to, nil, method, params) }
+
+// Log writes to the conductor's log; level is debug, info, warn or error.
+func (m *Message) Log(level, text string) {
+	m.Notify(Conductor, "log", JSON(`{"level":`, Quote(level), `,"message":`, Quote(text), "}"))
+}
+
+func (m *Message) wait() Answer {
+	m.proxy.baton <- struct{}{}
+	return <-m.wake
+}
+
+func (m *Message) settle() {
+	m.settled = true
+	m.release()
+}
+
+func (m *Message) release() {
+	if m.lane != nil {
+		m.lane.holder = nil
+		m.lane = nil
+	}
+}
+
+func (m *Message) finish() {
+	if m.answer != nil && !m.settled {
+		m.proxy.reply(m.ID, *m.answer)
+		m.settle()
+	}
+	m.Pass()
+	m.proxy.baton <- struct{}{}
+}

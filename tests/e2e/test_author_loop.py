@@ -1,0 +1,46 @@
+"""The edit-run loop: the folder of a component, run with --watch while its author edits it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wasm_host
+from conductor import scripts
+from conductor.cli import new_
+from conductor.hosting import cache_folder
+
+if TYPE_CHECKING:
+    from .rig import Rig
+
+
+@pytest.mark.timeout(600)
+def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Path) -> None:
+    path, digest = scripts.guest()
+    limits = wasm_host.Limits(**scripts.LIMITS)
+    cache = cache_folder()
+    wasm_host.load(path, limits=limits, cache_dir=Path(cache), digest=digest)
+    folder = tmp_path / "mine"
+    for name, text in new_.project("python", "mine"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    chain = rig.run(
+        "agent", "--cache", cache, "--watch", f"{folder}/", rig.demo(),
+        XDG_STATE_HOME=str(tmp_path / "state"),
+    )  # fmt: skip
+    session = chain.begin()
+    assert chain.prompt(session, "one") == "Answer briefly.\none"
+    source = folder / "proxy.py"
+    edited = tmp_path / "edited"
+    text = source.read_text("utf-8").replace("text(proxy.config.reminder)", 'text("Be kind.")')
+    edited.write_text(text, encoding="utf-8")
+    shutil.move(edited, source)
+    chain.until_stderr("replaced by its new build")
+    assert chain.prompt(session, "two") == "Be kind.\ntwo"
+    assert "first use of `mine`" in chain.stderr
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []

@@ -1,0 +1,382 @@
+"""SEEDS §25 rows 32 to 47 and 71, through the real command; 47 is covered by 38 and 46.
+
+Every generation by every way, rows 32, 37 and 71 once more, failures and cancellation are in
+`test_mcp_bridge.py`, how the doors end in `test_mcp_doors.py`. The proxy is `actors.mcp_proxy`, or
+the sandboxed `tools-demo`; A is the bundled `demo`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from .client import DEADLINE
+from .mcp_clients import Door, Http, Shim, given
+from .processes import needs_proc
+from .test_mcp_bridge import declared_as, heard, proxy, servers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .client import Json
+    from .rig import Chain, Rig
+
+SAMPLED: Final = "the demo's sample"
+"""What A answers a server that asks for sampling."""
+
+
+def methods(rig: Rig, name: str = "tools") -> list[str]:
+    """What the proxy of this name has heard of MCP."""
+    return [str(one["method"]) for one in heard(rig, name)]
+
+
+def until(chain: Chain, done: Callable[[], object], what: str) -> None:
+    """Waits until `done()`, while messages go through the chain."""
+    deadline = time.monotonic() + DEADLINE
+    while not done():
+        assert time.monotonic() < deadline, f"waited for {what}{chain.story()}"
+        chain.settled()
+
+
+# -- 32 to 36: generations ---------------------------------------------------------------------
+
+
+def test_row_32_a_declaration_stands_beside_the_clients(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sacp"), rig.demo("--acp"))
+    chain.initialize()
+    filesystem = {"name": "filesystem", "command": "/bin/fs", "args": [], "env": []}
+    session = chain.new_session(mcpServers=[filesystem])
+    mine, added = servers(rig)
+    assert mine == filesystem
+    assert added == {"type": "acp", "name": "tools", "serverId": "id-of-tools"}
+    assert chain.prompt(session, '/call tools echo {"text":"native"}') == "native"
+    assert chain.finish() == 0
+
+
+def test_rows_33_to_36_connect_message_disconnect_in_order(rig: Rig) -> None:
+    """Of each generation that has connections one, all in one chain, each heard by its owner."""
+    generations = {"one": "sdk-2", "two": "rfd", "three": "sdk-0.12", "four": "sacp"}
+    components = [proxy(rig, generation, name) for name, generation in generations.items()]
+    chain = rig.agent(*components, proxy(rig, "pacp", "five"), rig.demo("--no-http"))
+    entries = given(chain, chain.begin())
+    assert list(entries) == [*generations, "five"]
+    for name, entry in entries.items():
+        with closing(Door(entry)) as door:
+            door.begin()
+            assert door.tool(1, "echo", name) == name
+    assert chain.finish() == 0
+    for name, generation in generations.items():
+        said = [one["method"] for one in heard(rig, name) if "server/discover" not in str(one)]
+        prefix = "mcp" if generation in ("sdk-2", "rfd") else "_mcp"
+        assert (said[0], said[-1]) == (f"{prefix}/connect", f"{prefix}/disconnect")
+        assert (said.count(said[0]), said.count(said[-1])) == (1, 1)
+    assert set(methods(rig, "five")) - {"_mcp/connect"} == {
+        "_mcp/client_to_server/request",
+        "_mcp/client_to_server/notification",
+    }
+
+
+def test_row_36_two_scp_proxies_are_told_apart_by_name(rig: Rig) -> None:
+    components = [proxy(rig, "scp", name) for name in ("one", "two")]
+    chain = rig.agent(*components, rig.demo(), options=("--mcp-bridge", "stdio"))
+    for name, entry in given(chain, chain.begin()).items():
+        with closing(Door(entry)) as door:
+            door.begin()
+            assert door.tool(1, "echo", f"to {name}") == f"to {name}"
+    assert chain.finish() == 0
+    for name in ("one", "two"):
+        (called,) = [one for one in heard(rig, name) if "tools/call" in json.dumps(one)]
+        assert (called["method"], called["params"]["name"]) == ("_scp/mcp", name)
+        assert f'"to {name}"' in json.dumps(called)
+
+
+# -- 37 to 39: what the agent is given -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("flag", "kind"), [("--no-http", "stdio"), ("--acp", "acp")])
+def test_row_37_native_or_bridged_the_result_is_the_same(rig: Rig, flag: str, kind: str) -> None:
+    chain = rig.agent(rig.x("X"), proxy(rig, "sacp"), rig.demo(flag))
+    session = chain.begin()
+    (initialized, *_) = [one.frame for one in rig.log("X", "in") if "result" in one.frame]
+    assert initialized["result"]["agentCapabilities"]["mcpCapabilities"]["acp"] is True
+    assert declared_as(rig) == kind
+    assert chain.prompt(session, '/call tools echo {"text":"the same"}') == "the same"
+    assert chain.finish() == 0
+    assert not any(b'"acp:' in one.raw for one in rig.log("A"))
+
+
+def test_row_38_the_shim_is_the_command_declared(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--no-http"))
+    entry = given(chain, chain.begin())["tools"]
+    program = [Path(entry["command"]).name, *entry["args"][:-1]]
+    assert program == ["conductor", "mcp"] or program[-1].endswith("shim.py")
+    with closing(Shim(entry)) as shim:
+        shim.begin()
+        assert shim.tool(1, "echo", "by the shim") == "by the shim"
+        (secret,) = [pair["value"] for pair in entry["env"]]
+        assert secret not in " ".join([entry["command"], *entry["args"]])
+    with closing(Door({**entry, "env": [{"name": "TOKEN", "value": "0" * len(secret)}]})) as door:
+        assert door.refused(), "who does not know the secret is told nothing"
+    assert chain.finish() == 0
+
+
+def test_row_39_http_with_the_secret_only(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--http"))
+    session = chain.begin()
+    entry = given(chain, session)["tools"]
+    assert entry["type"] == "http"
+    assert entry["url"].startswith("http://127.0.0.1:")
+    assert chain.prompt(session, '/call tools echo {"text":"by HTTP"}') == "by HTTP"
+    before = len(heard(rig))
+    for headers in ([], [{"name": "Authorization", "value": "Bearer " + "0" * 64}]):
+        with closing(Http({**entry, "headers": headers})) as client:
+            assert client.post({"id": 1, "method": "tools/list"}).status == 401
+    chain.settled()
+    assert len(heard(rig)) == before, "the proxy heard nothing of it"
+    assert chain.finish() == 0
+
+
+# -- 40 to 42: sessions and connections ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "repeats"), [("http", 100), ("stdio", 20), ("acp", 100)])
+def test_row_40_who_connects_early_gets_its_own_session(rig: Rig, kind: str, repeats: int) -> None:
+    """A greets the server before it answers `session/new`: the proxy hears the right session."""
+    agent = rig.demo("--fast", log=False)
+    chain = rig.agent(proxy(rig, "sacp"), agent, options=("--mcp-bridge", kind))
+    chain.initialize()
+    sessions = [chain.new_session() for _ in range(repeats)]
+    for session in sessions:
+        name, _, said = chain.prompt(session, "/early").partition(": ")
+        assert (name, json.loads(said)["instructions"]) == ("tools", f"for {session}")
+    connects = [one["params"] for one in heard(rig) if one["method"] == "_mcp/connect"]
+    assert Counter(one["session_id"] for one in connects) == Counter(sessions)
+    assert chain.finish() == 0
+    assert not rig.leftovers(chain)
+
+
+def test_row_41_a_tool_knows_its_session(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sdk-0.12"), "tools-demo", rig.demo())
+    sessions = [chain.begin(), chain.new_session()]
+    for name in ("tools", "tools-demo"):
+        for session in sessions:
+            assert chain.prompt(session, f"/call {name} whoami") == session
+    assert chain.finish() == 0
+
+
+def test_row_42_connections_are_apart_and_end_alone(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sacp", "one"), proxy(rig, "rfd", "two"), rig.demo("--no-http"))
+    entries = given(chain, chain.begin())
+    doors = {(name, at): Door(entries[name]) for at in (1, 2) for name in ("one", "two")}
+    for (name, at), door in doors.items():
+        door.begin()
+        assert door.tool(1, "echo", f"{name} {at}") == f"{name} {at}"
+    ids = {}
+    for name, key in (("one", "connection_id"), ("two", "connectionId")):
+        for message in heard(rig, name):
+            if message["params"].get("method") == "tools/call":
+                text = message["params"]["params"]["arguments"]["text"]
+                ids[text] = message["params"][key]
+    assert len(set(ids.values())) == 4
+    doors.pop(("one", 2)).close()
+    chain.until_stderr("heard _mcp/disconnect")
+    closed = [one["params"] for one in heard(rig, "one") if one["method"] == "_mcp/disconnect"]
+    assert [one["connection_id"] for one in closed] == [ids["one 2"]]
+    for door in doors.values():
+        assert door.tool(2, "echo", "still there") == "still there"
+        door.close()
+    assert chain.finish() == 0
+    assert len([one for one in methods(rig, "two") if one == "mcp/disconnect"]) == 2
+
+
+# -- 43: the end ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", [Shim, Door], ids=["killed shim", "dropped connection"])
+def test_row_43_who_drops_a_connection_is_cancelled_and_told_of(
+    rig: Rig, client: type[Shim | Door]
+) -> None:
+    chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
+    entry = given(chain, chain.begin())["tools"]
+    with closing(client(entry)) as gone:
+        gone.begin()
+        gone.send(id=1, method="tools/call", params={"name": "slow", "arguments": {"text": "x"}})
+        chain.until_stderr("heard _mcp/request")
+    chain.until_stderr("heard $/cancel_request")
+    chain.until_stderr("heard _mcp/disconnect")
+    with closing(Door(entry)) as next_one:
+        next_one.begin()
+        assert next_one.tool(1, "echo", "goes on") == "goes on"
+    assert chain.finish() == 0
+
+
+@needs_proc
+def test_row_43_a_killed_component_fails_calls_and_shuts_the_door(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
+    entry = given(chain, chain.begin())["tools"]
+    with closing(Shim(entry)) as shim:
+        shim.begin()
+        shim.send(id=1, method="tools/call", params={"name": "slow", "arguments": {"text": "x"}})
+        chain.until_stderr("heard _mcp/request")
+        (pid,) = rig.kin(chain).named("actors.mcp_proxy")
+        os.kill(pid, signal.SIGKILL)
+        error = shim.answer(1)["error"]["message"]
+        assert "tools" in error
+        assert "SIGKILL" in error
+        assert chain.exit_code() == 1
+        assert not Path(entry["args"][-1]).parent.exists()
+    assert not rig.leftovers(chain)
+
+
+def test_row_43_the_end_of_a_session_ends_its_connections(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
+    first = chain.begin()
+    second = chain.new_session()
+    entries = [given(chain, session)["tools"] for session in (first, second)]
+    with closing(Door(entries[0])) as ends, closing(Door(entries[1])) as stays:
+        for door in (ends, stays):
+            door.begin()
+        assert "result" in chain.request("session/close", {"sessionId": first})
+        assert ends.read() == b""
+        chain.until_stderr("heard _mcp/disconnect")
+        assert stays.tool(1, "echo", "stays") == "stays"
+        with closing(Door(entries[0])) as late:
+            assert late.refused(), "the secret opens nothing any more"
+        assert methods(rig).count("_mcp/disconnect") == 1
+    assert chain.finish() == 0
+    assert methods(rig).count("_mcp/disconnect") == 2
+    assert not rig.leftovers(chain)
+
+
+@needs_proc
+@pytest.mark.parametrize(("kind", "count"), [("http", 500), ("stdio", 200)])
+def test_row_43_500_sessions_leave_nothing_behind(rig: Rig, kind: str, count: int) -> None:
+    agent = rig.demo(log=False)
+    chain = rig.agent("tools-demo", agent, options=("--mcp-bridge", kind))
+    chain.initialize()
+    descriptors = Path(f"/proc/{chain.process.pid}/fd")
+
+    def session() -> None:
+        id_ = chain.new_session()
+        entry = given(chain, id_)["tools-demo"]
+        with closing(Door(entry) if kind == "stdio" else Http(entry)) as client:
+            client.begin()
+            assert "result" in chain.request("session/close", {"sessionId": id_})
+        chain.lines.clear()  # the rig looks through all there is for each answer
+        chain.frames.clear()
+
+    session()
+    before = len(list(descriptors.iterdir()))
+    for _ in range(count):
+        session()
+    until(chain, lambda: len(list(descriptors.iterdir())) <= before, "descriptors to be closed")
+    assert chain.finish() == 0
+    assert not rig.leftovers(chain)
+
+
+# -- 44 and 45: more than calls ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generation", ["stateless", "pacp", "sacp", "scp"])
+def test_row_44_progress_logs_and_sampling_reach_the_client(rig: Rig, generation: str) -> None:
+    chain = rig.agent(proxy(rig, generation), rig.demo("--no-http"))
+    entry = given(chain, chain.begin())["tools"]
+    with closing(Shim(entry) if generation == "stateless" else Door(entry)) as client:
+        client.serves = lambda frame: {"result": sampled(f"{frame['params']['maxTokens']} tokens")}
+        client.begin(sampling={})
+        said = client.tool(1, "report", "it", progressToken="mine")
+    assert said == "9 tokens"
+    progress, log, sampling = client.told
+    assert (progress["method"], log["method"], sampling["method"]) == (
+        "notifications/progress", "notifications/message", "sampling/createMessage"
+    )  # fmt: skip
+    assert progress["params"] == {"progressToken": "mine", "progress": 1, "total": 2}
+    assert log["params"] == {"level": "warning", "data": "about it"}
+    assert chain.finish() == 0
+
+
+def sampled(text: str) -> Json:
+    """The result of `sampling/createMessage`."""
+    content = {"type": "text", "text": text}
+    return {"role": "assistant", "model": "none", "content": content}
+
+
+def test_row_44_the_same_in_a_stream_of_events(rig: Rig) -> None:
+    chain = rig.agent(proxy(rig, "sdk-2"), rig.demo("--http"))
+    entry = given(chain, chain.begin())["tools"]
+    with closing(Http(entry)) as client, closing(Http(entry)) as beside:
+        client.begin()
+        beside.headers = client.headers
+        params = {
+            "name": "report",
+            "arguments": {"text": "it"},
+            "_meta": {"progressToken": 7},
+        }
+        stream = client.post({"id": 1, "method": "tools/call", "params": params})
+        events = []
+        while line := stream.readline():
+            if not line.startswith(b"data: "):
+                continue
+            events.append(json.loads(line[6:]))
+            if events[-1].get("method") == "sampling/createMessage":
+                answer = {"id": events[-1]["id"], "result": sampled("a stream's")}
+                assert beside.post(answer).status == 202
+    assert [one.get("method") for one in events] == [
+        "notifications/progress", "notifications/message", "sampling/createMessage", None
+    ]  # fmt: skip
+    assert events[0]["params"]["progressToken"] == 7
+    assert events[-1]["result"]["content"][0]["text"] == "a stream's"
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize(
+    ("generation", "kind"),
+    [("stateless", "acp"), ("sacp", "acp"), ("stateless", "http"), ("sacp", "stdio")],
+)
+def test_rows_44_and_45_by_the_agent_itself(rig: Rig, generation: str, kind: str) -> None:
+    """A answers sampling with its fixed text; it reads resources and gets prompts."""
+    chain = rig.agent(proxy(rig, generation), rig.demo(), options=("--mcp-bridge", kind))
+    session = chain.begin()
+    assert chain.prompt(session, '/call tools report {"text":"it"}') == SAMPLED
+    assert chain.prompt(session, "/resource tools note://one") == "what is at note://one"
+    assert chain.prompt(session, '/mcpprompt tools greet {"who":"you"}') == "user: greet for you"
+    assert chain.finish() == 0
+
+
+# -- 46 and 71: hop by hop -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["stdio", "acp"])
+def test_row_46_a_proxy_between_sees_and_changes_results(rig: Rig, kind: str) -> None:
+    shouting = rig.program(
+        *(sys.executable, "-m", "actors.mcp_proxy", "--shout"), name="shouting", dialect="acp"
+    )
+    owners = (proxy(rig, "sacp", "one"), "tools-demo"), (proxy(rig, "sdk-2", "two"),)
+    chain = rig.agent(*owners[0], shouting, *owners[1], rig.demo(), options=("--mcp-bridge", kind))
+    session = chain.begin()
+    for name, said in (("one", "QUIET"), ("tools-demo", "QUIET"), ("two", "quiet")):
+        assert chain.prompt(session, f'/call {name} echo {{"text":"quiet"}}') == said
+    assert chain.finish() == 0
+
+
+def test_row_71_tools_are_listed_and_called(rig: Rig) -> None:
+    chain = rig.agent("tools-demo", proxy(rig, "rfd"), rig.demo("--acp"))
+    session = chain.begin()
+    listed = chain.prompt(session, "/tools").splitlines()
+    names = [line.partition(":")[0] for line in listed]
+    assert names == [
+        *(f"tools-demo/{name}" for name in ("add", "echo", "fail", "progress", "whoami")),
+        "tools/echo",
+    ]
+    assert chain.prompt(session, '/call tools-demo add {"a":2,"b":3}') == "5"
+    assert chain.prompt(session, '/call tools-demo fail {"message":"no"}') == "tool error: no"
+    assert chain.finish() == 0

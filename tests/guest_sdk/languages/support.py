@@ -1,0 +1,101 @@
+"""What the libraries of all languages are held to: the shared transcripts, and some more."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import wasm_host
+from conductor import playback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT: Final = Path(__file__).parents[3]
+SDK: Final = ROOT / "guest_sdk"
+EXAMPLES: Final = ("datetime", "shout")
+TRANSCRIPTS: Final = sorted(
+    (name, path) for name in EXAMPLES for path in (SDK / "transcripts" / name).glob("*.txt")
+)
+PROBE: Final = Path(__file__).parent / "probe.txt"
+"""What the proxy that is written in every language for this only has to answer."""
+LIMITS: Final = wasm_host.Limits(cpu_ms=60_000)
+"""However busy the machine is: time is not what is tested."""
+
+
+def title(value: object) -> str:
+    """How a transcript is called in a test's name."""
+    return value.stem if isinstance(value, Path) else str(value)
+
+
+def missing(program: str) -> str | None:
+    """Why a language cannot be tested here; None if its tool is there."""
+    return None if shutil.which(program) else f"`{program}` is not on PATH"
+
+
+def play(
+    exchange: Callable[[bytes], bytes],
+    path: Path,
+    *,
+    shown: Callable[[bytes], bytes] | None = None,
+) -> None:
+    """Plays a transcript; every outbox is the one expected, byte for byte.
+
+    With `shown`, lines are compared as that makes them, and ids of own requests may differ.
+    """
+    player = playback.Player(loose=shown is not None)
+    deliveries = playback.read(path.read_bytes(), path.name)
+    assert deliveries
+    for read in deliveries:
+        delivery = read
+        if shown is not None:
+            delivery = playback.Delivery(read.line, shown(read.given), shown(read.expected))
+        difference, _ = player.compare(delivery, exchange(player.given(delivery)))
+        assert difference is None, difference
+
+
+def load(module: Path) -> wasm_host.Module:
+    """A module built by a test."""
+    return wasm_host.load(module, limits=LIMITS)
+
+
+def play_guest(module: wasm_host.Module, path: Path) -> None:
+    """Plays a transcript against a fresh guest."""
+    guest = module.instantiate(path.stem)
+    assert guest.start(b"") == b""
+    play(guest.deliver, path)
+    guest.close()
+
+
+def answering(guest: wasm_host.Guest, given: str, expected: str) -> None:
+    """One delivery, lines on both sides; blank ones and margins do not count."""
+    lines = [line.strip() for line in given.strip().splitlines()]
+    wanted = [line.strip() for line in expected.strip().splitlines()]
+    said = guest.deliver("".join(f"{line}\n" for line in lines).encode()).decode()
+    assert said.splitlines() == wanted
+
+
+def check_french(exchange: Callable[[bytes], bytes]) -> None:
+    """What the example of every README does: one block more in a prompt, and nothing else."""
+    prompt = b'{"id":1,"method":"session/prompt","params":{"prompt":["x"],"_meta":{}}}\n'
+    block = b'[{"type":"text","text":"Answer in French."},'
+    given = b's{"jsonrpc":"2.0","method":"_a/b","params":{"n":1.10}}\np' + prompt
+    assert exchange(given) == (
+        b'p{"jsonrpc":"2.0","method":"_a/b","params":{"n":1.10}}\ns' + prompt.replace(b"[", block)
+    )
+
+
+def check_memory(exchange: Callable[[bytes], bytes], prompts: int = 400) -> None:
+    """Prompts of 400 KB through `datetime`: what they took is given back."""
+    told = b'{"result":{"date":"d","time":"t"},"jsonrpc":"2.0","id":%d}\n'
+    text = b"x" * 400_000
+    for number in range(1, prompts + 1):
+        prompt = b'{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"prompt":["%s"]}}\n'
+        line = prompt % (number, text)
+        later = b'p{"jsonrpc":"2.0","method":"_later"}\n'
+        asked = exchange(b"p" + line + later)
+        assert asked == b'c{"jsonrpc":"2.0","id":%d,"method":"clock"}\n' % number
+        said = exchange(b"c" + told % number)
+        block = rb'[{"type":"text","text":"<current-date date=\"d\" time=\"t\"/>"},'
+        assert said == b"s" + line.replace(b"[", block, 1) + b"s" + later[1:]

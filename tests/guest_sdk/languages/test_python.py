@@ -1,0 +1,62 @@
+"""The Python library passes the transcripts of all languages with the same two proxies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guest_sdk.python import Proxy, Refused, text
+from guest_sdk.python.engine import Engine
+
+from . import support
+
+
+def _datetime() -> Proxy:
+    proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
+    warned = False
+
+    @proxy.request("session/prompt")
+    async def prompt(request: Any, next: Any) -> Any:  # noqa: A002 - as authors write it
+        nonlocal warned
+        if isinstance(request.params.get("prompt"), list):
+            try:
+                now = await proxy.clock.now()
+            except Refused as error:
+                if not warned:
+                    said = "clock not granted, prompts go on without the date"
+                    proxy.log.warn(f"datetime: {said}: {error.message}")
+                warned = True
+            else:
+                element = f'<current-date date="{now:%Y-%m-%d}" time="{now:%H:%M:%S}"/>'
+                request.prompt.insert(0, text(element))
+        return await next(request)
+
+    return proxy
+
+
+def _shout() -> Proxy:
+    proxy = Proxy("shout", profile="filter")
+
+    @proxy.update("agent_message_chunk")
+    def shout(update: Any) -> None:
+        content = update.params["update"].get("content")
+        if isinstance(content, dict) and isinstance(content.get("text"), str):
+            update.text = update.text.upper()
+
+    return proxy
+
+
+PROXIES = {"datetime": _datetime, "shout": _shout}
+
+
+@pytest.mark.parametrize(("name", "path"), support.TRANSCRIPTS, ids=support.title)
+def test_transcript(name: str, path: Path) -> None:
+    engine = Engine(PROXIES[name]())
+
+    def exchange(lines: bytes) -> bytes:
+        said = engine.receive(lines.decode().split("\n")[:-1])
+        return "".join(f"{line}\n" for line in said).encode()
+
+    support.play(exchange, path, shown=bytes)
