@@ -1,0 +1,239 @@
+"""`conductor test`: plays the transcripts of a component against it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.errors import ConductorError, UsageError
+from conductor.manifest import FILE, MATCHES, Manifest, load, path_of
+
+if TYPE_CHECKING:
+    from conductor.playback import Difference
+    from conductor.playing import Played
+
+EXIT_DIFFERENT: Final = 1
+_SHOWN: Final = 3
+"""Deliveries that are shown of each transcript; the others are counted."""
+
+_AROUND: Final = 60
+"""Characters shown on either side of where two lines part."""
+
+HELP: Final = (
+    "Play the transcripts of a component against it: what each delivers, and the exact lines that "
+    "must come back.\n\nExit code 1 when something else came."
+)
+EPILOG: Final = (
+    "Examples:\n\n  conductor test\n\n  conductor test ./my-proxy\n\n"
+    "  conductor test --update transcripts/prompt.txt"
+)
+
+
+def transcripts(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FOLDER|FILE…]",
+            help="The component's folder, or single transcripts in it. Default: this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    component: Annotated[
+        str | None,
+        typer.Option(
+            "--component",
+            metavar="COMPONENT",
+            help="Play against this one, instead of the one whose folder the transcripts are in.",
+            show_default=False,
+        ),
+    ] = None,
+    match: Annotated[
+        str | None,
+        typer.Option(
+            "--match",
+            metavar="bytes|json",
+            help="How what comes is compared. Default: as the manifest says, else bytes.",
+            show_default=False,
+        ),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Write what came into the transcripts, as what must come."),
+    ] = False,
+) -> int:
+    """Plays transcripts."""
+    folder, files, found = _plan(paths or ["."], component)
+    how = found.test.match if match is None else match
+    if how not in MATCHES:
+        raise UsageError(
+            f"invalid value `{how}` for `--match`", f"possible values: {', '.join(MATCHES)}"
+        )
+    return run(component or folder, files, loose=how == "json", update=update)
+
+
+def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], Manifest]:
+    """The component's folder, its transcripts, its manifest. Raises `UsageError`."""
+    missing = [path for path in paths if not os.path.exists(path)]
+    if missing:
+        raise UsageError(f"no such file or folder: `{missing[0]}`", "check the path")
+    folders = [path for path in paths if os.path.isdir(path)]
+    if folders and len(paths) > 1:
+        raise UsageError("one folder, or transcripts of one component", "run it once for each")
+    folder = folders[0] if folders else _folder_of(paths[0])
+    path = path_of(folder) if folder else None
+    if path is None:
+        if component is None or not (files := list(_transcripts(paths))):
+            raise UsageError(
+                f"there is no {FILE} in `{folder or os.path.dirname(paths[0]) or '.'}`",
+                "`conductor new NAME` makes a component, --component names another",
+            )
+        return "", files, Manifest(name="component")
+    found = load(path)
+    files = [path for path in paths if not os.path.isdir(path)] or sorted(
+        os.path.normpath(one)
+        for pattern in found.test.transcripts
+        for one in glob.glob(os.path.join(folder, pattern), recursive=True)
+    )
+    if not files:
+        raise UsageError(
+            f"`{found.name}` has no transcripts ({', '.join(found.test.transcripts)})",
+            "write one: docs/authoring.md says how",
+        )
+    # A bare name would be taken for that of a bundled component.
+    return os.path.join(folder, ""), files, found
+
+
+def _transcripts(paths: Sequence[str]) -> Iterator[str]:
+    for path in paths:
+        if os.path.isdir(path):
+            yield from sorted(glob.glob(os.path.join(path, "*.txt")))
+        else:
+            yield path
+
+
+def _folder_of(path: str) -> str:
+    """The nearest folder above a file that has a manifest, or nothing."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while path_of(folder) is None:
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ""
+        folder = parent
+    return os.path.relpath(folder)
+
+
+def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
+    """Plays them; the exit code. Raises `UsageError`."""
+    from conductor import playing
+    from conductor.catalog import resolve
+
+    failed = 0
+    with playing.targets(resolve(component)) as make:
+        for path in files:
+            with open(path, "rb") as file:
+                text = file.read()
+            try:
+                played = playing.play(make, text, path, loose=loose)
+            except ValueError as error:
+                raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
+            failed += _told(path, played, text, update=update)
+    sys.stdout.flush()
+    if not failed:
+        return 0
+    _summary(failed, len(files))
+    return EXIT_DIFFERENT
+
+
+def _summary(failed: int, files: int) -> None:
+    hint = "if what came is right, `conductor test --update` writes it into the transcripts"
+    report.error(f"{failed} of {files} transcripts differ", hint)
+
+
+def _told(path: str, played: Played, text: bytes, *, update: bool) -> bool:
+    """Prints how one transcript went; whether it failed."""
+    if played.failure is not None:
+        sys.stdout.write(f"FAILED  {path}\n")
+        _error(played.failure)
+        return True
+    if not played.differences:
+        count = f"{played.deliveries} deliver{'y' if played.deliveries == 1 else 'ies'}"
+        sys.stdout.write(f"passed  {path}: {count}\n")
+        return False
+    if update and played.text != text:
+        with open(path, "wb") as file:
+            file.write(played.text)
+        changed = len(played.differences)
+        sys.stdout.write(f"updated {path}: {changed} deliver{'y' if changed == 1 else 'ies'}\n")
+        return False
+    sys.stdout.write(f"FAILED  {path}\n")
+    for one in played.differences[:_SHOWN]:
+        for line in explained(path, one):
+            sys.stdout.write(f"    {line}\n")
+    if len(played.differences) > _SHOWN:
+        more = len(played.differences) - _SHOWN
+        sys.stdout.write(f"    and {more} more deliver{'y' if more == 1 else 'ies'}\n")
+    return True
+
+
+def _error(error: ConductorError) -> None:
+    for line in report.visible(error.text).splitlines():
+        sys.stdout.write(f"    {line}\n")
+    if error.hint:
+        sys.stdout.write(f"    hint: {report.visible(error.hint)}\n")
+
+
+def explained(path: str, one: Difference) -> Iterator[str]:
+    """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
+    yield f"{path}:{one.line}"
+    for line in one.given:
+        yield f"> {_cut(_text(line))}"
+    if not one.said:
+        yield "nothing came"
+    common = 0
+    for expected, said in zip(one.expected, one.said, strict=False):
+        if expected != said:
+            break
+        common += 1
+    if common:
+        yield f"  {common} line{'s' if common > 1 else ''} as expected, then"
+    for expected, said in zip(one.expected[common:], one.said[common:], strict=False):
+        if expected == said:
+            yield f"  {_cut(_text(said))}"
+            continue
+        left, right, at = _parted(_text(expected), _text(said))
+        yield f"- {left}"
+        yield f"+ {right}"
+        yield f"  {' ' * at}^"
+    most = min(len(one.expected), len(one.said))
+    for line in one.expected[most:]:
+        yield f"- {_cut(_text(line))}"
+    for line in one.said[most:]:
+        yield f"+ {_cut(_text(line))}"
+
+
+def _text(line: bytes) -> str:
+    return report.visible(line.decode("utf-8", "backslashreplace"))
+
+
+def _cut(text: str) -> str:
+    most = 4 * _AROUND
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def _parted(expected: str, said: str) -> tuple[str, str, int]:
+    """Two lines around where they part, and the column of that."""
+    pairs = enumerate(zip(expected, said, strict=False))
+    at = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(said)))
+    first = max(0, at - _AROUND)
+    before = "…" if first else ""
+    shown = [
+        before + text[first : at + _AROUND] + ("…" if len(text) > at + _AROUND else "")
+        for text in (expected, said)
+    ]
+    return shown[0], shown[1], at - first + len(before)

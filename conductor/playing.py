@@ -1,0 +1,225 @@
+"""Plays transcripts (`conductor.playback`) against components: guests, and programs on channel/1.
+
+Each transcript gets an instance of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+import wasm_host
+from conductor import playback, segment
+from conductor.catalog import Spec
+from conductor.core.services import granted_names
+from conductor.errors import ComponentError, UsageError
+from conductor.guest_spec import GuestSpec
+from conductor.hosting import cache_folder
+from conductor.playback import Difference
+from conductor.playing_wire import Wire
+
+DEADLINE: Final = 60.0
+"""Seconds a program may take for one delivery."""
+
+
+class Target(Protocol):
+    """A running component."""
+
+    def exchange(self, lines: bytes) -> bytes:
+        """Delivers lines; what comes back. Raises `ComponentError` if it fails of it."""
+
+
+class Played(NamedTuple):
+    """What came of one transcript: what differs, how it failed, and what it should say."""
+
+    deliveries: int
+    differences: list[Difference]
+    failure: ComponentError | None
+    text: bytes
+    """The transcript with what really came."""
+
+
+def play(make: Callable[[], Target], text: bytes, name: str, *, loose: bool) -> Played:
+    """Plays one transcript. Raises `ValueError` for one that cannot be read."""
+    deliveries = playback.read(text, name)
+    player = playback.Player(loose=loose)
+    target = make()
+    found: list[Difference] = []
+    outboxes: list[bytes] = []
+    for delivery in deliveries:
+        try:
+            said = target.exchange(player.given(delivery))
+        except ComponentError as error:
+            where = f"{name}:{delivery.line}: {error.text}"
+            return Played(len(outboxes), found, ComponentError(where, error.hint), text)
+        difference, outbox = player.compare(delivery, said)
+        outboxes.append(outbox)
+        if difference is not None:
+            found.append(difference)
+    return Played(len(deliveries), found, None, playback.updated(text, outboxes))
+
+
+@contextmanager
+def targets(spec: Spec) -> Iterator[Callable[[], Target]]:
+    """Makes instances of a component, and ends them. Raises `UsageError` for one without a channel
+    of its own, `ComponentError` for one that cannot be loaded."""
+    made: list[Guest | Program] = []
+    if spec.sandboxed:
+        load = _loader(spec)
+    elif spec.command is not None and spec.dialect == "channel":
+        command = spec.command
+
+        def load() -> Guest | Program:
+            return Program(command, spec)
+    else:
+        raise UsageError(
+            f"{spec.label('component')} is no sandboxed proxy and does not speak `channel`, so "
+            "there are no deliveries to play",
+            "`conductor check` tries out components of every kind",
+        )
+
+    def make() -> Target:
+        made.append(load())
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for one in made:
+            one.close()
+
+
+def _loader(spec: Spec) -> Callable[[], Guest | Program]:
+    assert spec.wasm is not None
+    guest = GuestSpec(
+        name=spec.name,
+        path=spec.wasm,
+        sha256=spec.sha256,
+        script=spec.script,
+        script_sha256=spec.script_sha256,
+        label=spec.label("proxy"),
+        services=granted_names(spec.grants or ()),
+        limits=spec.limits,
+    )
+    try:
+        module = segment.load(guest, cache_folder())
+    except wasm_host.GuestError as error:
+        raise ComponentError(f"{guest.label}: {error}", error.hint) from None
+    return lambda: Guest(module, spec)
+
+
+class Guest:
+    """A guest."""
+
+    def __init__(self, module: wasm_host.Module, spec: Spec) -> None:
+        with _failures():
+            self._guest = module.instantiate(spec.name)
+            self._said = self._guest.start(b"")
+        wrapped = self._guest.carrier == "wasi" and spec.dialect == "acp"
+        self._wire = Wire(self._deliver) if wrapped else None
+
+    def exchange(self, lines: bytes) -> bytes:
+        """Delivers lines."""
+        return self._deliver(lines) if self._wire is None else self._wire.exchange(lines)
+
+    def _deliver(self, lines: bytes) -> bytes:
+        said, self._said = self._said, b""
+        with _failures():
+            return said + self._guest.deliver(lines)
+
+    def close(self) -> None:
+        """Frees it."""
+        self._guest.close()
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except wasm_host.GuestError as error:
+        raise ComponentError(str(error), error.hint or "correct its source") from None
+
+
+class Program:
+    """A program that speaks `channel` on its standard input and output.
+
+    A delivery is over when a request that only conductors make is answered: a program answers in
+    order, and one it does not know with an error.
+    """
+
+    def __init__(self, command: list[str], spec: Spec) -> None:
+        self._name = spec.label("component")
+        self._asked = 0
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=spec.env or {**os.environ}
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def exchange(self, lines: bytes) -> bytes:
+        """Delivers lines."""
+        assert self._process.stdin is not None
+        self._asked += 1
+        number = f"conductor-test:{self._asked}"
+        asked = {"jsonrpc": "2.0", "id": number, "method": "_conductor-test/barrier"}
+        try:
+            self._process.stdin.write(lines + b"c" + msgspec.json.encode(asked) + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise ComponentError(f"{self._name} has ended", "run it by itself") from None
+        said: list[bytes] = []
+        while True:
+            line = self._next()
+            if _answers(line, number):
+                return b"".join(said)
+            said.append(line)
+
+    def _next(self) -> bytes:
+        try:
+            line = self._lines.get(timeout=DEADLINE)
+        except Empty:
+            raise ComponentError(
+                f"{self._name} does not answer a request on `c` that it does not know",
+                "answer with error -32601 (docs/channel-abi.md)",
+            ) from None
+        if not line:
+            code = self._process.wait()
+            raise ComponentError(f"{self._name} has ended with exit code {code}", "")
+        return line
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def close(self) -> None:
+        """Ends its input, and itself where that is not enough."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(DEADLINE)
+        except (OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        self._process.stdout.close()
+
+
+def _answers(line: bytes, number: str) -> bool:
+    if not line.startswith(b"c") or number.encode() not in line:
+        return False
+    try:
+        found = msgspec.json.decode(line[1:])
+    except msgspec.DecodeError:
+        return False
+    return isinstance(found, dict) and found.get("id") == number and "method" not in found

@@ -1,0 +1,286 @@
+"""What an author does: `conductor new`, `test`, `check`, `build`, and the proxy behind an agent."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import wasm_host
+from conductor import manifest, scripts
+from conductor.cli import new_
+from conductor.hosting import cache_folder
+
+from .support import COMMAND, ROOT, Ran, environment
+
+pytestmark = pytest.mark.timeout(600)
+
+LANGUAGES: Final = new_.languages()
+PATIENCE: Final = 500.0
+"""Seconds a command may take: a compiler may have to compile its own library first."""
+
+
+def missing(lang: str) -> str:
+    """What it would take to build a template and is not installed here; empty: nothing."""
+    if lang in ("c", "zig"):
+        return "" if importlib.util.find_spec("ziglang") else "ziglang"
+    if lang == "go":
+        found = re.search(r"go1\.(\d+)", _said("go", "version"))
+        return "" if found and int(found[1]) >= 24 else "Go 1.24"
+    return "" if lang in ("python", "wat") else lang
+
+
+def _said(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture(scope="module")
+def python_guest() -> None:
+    """The guest of `.py` proxies, built and compiled, so that no command has to do it in time."""
+    path, digest = scripts.guest()
+    limits = wasm_host.Limits(**scripts.LIMITS)
+    wasm_host.load(path, limits=limits, cache_dir=Path(cache_folder()), digest=digest)
+
+
+class Author:
+    """Somebody in an empty folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._state = folder.parent / f"{folder.name}-state"
+
+    def __call__(self, *arguments: str, at: str = "") -> Ran:
+        """Runs `conductor ARGUMENTS` in a folder."""
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            cwd=self.folder / at,
+            env=environment(XDG_STATE_HOME=str(self._state), GOPROXY="off", GOTOOLCHAIN="local"),
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *arguments: str, at: str = "") -> str:
+        """The same, which must go well; what it printed."""
+        ran = self(*arguments, at=at)
+        assert ran.code == 0, f"{ran.out}\n{ran.err}"
+        return ran.out
+
+
+@pytest.fixture
+def author(tmp_path: Path) -> Author:
+    """An author."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Author(folder)
+
+
+@pytest.mark.usefixtures("python_guest")
+def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None:
+    made = author.ok("new", "my-proxy")
+    assert "my-proxy/proxy.py" in made
+    assert made.endswith("conductor exec . demo -p hi\n")
+    assert "passed  transcripts/prompt.txt: 4 deliveries" in author.ok("test", at="my-proxy")
+    assert "nothing to compile; it loads" in author.ok("build", at="my-proxy")
+    checked = author.ok("check", "--only", "handshake", "--only", "turn", ".", at="my-proxy")
+    assert checked.endswith("my-proxy: 2 passed\n")
+    first = author("exec", ".", "demo", "-p", "hi", at="my-proxy")
+    assert (first.code, first.out) == (0, "Answer briefly.\nhi\n")
+    assert "first use of `my-proxy` 0.1.0 (.), which asks for" in first.err
+    assert "profile context, to put its reminder in front of prompts: given" in first.err
+    second = author("exec", ".,config.reminder=Be kind.", "demo", "-p", "hi", at="my-proxy")
+    assert (second.out, second.err) == ("Be kind.\nhi\n", "")
+    wrong = author("exec", ".,config.remindre=x", "demo", "-p", "hi", at="my-proxy")
+    wrong.assert_error(2, "has no setting `remindre`", "did you mean `reminder`?")
+
+
+@pytest.mark.usefixtures("python_guest")
+def test_an_edit_shows_in_the_transcripts(author: Author) -> None:
+    author.ok("new", "my-proxy")
+    source = author.folder / "my-proxy" / "proxy.py"
+    source.write_text(source.read_text().replace("Answer briefly.", "Answer in verse."))
+    transcript = author.folder / "my-proxy" / "transcripts" / "prompt.txt"
+    before = transcript.read_text()
+    ran = author("test", at="my-proxy")
+    ran.assert_error(1, "1 of 1 transcripts differ", "--update")
+    assert "FAILED  transcripts/prompt.txt\n    transcripts/prompt.txt:6\n    > p{" in ran.out
+    old, new = re.findall(r"^    ([-+] .*)$", ran.out, re.MULTILINE)
+    assert ("briefly" in old, "in verse" in new) == (True, True)
+    caret = ran.out.splitlines()[ran.out.splitlines().index(f"    {new}") + 1]
+    assert new[len(caret) - 5 :].startswith("in verse")
+    assert author.ok("test", "--update", "my-proxy") == (
+        "updated my-proxy/transcripts/prompt.txt: 1 delivery\n"
+    )
+    assert transcript.read_text() == before.replace("Answer briefly.", "Answer in verse.")
+    author.ok("test", "my-proxy/transcripts/prompt.txt")
+    source.write_text("proxy = 1 +\n")
+    broken = author("test", at="my-proxy")
+    assert (broken.code, "SyntaxError" in broken.out + broken.err) == (1, True)
+    author("build", at="my-proxy").assert_error(1, "SyntaxError")
+
+
+def test_the_same_proxy_in_a_test_without_a_sandbox(author: Author) -> None:
+    author.ok("new", "my-proxy")
+    done = subprocess.run(
+        [sys.executable, "test_proxy.py"],
+        cwd=author.folder / "my-proxy",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_template_is_complete(author: Author, lang: str) -> None:
+    author.ok("new", "a-b", "--lang", lang)
+    folder = author.folder / "a-b"
+    found = manifest.load(str(folder / "component.toml"))
+    assert (found.name, found.version, found.licence) == ("a-b", "0.1.0", "MIT OR Apache-2.0")
+    assert found.wants.reason
+    assert bool(found.build.command) is not found.scripted
+    for name in ("README.md", ".gitignore", found.source or str(found.file)):
+        assert (folder / name).is_file(), name
+    assert list(folder.glob("transcripts/*.txt"))
+    for path in folder.rglob("*"):
+        assert "@" not in path.name
+        assert path.is_dir() or not re.search(r"@(NAME|IDENT)@", path.read_text("utf-8")), path
+    for step in new_.template(lang)["next"]:
+        assert step.startswith(("conductor ", "pip ", "rustup ", "npm "))
+
+
+@pytest.mark.parametrize("lang", [lang for lang in LANGUAGES if lang != "python"])
+def test_what_is_compiled_is_built_recorded_and_played(author: Author, lang: str) -> None:
+    if missing(lang):
+        pytest.skip(f"{missing(lang)} is not installed")
+    author.ok("new", "mine", "--lang", lang)
+    author("test", at="mine").assert_error(2, "no such module", "mine.wasm")
+    path = author.folder / "mine" / "component.toml"
+    before = path.read_text()
+    assert "recorded" in author.ok("build", at="mine")
+    digest = manifest.load(str(path)).sha256
+    assert path.read_text() == before.replace('sha256 = ""', f'sha256 = "{digest}"')
+    assert "as recorded" in author.ok("build", "mine")
+    assert "passed  mine/transcripts/" in author.ok("test", "mine")
+    checked = author.ok("check", "--only", "ids", "--only", "turn", "./mine")
+    assert checked.endswith("mine: 2 passed\n")
+    said = author.ok("exec", "./mine/", "demo", "-p", "hi")
+    assert said == ("hi\n" if lang == "wat" else "Answer briefly.\nhi\n")
+    module = author.folder / "mine" / "mine.wasm"
+    module.write_bytes(module.read_bytes() + b"\0\1\0")
+    author("exec", "./mine/", "demo", "-p", "hi").assert_error(
+        2, "not the file its manifest records", "conductor build"
+    )
+
+
+def test_nothing_is_overwritten(author: Author) -> None:
+    author.ok("new", "mine", "--lang", "wat")
+    author("new", "mine").assert_error(2, "`mine` exists already", "nothing is overwritten")
+    (author.folder / "empty").mkdir()
+    author.ok("new", "empty", "--lang", "wat")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (("new", "../up"), ("cannot be a component's name",)),
+        (("new", "mine", "--lang", "cobol"), ("no template for `cobol`", "python")),
+        (("new",), ("`conductor new` needs a NAME",)),
+        (("test",), ("there is no component.toml in `.`", "conductor new")),
+        (("test", "nowhere"), ("no such file or folder: `nowhere`",)),
+        (("build",), ("there is no component.toml in `.`",)),
+    ],
+)
+def test_what_cannot_be(
+    author: Author, arguments: tuple[str, ...], fragments: tuple[str, ...]
+) -> None:
+    author(*arguments).assert_error(2, *fragments)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "fragments"),
+    [
+        ('command = ["p"]', 2, ("`x` is a program",)),
+        ('file = "x.wasm"', 2, ("has no `[build]`",)),
+        (
+            'file = "x.wasm"\n[build]\nneeds = "cobc"\ncommand = ["no-such-compiler"]',
+            2,
+            ("`no-such-compiler`", "it needs: cobc"),
+        ),
+        (
+            'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", "raise SystemExit(3)"]',
+            1,
+            ("building `x` failed: exit code 3",),
+        ),
+        (
+            'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", ""]',
+            1,
+            ("made no `x.wasm`",),
+        ),
+        (
+            (
+                'file = "x.wasm"\n[build]\n'
+                """command = ["{python}", "-c", "open('x.wasm', 'w').write('no')"]"""
+            ),
+            1,
+            ("`x.wasm`: ",),
+        ),
+    ],
+)
+def test_builds_that_fail(author: Author, text: str, code: int, fragments: tuple[str, ...]) -> None:
+    (author.folder / "component.toml").write_text(f'name = "x"\n{text}\n')
+    author("build").assert_error(code, *fragments)
+    assert "sha256" not in (author.folder / "component.toml").read_text()
+
+
+def test_what_is_not_granted_is_shown_and_refused(author: Author) -> None:
+    author.ok("new", "mine", "--lang", "wat")
+    author.ok("build", at="mine")
+    path = author.folder / "mine" / "component.toml"
+    asked = """[wants.guards]
+files = "to read"
+[wants.services]
+clock = "to tell the time"
+"""
+    path.write_text(path.read_text().replace("[wants.services]\n", asked))
+    facts = json.loads(author.ok("inspect", "--json", "./mine"))
+    assert facts["wants"]["services"] == {"clock": "to tell the time"}
+    assert facts["wants"]["not_granted"] == ["clock"]
+    assert facts["wants"]["guards_not_lifted"] == ["files"]
+    shown = author.ok("inspect", "./mine")
+    assert "asks for what it is not granted" in shown
+    assert "service clock, to tell the time" in shown
+    told = author("exec", "./mine/", "demo", "-p", "hi").err
+    assert "service clock, to tell the time: not given; `,grant=clock` behind it" in told
+    assert "guard lifted: files, to read: not given; `,unguard=files` behind it" in told
+    again = author("exec", "./mine/,grant=clock", "demo", "-p", "hi")
+    assert (again.code, again.err) == (0, "")
+
+
+def test_a_program_can_be_played_and_tried_by_another_name(author: Author) -> None:
+    folder = author.folder / "t"
+    folder.mkdir()
+    (folder / "a.txt").write_text('> p{"id":1,"method":"_x"}\n< s{"id":1,"method":"_x"}\n')
+    assert "passed  t/a.txt" in author.ok("test", "--component", "passthrough", "t")
+    (folder / "a.txt").write_text('> p{"id":1,"method":"_x"}\n< s{"method":"_x", "id":1}\n')
+    played = ("test", "--component", "passthrough", "t")
+    author(*played).assert_error(1, "1 of 1 transcripts differ")
+    author.ok(*played, "--match", "json")
+    author(*played, "--match", "x").assert_error(2, "invalid value `x` for `--match`")
+    author("test", "--component", "demo", "t").assert_error(2, "no deliveries to play")
+    (folder / "b.txt").write_text("nonsense\n")
+    author("test", "--component", "passthrough", "t/b.txt").assert_error(2, "t/b.txt:1: neither")

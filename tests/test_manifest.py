@@ -1,0 +1,284 @@
+"""`component.toml`: what is taken, what is refused and where, and what a manifest can grant."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conductor import catalog, manifest, manifest_settings
+from conductor.cli.build_ import recorded
+from conductor.errors import UsageError
+from conductor.manifest import Setting
+
+DATETIME = catalog.components_folder() / "datetime" / "datetime.wasm"
+HEAD = 'name = "x"\nfile = "datetime.wasm"\n'
+
+
+def parse(text: str) -> manifest.Manifest:
+    """A manifest out of its text."""
+    return manifest.parse(text.encode())
+
+
+def test_everything_it_can_say() -> None:
+    found = parse(
+        HEAD
+        + """version = "1.0"
+description = "d"
+licence = "MIT"
+kind = "proxy"
+carrier = "core"
+source = "x.c"
+sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+[wants]
+profile = "context"
+reason = "to see prompts"
+verbs = {"up:session/update:modify" = "to sign them"}
+guards = {files = "to read them"}
+[wants.services]
+clock = "to tell the time"
+"files:**/AGENTS.md" = "to show them"
+"fetch:api.example.com" = "to ask"
+[config]
+short = "what it means"
+[config.mode]
+type = "string"
+description = "how strict"
+default = "lax"
+enum = ["lax", "strict"]
+[limits]
+memory = "16MiB"
+cpu_ms = 50
+[build]
+command = ["cc", "{source}"]
+needs = "a compiler"
+[test]
+transcripts = ["t/*.txt"]
+match = "json"
+"""
+    )
+    assert list(found.wants.services) == ["clock", "files:**/AGENTS.md", "fetch:api.example.com"]
+    assert found.limits == {"memory_bytes": 16 * 1024**2, "cpu_ms": 50}
+    assert found.settings["short"] == Setting(description="what it means")
+    assert found.settings["mode"].enum == ["lax", "strict"]
+    assert (found.sandboxed, found.scripted) == (True, False)
+    assert parse('name = "x"\nfile = "x.py"').scripted
+    assert not parse('name = "x"\ncommand = ["x"]').sandboxed
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        ("name = ", "Invalid value", "TOML"),
+        ("file = 'a.wasm'", "`name` is missing", 'name = "…"'),
+        (HEAD + "versoin = '1'", "line 3: a manifest has no key `versoin`", "`version`?"),
+        (HEAD + "[wants]\nprofil = 'x'", "line 4: [wants] has no key `profil`", "`profile`?"),
+        (HEAD + "[config.a]\n[config.b]\ntyp = 1", "line 5: [config.b] has no key `typ`", "`type`"),
+        (HEAD + "[biuld]\n", "line 3: a manifest has no key `biuld`", "`build`?"),
+        (HEAD + "version = 1", "line 3: `version`: expected `text`, got `integer`", ""),
+        (HEAD + "[config]\na = 'x'\nb = 3", "line 5: `config.b`: expected", ""),
+        (
+            HEAD + 'description = """\na\nb"""\n\nkind = "x"',
+            "line 7: `kind` cannot be `x`",
+            "agent",
+        ),
+        (HEAD + "carrier = 'x'", "line 3: `carrier` cannot be `x`", "core"),
+        (HEAD + "carrier = 'python'", "line 3: `carrier` is `python`, but", ""),
+        (HEAD + "dialect = 'x'", "line 3: `dialect` cannot be `x`", "channel"),
+        (HEAD + "command = ['x']", "line 3: a manifest says exactly once what runs", "command"),
+        ("name = 'x'", "line 1: a manifest says exactly once what runs", "file"),
+        ("name = 'a b'\nfile = 'a.wasm'", "line 1: `name` is up to 64", ""),
+        ("name = 'x'\nfile = '../a.wasm'", "line 2: `file` is a path within", ""),
+        ("name = 'x'\nfile = '/a.wasm'", "line 2: `file` is a path within", ""),
+        (HEAD + "kind = 'agent'", "line 3: an agent cannot be sandboxed", "command"),
+        (HEAD + "sha256 = 'abc'", "line 3: `sha256` is 64", "conductor build"),
+        (HEAD + "[wants]\nprofile = 'all'", "line 4: `profile` cannot be `all`", "observer"),
+        (HEAD + "[wants.services]\nclok = 'x'", "line 4: no service `clok`", ""),
+        (HEAD + "[wants.services]\nfetch = 'x'", "line 4: `fetch` is granted for something", ""),
+        (HEAD + "[wants.services]\nclock = ' '", "line 4: `clock` is asked for without", "users"),
+        (HEAD + "[wants.services]\nclock = 1", "line 4: `wants.services.clock`: expected", ""),
+        (HEAD + "[wants.verbs]\n'up:x' = 'y'", "line 4: `up:x`: write DIRECTION", ""),
+        (HEAD + "[wants.guards]\nfoo = 'y'", "line 4: no guard `foo`", "files"),
+        (HEAD + "[limits]\nmemory = '3x'", "line 4: `memory`: a size is", ""),
+        (HEAD + "[limits]\nfoo = 3", "line 4: `foo`: limits are", ""),
+        (HEAD + "[config.a]\ntype = 'text'", "line 4: `type` cannot be `text`", "string"),
+        (
+            HEAD + "[config.a]\ntype = 'integer'\ndefault = 'x'",
+            "line 3: `a`: 'x' is no integer",
+            "",
+        ),
+        (HEAD + "[config.a]\nrequired = true\ndefault = 1", "line 4: `a` is required", ""),
+        (HEAD + "[config.a]\nenum = [1]\ndefault = 2", "line 5: the default of `a`", ""),
+        (HEAD + "[config]\n'a-b' = 'x'", "line 4: the setting `a-b` cannot be given", ""),
+        (HEAD + "[test]\nmatch = 'x'", "line 4: `match` cannot be `x`", "json"),
+        (HEAD + "[test]\ntranscripts = ['../x']", "line 4: `../x` leaves", ""),
+        ("# " + "x" * 70_000, "at most", ""),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(text: str, said: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert said in caught.value.text
+    assert caught.value.text.startswith("component.toml")
+    assert hint in caught.value.hint
+    assert caught.value.hint
+
+
+def test_what_is_no_utf8() -> None:
+    with pytest.raises(UsageError, match="utf-8"):
+        manifest.parse(b'name = "\xff"')
+
+
+def test_every_bundled_manifest_is_taken() -> None:
+    for name in catalog.bundled():
+        found = catalog.manifest(name)
+        assert found is not None
+        assert (found.name, bool(found.version), bool(found.licence)) == (name, True, True)
+
+
+# -- what it comes to ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A stranger's component that asks for a lot."""
+    shutil.copy(DATETIME, tmp_path)
+    (tmp_path / "component.toml").write_text(
+        HEAD
+        + """[wants]
+profile = "context"
+verbs = {"up:session/update:modify" = "to sign them"}
+guards = {files = "to read them"}
+[wants.services]
+clock = "to tell the time"
+[limits]
+memory_bytes = 1048576
+cpu_ms = 60000
+"""
+    )
+    return tmp_path
+
+
+def test_a_strangers_manifest_grants_nothing(folder: Path) -> None:
+    spec = catalog.resolve(f"{folder}/")
+    assert (spec.name, spec.wasm) == ("x", str(folder / "datetime.wasm"))
+    assert spec.grants == frozenset()
+    assert spec.policy.unguard == ()
+    assert spec.manifest == str(folder / "component.toml")
+
+
+def test_it_narrows(folder: Path) -> None:
+    spec = catalog.resolve(f"{folder}/component.toml")
+    assert spec.policy.profile == "context"
+    assert spec.policy.allow == ("up:session/update:modify",)
+    assert spec.limits == {"memory_bytes": 1048576, "cpu_ms": 1000}
+
+
+def test_what_the_user_says_counts(folder: Path) -> None:
+    spec = catalog.resolve(f"{folder}/,profile=observer,grant=clock,memory=2MiB,name=y")
+    assert (spec.name, spec.policy.profile, spec.policy.allow) == ("y", "observer", ())
+    assert spec.grants == frozenset({"clock"})
+    assert spec.limits["memory_bytes"] == 2 * 1024**2
+    assert catalog.resolve(f"{folder}/,allow=up:x:observe").policy.allow == (
+        "up:session/update:modify",
+        "up:x:observe",
+    )
+
+
+def test_trusted_is_not_to_be_had_by_asking(folder: Path) -> None:
+    (folder / "component.toml").write_text(HEAD + "[wants]\nprofile = 'trusted'")
+    assert catalog.resolve(f"{folder}/").policy.profile == "full"
+
+
+def test_a_program_is_narrowed_too(tmp_path: Path) -> None:
+    text = 'name = "p"\ncommand = ["{python}", "{dir}/p.py"]\ndialect = "acp"\n'
+    (tmp_path / "component.toml").write_text(text)
+    spec = catalog.resolve(f"{tmp_path}/")
+    assert (spec.policy.profile, spec.dialect, spec.name) == ("trusted", "acp", "p")
+    assert spec.command is not None
+    assert spec.command[1] == str(tmp_path / "p.py")
+    (tmp_path / "component.toml").write_text(text + "[wants]\nprofile = 'filter'")
+    assert catalog.resolve(f"{tmp_path}/").policy.profile == "filter"
+
+
+def test_the_recorded_digest_holds(folder: Path) -> None:
+    digest = hashlib.sha256(DATETIME.read_bytes()).hexdigest()
+    (folder / "component.toml").write_text(HEAD + f'sha256 = "{digest}"')
+    catalog.resolve(f"{folder}/")
+    (folder / "component.toml").write_text(HEAD + f'sha256 = "{"0" * 64}"')
+    with pytest.raises(UsageError, match="is not the file its manifest records") as caught:
+        catalog.resolve(f"{folder}/")
+    assert "conductor build" in caught.value.hint
+
+
+def test_what_is_bundled_gets_what_it_asks_for() -> None:
+    spec = catalog.resolve("datetime")
+    assert spec.grants == frozenset({"clock", "log"})
+    assert (spec.policy.profile, spec.manifest) == ("context", "")
+    assert catalog.resolve("datetime,profile=observer").policy.profile == "observer"
+
+
+# -- settings ------------------------------------------------------------------------------------
+
+SCHEMA = {
+    "mode": Setting(type="string", enum=["lax", "strict"], default="lax", description="how"),
+    "count": Setting(type="integer", required=True, description="how many"),
+    "ratio": Setting(type="number"),
+    "on": Setting(type="boolean"),
+    "list": Setting(type="array"),
+    "table": Setting(type="object"),
+    "free": Setting(),
+}
+
+
+def test_settings_that_fit() -> None:
+    given = {"count": 1, "ratio": 1, "on": True, "list": [], "table": {}, "free": None}
+    assert manifest_settings.checked(SCHEMA, given, "x") == {"mode": "lax", **given}
+    assert manifest_settings.checked({}, {"a": 1}, "x") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "hint"),
+    [
+        ({"count": 1, "mdoe": "lax"}, "`x` has no setting `mdoe`", "did you mean `mode`?"),
+        ({"count": 1, "zzz": 1}, "`x` has no setting `zzz`", "settings are: mode, count"),
+        ({}, "`x` needs the setting `count`: how many", ",config.count=VALUE"),
+        ({"count": "1"}, "the setting `count` of `x` must be of type integer, not '1'", "how many"),
+        ({"count": True}, "type integer", ""),
+        ({"count": 1, "ratio": False}, "type number", ""),
+        ({"count": 1, "mode": "loose"}, "cannot be 'loose'", "'lax', 'strict'"),
+    ],
+)
+def test_settings_that_do_not(given: dict[str, object], said: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        manifest_settings.checked(SCHEMA, given, "x")
+    assert said in caught.value.text
+    assert hint in caught.value.hint
+
+
+# -- the digest in it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("sha256 = ''  # of the module\n[wants]\n", 'sha256 = "{}"  # of the module\n[wants]\n'),
+        ("\n# why\n[wants]\n", "\n# why\n[wants]\n"),
+    ],
+)
+def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None:
+    digest = "5" * 64
+    head = HEAD if "sha256" in before else HEAD + f'sha256 = "{digest}"\n'
+    assert recorded(HEAD + before, digest) == head + after.format(digest)
+
+
+def test_the_example_of_the_documents_is_taken() -> None:
+    page = Path(__file__).parents[1] / "docs" / "authoring.md"
+    (example,) = re.findall(
+        r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    found = parse(example)
+    assert found.wants.services.keys() == {"clock", "files:**/AGENTS.md"}
