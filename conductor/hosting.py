@@ -45,7 +45,7 @@ def inline(spec: Spec, options: Options) -> Planned:
 
     def guest() -> GuestTransport:
         try:
-            module = host.load(guest_spec, options.cache or cache_folder())
+            module = host.load(guest_spec, options.cache or cache_folder(), apart=True)
             return GuestTransport(module.instantiate(spec.name))
         except wasm_host.GuestError as error:
             raise ComponentError(

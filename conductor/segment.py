@@ -554,6 +554,6 @@ def _cannot_start(spec: GuestSpec, error: wasm_host.GuestError) -> int:
 
 
 def _memory(modules: Iterable[wasm_host.Module]) -> int:
-    """Bytes this process may use: what guests may (components have two memories), and its own."""
-    guests = sum(m.limits.memory_bytes * (2 if m.carrier == "component" else 1) for m in modules)
+    """Bytes this process may use: its own, and what guests may, a component in four memories."""
+    guests = sum(m.limits.memory_bytes * (4 if m.carrier == "component" else 1) for m in modules)
     return guests + _OWN_MEMORY

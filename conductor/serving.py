@@ -19,7 +19,6 @@ from conductor.services.client import Client
 from conductor.services.local import Services as Local
 from conductor.services.roots import Roots
 
-
 _SETUP_BYTES: Final = 256 * 1024
 """No setup of a session is longer; searching large prompts for one would take a while."""
 

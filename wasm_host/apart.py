@@ -7,6 +7,7 @@ each thread for itself, so a process that is to be sealed (`harden.seal`) must n
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 from .kernel import LINUX, thread_count
@@ -21,7 +22,8 @@ def apart(work: Callable[[], object]) -> bool:
     """Do work that only changes files in a forked child; whether it was done.
 
     False if it failed there, so that the caller does it once more itself and meets the error; or
-    at once, in a process that has several threads and hence cannot be forked safely.
+    at once, in a process that has several threads and hence cannot be forked safely. Raises
+    `ChildProcessError` if the child was ended by a signal: what killed it would kill the caller.
     """
     if not LINUX:
         return False
@@ -33,7 +35,10 @@ def apart(work: Callable[[], object]) -> bool:
         return False
     if child == 0:
         os._exit(_exit_code(work))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        raise ChildProcessError(signal.Signals(-code).name)
+    return code == 0
 
 
 def _exit_code(work: Callable[[], object]) -> int:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["ComponentGuest", "find_deliver"]
 
 #: Core instances, tables and memories one component may be made of. The Python runtime needs
-#: 24, 2 and 1; the bounds leave room for other toolchains.
-INSTANCES, TABLES, MEMORIES = 100, 20, 2
+#: 24, 2 and 1, JavaScript's 3 memories; the bounds leave room for other toolchains.
+INSTANCES, TABLES, MEMORIES = 100, 20, 4
 
 _UNKNOWN_IMPORT = re.compile(r"`([^`]+)`[^`]* (?:has not been defined|was not defined)")
 

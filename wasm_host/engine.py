@@ -77,7 +77,9 @@ def _new_engine(key: EngineKey) -> wasmtime.Engine:
     # Nothing a channel guest needs; each would be one more thing to bound.
     config.wasm_threads = False
     config.wasm_memory64 = False
-    config.wasm_multi_memory = False
+    # How many memories there are a store bounds. Here they must be allowed: code that joins the
+    # parts of a component copies from one to another, and without them compiling it is a panic.
+    config.wasm_multi_memory = True
     config.wasm_gc = False
     config.wasm_stack_switching = False
     return wasmtime.Engine(config)
@@ -88,7 +90,7 @@ def engine_identity(limits: Limits) -> str:
     stack_bytes, fuel = engine_key(limits)
     return "|".join(
         (
-            "channel-engine-1",
+            "channel-engine-2",
             f"wasmtime {wasmtime_version()}",
             f"stack {stack_bytes}",
             f"fuel {fuel}",

@@ -226,7 +226,14 @@ def _compile(
         if apart and report == "miss":
             from .apart import apart as work_apart
 
-            if work_apart(lambda: held.store(info.digest, kind(engine, data).serialize())):
+            try:
+                done = work_apart(lambda: held.store(info.digest, kind(engine, data).serialize()))
+            except ChildProcessError as killed:
+                raise LoadError(
+                    f"{label} makes the compiler fail ({killed})",
+                    hint="do not use it; it may be meant to bring its host down",
+                ) from None
+            if done:
                 compiled, report = fetch()
     if compiled is not None:
         return compiled, report

@@ -72,9 +72,7 @@ READY: Final = "ready"
 RECOVERED: Final = "recovered"
 """By this it reports what it did about a guest that failed."""
 
-INTERNAL: Final = frozenset(
-    {LAST_WORDS, TRACED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED}
-)
+INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED})
 """What only hosts of guests may say, and only to the conductor that started them."""
 
 PREFIX: Final = "_conductor/"

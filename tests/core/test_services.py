@@ -77,7 +77,7 @@ def granted(*names: str) -> Router:
     [
         ((), "clock", "is not granted to proxy `p`\nhint: grant it with `p,grant=clock`"),
         (("random",), "clock", "is not granted"),
-        (("clock",), "fetch", "`fetch` is not granted to proxy `p`\nhint: grant it with `p,grant=f"),
+        (("clock",), "fetch", "`fetch` is not granted to proxy `p`\nhint: grant it with `p,"),
         (("clock",), "kv/get", "service `kv` is not granted to proxy `p`\nhint: grant it with `p,"),
         (("files",), "files", "no service `files`"),
         (("kv",), "kv/steal", "no service `kv/steal`"),

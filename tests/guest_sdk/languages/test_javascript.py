@@ -1,31 +1,22 @@
-"""The JavaScript library: its examples are built, and pass the transcripts of all languages.
-
-They run in an engine of their own, since the host's does not take what componentize-qjs makes.
-"""
+"""The JavaScript library: its examples are built, and pass the transcripts of all languages."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+import wasm_host
 from tests.e2e.peers import npm
 
 from . import builds, support
-
-if TYPE_CHECKING:
-    from wasmtime.component import Component
 
 SDK = support.SDK / "javascript"
 SOURCES = {name: SDK / "examples" / f"{name}.js" for name in support.EXAMPLES}
 SOURCES["probe"] = Path(__file__).parent / "probe.js"
 TOOLS = npm.node_tools()
-MEMORY = 24 << 20
-"""Bytes an instance may have."""
 
 pytestmark = [
     pytest.mark.skipif(TOOLS is None, reason="`node` and `npm` are not on PATH"),
@@ -56,59 +47,27 @@ def _make(folder: Path) -> None:
         builds.run([str(program), *words[2:]], folder)
 
 
-Exchange = Callable[[bytes], bytes]
-Load = Callable[[str], Exchange]
-
-
 @pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
-    """Makes an instance of what was built; each component is compiled once."""
-    import wasmtime
-    from wasmtime import component
-
+def modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, wasm_host.Module]:
+    """What was built, each compiled once."""
     folder = builds.once(tmp_path_factory, "javascript", _make)
-    config = wasmtime.Config()
-    config.wasm_multi_memory = True
-    engine = wasmtime.Engine(config)
-    linker = component.Linker(engine)
-    compiled: dict[str, Component] = {}
-
-    def make(name: str) -> Exchange:
-        if name not in compiled:
-            compiled[name] = component.Component(engine, (folder / f"{name}.wasm").read_bytes())
-        store = wasmtime.Store(engine)
-        store.set_limits(memory_size=MEMORY)
-        instance = linker.instantiate(store, compiled[name])
-        channel = instance.get_export_index(store, "conductor:channel/channel@1.0.0")
-        assert channel is not None
-        deliver = instance.get_func(
-            store, instance.get_export_index(store, "deliver", channel) or channel
-        )
-        assert deliver is not None
-
-        def exchange(lines: bytes) -> bytes:
-            said = deliver(store, lines.decode())
-            deliver.post_return(store)
-            assert isinstance(said, str)
-            return said.encode()
-
-        return exchange
-
-    return make
+    return {name: support.load(folder / f"{name}.wasm") for name in (*SOURCES, "readme")}
 
 
 @pytest.mark.parametrize(("name", "path"), support.TRANSCRIPTS, ids=support.title)
-def test_transcript(load: Load, name: str, path: Path) -> None:
-    support.play(load(name), path)
+def test_transcript(modules: dict[str, wasm_host.Module], name: str, path: Path) -> None:
+    support.play_guest(modules[name], path)
 
 
-def test_what_a_library_can_do(load: Load) -> None:
-    support.play(load("probe"), support.PROBE)
+def test_what_a_library_can_do(modules: dict[str, wasm_host.Module]) -> None:
+    support.play_guest(modules["probe"], support.PROBE)
 
 
-def test_example_of_the_readme(load: Load) -> None:
-    support.check_french(load("readme"))
+def test_example_of_the_readme(modules: dict[str, wasm_host.Module]) -> None:
+    support.check_french(modules["readme"].instantiate("readme").deliver)
 
 
-def test_memory_does_not_grow_by_the_number_of_messages(load: Load) -> None:
-    support.check_memory(load("datetime"), MEMORY // 400_000)
+def test_memory_does_not_grow_by_the_number_of_messages(
+    modules: dict[str, wasm_host.Module],
+) -> None:
+    support.check_memory(modules["datetime"].instantiate("datetime").deliver, 62)
