@@ -1,6 +1,7 @@
 """One cell: everything measured of one chain, once."""
 
 import os
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,9 @@ from benchmarks.chains import Cast, Chain, command
 from benchmarks.metrics import Step
 from benchmarks.session import Session
 from benchmarks.stats import percentile
+
+_SETTLED = 0.5
+"""Seconds between the last message and the look at memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ def _scenario(
         for trip in session.echo(load.big_count, load.big_bytes):
             cell.add("big_ms", trip / 1e6)
     if Step.MEMORY in steps and proctree.SUPPORTED:
+        time.sleep(_SETTLED)  # all chains alike: what was only in flight is not what they hold
         memory = proctree.pss_mb(session.client_pid, agent)
         cell.add("pss_mb", memory.others)
         cell.add("pss_all_mb", memory.others + memory.agent)

@@ -38,6 +38,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("cpu_us", Step.STREAM, "cpu", "µs", 2, "CPU per streamed message, agent aside"),
     Metric("agent_cpu_us", Step.STREAM, "agent", "µs", 2, "the agent's CPU per streamed message"),
     Metric("big_ms", Step.BIG, "1 MB", "ms", 2, "round trip of a prompt of 1 MB, echoed"),
-    Metric("pss_mb", Step.MEMORY, "pss", "MB", 1, "memory of the tree after all that, agent aside"),
+    Metric(
+        "pss_mb",
+        Step.MEMORY,
+        "pss",
+        "MB",
+        1,
+        "memory of the tree half a second after all that, agent aside",
+    ),
     Metric("pss_all_mb", Step.MEMORY, "+agent", "MB", 1, "the same with the agent"),
 )

@@ -358,3 +358,21 @@ def test_work_apart_leaves_no_threads(tmp_path: Path) -> None:
     )
     done = subprocess.run(cages.code(code), capture_output=True, check=True)
     assert done.stdout == b"True hit 1 False\nFalse\n"
+
+
+@linux
+def test_a_module_that_kills_the_compiler_is_refused(tmp_path: Path) -> None:
+    """What ends the child that compiles would end the host, so that does not try it itself."""
+    (module,) = written(tmp_path, {"flip": GUESTS / "flip.wat"}).values()
+    code = (
+        "import os, wasmtime\n"
+        "from pathlib import Path\n"
+        "import wasm_host\n"
+        "wasmtime.Module.serialize = lambda self: os.abort()\n"
+        "try:\n"
+        f"    wasm_host.load({module!r}, cache_dir=Path({str(tmp_path / 'cache')!r}), apart=True)\n"
+        "except wasm_host.LoadError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(cages.code(code), capture_output=True, check=True)
+    assert b"makes the compiler fail (SIGABRT)" in done.stdout
