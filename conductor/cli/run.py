@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from conductor.runtime import Runtime
     from conductor.trace import Tracer
 
-_ADOPTING: Final = 0.03
-"""Seconds until orphans are adopted: it costs an import that an editor shall not wait for."""
-
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
 
@@ -169,7 +166,7 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
         loop.add_signal_handler(signal.SIGUSR1, tell_health, runtime)
-    loop.call_later(_ADOPTING, adopt_orphans)
+    adopt_orphans()
     return await runtime.run()
 
 
