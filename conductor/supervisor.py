@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -265,13 +265,16 @@ class Supervisor:
         """Swaps a component whenever one of its files has changed, for as long as it runs."""
         seen = {name: _stamp(one.files) for name, one in self._planned.items() if one.files}
         changed: dict[str, object] = {}
-        for planned in self._planned.values():
-            for one in planned.configurations:
-                with contextlib.suppress(ConductorError):  # it is reported below
-                    self._configured[one.component] = one.params()
+        settings = {one: _stamp((one.file,)) for one in self._configurations()}
+        for one in settings:
+            with contextlib.suppress(ConductorError):  # told to the log once the file changes
+                self._configured[one.component] = one.params()
         while True:
             await asyncio.sleep(_WATCH)
-            self.reconfigure()
+            for one, stamp in settings.items():
+                settings[one] = _stamp((one.file,))
+                if settings[one] != stamp:
+                    self._reconfigure(one)
             for name, stamp in seen.items():
                 now = _stamp(self._planned[name].files)
                 if now == stamp:
@@ -287,9 +290,11 @@ class Supervisor:
 
     def reconfigure(self) -> None:
         """Tells every component whose settings have changed what they are now."""
-        for one in self._planned.values():
-            for configuration in one.configurations:
-                self._reconfigure(configuration)
+        for one in self._configurations():
+            self._reconfigure(one)
+
+    def _configurations(self) -> Iterator[Configuration]:
+        return (one for planned in self._planned.values() for one in planned.configurations)
 
     def _reconfigure(self, configuration: Configuration) -> None:
         name = configuration.component
