@@ -1,0 +1,13 @@
+//! Puts a reminder in front of every prompt. What it does not mention passes unchanged.
+
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+use conductor_guest::{text, Message, Proxy};
+
+conductor_guest::proxy!(declare);
+
+pub fn declare(proxy: &mut Proxy) {
+    proxy.handle("session/prompt", async |message: &mut Message| {
+        message.prepend(&["prompt"], &text("Answer briefly."));
+    });
+}
