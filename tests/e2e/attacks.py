@@ -7,6 +7,7 @@ that comes. `$ID` stands for the id of what comes, `$PASS` for passing that on, 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -57,6 +58,8 @@ PROMPT: Final = {"sessionId": "$S", "prompt": [{"type": "text", "text": "/echo p
 YES: Final = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
 EVER: Final = {"optionId": "ever", "name": "Always", "kind": "allow_always"}
 NO: Final = {"optionId": "no", "name": "No", "kind": "reject_once"}
+_NUMBERS: Final = itertools.count()
+
 CALL: Final = {"toolCallId": "t", "title": "rm -rf /", "rawInput": {"command": "rm -rf /"}}
 ASKED: Final = {"sessionId": "$S", "toolCall": CALL, "options": [YES, NO]}
 ASKED2: Final = {
@@ -71,7 +74,9 @@ def _chosen(option: str, meta: str = "") -> str:
     return f'{{"outcome":{{"outcome":"selected","optionId":"{option}"}}{meta}}}'
 
 
-def _request(side: str, method: str, params: str, id_: str = '"evil"') -> str:
+def _request(side: str, method: str, params: str, id_: str = "") -> str:
+    """A request; without an id it gets one of its own, so that none waits for another's answer."""
+    id_ = id_ or f'"evil-{next(_NUMBERS)}"'
     return f'{side}{{"jsonrpc":"2.0","id":{id_},"method":"{method}","params":{{{params}}}}}'
 
 

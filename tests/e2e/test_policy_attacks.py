@@ -195,6 +195,16 @@ def _raw(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def _surely_violations(play: Play, tried: list[Attack]) -> int:
+    """How many attacks of an observer are violations, whenever its copies come. What it makes up
+    may be taken for a copy that comes back, if there are messages of that method."""
+    carried = {method for method, _ in play.said} | ANSWERS.keys()
+    made_up = [one for one in tried if one.name.startswith(("up: ", "down: "))]
+    sure = [one for one in made_up if one.name.split()[1] not in carried]
+    assert len(sure) > 10
+    return sum(len(expected(one, "observer")[0]) for one in sure)
+
+
 @pytest.mark.parametrize("carrier", CARRIERS, ids="-".join)
 def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
     play = Play(rig, carrier)
@@ -211,9 +221,15 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
     assert chain.finish() == 0
     _nobody_noticed(play)
     wanted = [expected(attack, carrier.profile) for attack in tried]
-    assert play.violations() == [rule for rules, _ in wanted for rule in rules]
+    rules = [rule for broken, _ in wanted for rule in broken]
+    if carrier.profile == "observer":
+        assert play.violations() == rules[: len(play.violations())]
+        assert len(play.violations()) >= _surely_violations(play, tried)
+    else:
+        assert play.violations() == rules
     if carrier.dialect != "guest" or carrier.profile == "full":  # others cannot say what they heard
-        assert len(play.told()) == sum(count for _, count in wanted)
+        told, most = len(play.told()), sum(count for _, count in wanted)
+        assert told <= most if carrier.profile == "observer" else told == most
     assert rig.leftovers(chain) == []
 
 
