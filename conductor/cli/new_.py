@@ -17,6 +17,8 @@ from conductor.errors import UsageError
 
 TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 _ENDING: Final = ".tmpl"
+_ALSO: Final = {"javascript": "js", "py": "python", "rs": "rust", "golang": "go"}
+"""Other names of languages."""
 
 HELP: Final = (
     "Make the folder of a new component: a manifest, a small proxy, a transcript that tests it, "
@@ -48,6 +50,7 @@ def new(
             "a name is up to 64 letters, digits and any of `_-`, and begins with a letter",
         )
     known = languages()
+    lang = _ALSO.get(lang, lang)
     if lang not in known:
         raise UsageError(f"no template for `{lang}`", f"languages are: {', '.join(known)}")
     folder = Path(name)
@@ -86,6 +89,9 @@ def project(lang: str, name: str) -> Iterator[tuple[str, str]]:
         yield _filled(where, words), _filled(path.read_text(encoding="utf-8"), words)
     sdk = Path(guest_sdk.__file__).parent
     for target, source in template(lang).get("copy", {}).items():
+        if (sdk / source).is_file():
+            yield target, (sdk / source).read_text(encoding="utf-8")
+            continue
         for path in sorted((sdk / source).iterdir()):
             if path.is_file() and path.suffix != ".md":
                 yield f"{target}/{path.name}", path.read_text(encoding="utf-8")
