@@ -7,8 +7,10 @@ source is the first line the guest is given; what it answers is what is wrong wi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 import zlib
 from typing import Final
 
@@ -51,6 +53,11 @@ class Script(msgspec.Struct, frozen=True):
     def preface(self) -> bytes:
         """The first line the guest is given."""
         return msgspec.json.encode({"files": self.files, "main": self.main}) + b"\n"
+
+    def with_settings(self, configure: bytes) -> bytes:
+        """The first line, with the params of `configure`: wrong settings keep it from starting."""
+        told = {"files": self.files, "main": self.main, "configure": msgspec.Raw(configure)}
+        return msgspec.json.encode(told) + b"\n"
 
 
 def check(path: str) -> None:
@@ -139,21 +146,46 @@ def guest() -> tuple[str, str]:
 
     Raises `UsageError` where there is none and none can be built.
     """
-    sdk = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *_SDK)
-    name = f"python-{_fingerprint(sdk)}"
-    found = _found(os.path.join(sdk, "_guest", name))
+    found = built_guest()
     if found is None:
-        here = guest_folder()
-        found = _found(os.path.join(here, name))
-        if found is None:
-            _build(sdk, here)
-            found = _found(os.path.join(here, name))
+        _build(_sdk_folder(), guest_folder())
+        found = built_guest()
     if found is None:
         raise UsageError("the Python guest was built, and is gone", "try again")
     return found
 
 
+def built_guest() -> tuple[str, str] | None:
+    """The shared guest's file and digest, if it came with the installation or was built here."""
+    sdk = _sdk_folder()
+    name = guest_name()
+    found = _found(os.path.join(sdk, "_guest", name))
+    if found is None:
+        found = _found(os.path.join(guest_folder(), name))
+        if found is not None:
+            _used(found[0])
+    return found
+
+
+def guest_name() -> str:
+    """What the guest of this version of the SDK is called, without `.wasm`."""
+    return f"python-{_fingerprint(_sdk_folder())}"
+
+
+def _sdk_folder() -> str:
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *_SDK)
+
+
+def _used(path: str) -> None:
+    """Says that a guest that was built here is in use: those that are not go after a month."""
+    with contextlib.suppress(OSError):
+        now = time.time()
+        if now - os.stat(path).st_mtime > _DAY:
+            os.utime(path, (now, now))
+
+
 _SDK: Final = ("guest_sdk", "python")
+_DAY: Final = 24 * 3600
 
 
 def guest_folder() -> str:

@@ -7,10 +7,12 @@ content appear together by one rename, and content that does not match its name 
 and compiled again. A large entry that matched once is not read through again while the file system
 says that it is unchanged (:mod:`wasm_host.noted`). Between the check and the loading of a file lies
 a moment in which only our own user could change it, who could as well change this program.
+Storing an entry removes those that nobody has used for long (:mod:`wasm_host.pruning`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -18,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import noted
 from .digest import sha256
+from .pruning import prune, used
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Cache"]
 
@@ -56,13 +59,39 @@ class Cache:
                 _discard(path)
                 continue
             try:
-                return deserialize(str(path)), "hit"
+                found = deserialize(str(path))
+                used(path)
+                return found, "hit"
             except Exception as error:
                 # wasmtime refuses what another version or processor made: compile it again.
                 if type(error).__name__ != "WasmtimeError":
                     raise
                 _discard(path)
         return None, "miss"
+
+    def holds(self, digest: str) -> bool:
+        """Whether there is an entry for a source digest; whether it is whole is not looked at."""
+        return not self._problem and any(self._path.glob(f"{self._key(digest)}-*{SUFFIX}"))
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """While one process compiles, others that want to wait here.
+
+        Several hosts of one chain start at the same time, and all of them miss the same module.
+        Where the system has no such locks they compile it each for itself.
+        """
+        handle = -1
+        if not self._problem:
+            with contextlib.suppress(ImportError, OSError):
+                import fcntl
+
+                handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if handle >= 0:
+                os.close(handle)
 
     def store(self, digest: str, payload: bytes | bytearray) -> str:
         """Keep a compiled module; a report, ``stored`` or ``ignored: …``, never an error."""
@@ -84,6 +113,7 @@ class Cache:
         except OSError as error:
             _discard(Path(temporary))
             return f"ignored: {error.strerror or error}"
+        prune(self._path)
         return "stored"
 
     def recall(self, digest: str) -> str | None:

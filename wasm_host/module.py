@@ -213,15 +213,20 @@ def _compile(
         kind = component.Component
     engine = engine_for(limits)
     if cache is None:
-        compiled, report = None, "off"
-    else:
-        held = cache
+        return _by_compiler(kind, engine, data, label), "off"
+    held = cache
 
-        def fetch() -> tuple[Any, str]:
-            return held.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
+    def fetch() -> tuple[Any, str]:
+        return held.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
 
+    compiled, report = fetch()
+    if compiled is not None:
+        return compiled, report
+    with held.alone():
         compiled, report = fetch()
-        if compiled is None and compiling is not None:
+        if compiled is not None:
+            return compiled, report
+        if compiling is not None:
             compiling()
         if apart and report == "miss":
             from .apart import apart as work_apart
@@ -235,19 +240,24 @@ def _compile(
                 ) from None
             if done:
                 compiled, report = fetch()
-    if compiled is not None:
-        return compiled, report
+        if compiled is not None:
+            return compiled, report
+        compiled = _by_compiler(kind, engine, data, label)
+        return compiled, held.store(info.digest, compiled.serialize())
+
+
+def _by_compiler(kind: Any, engine: Any, data: bytes, label: str) -> Any:
+    """The module, compiled now. Raises `LoadError`."""
+    import wasmtime
+
     try:
-        compiled = kind(engine, data)
+        return kind(engine, data)
     except wasmtime.WasmtimeError as error:
         raise LoadError(
             f"{label} does not compile: {_first_line(error)}",
             detail=str(error),
             hint="it may be damaged, or need a WebAssembly feature this host leaves out",
         ) from None
-    if cache is not None:
-        report = cache.store(info.digest, compiled.serialize())
-    return compiled, report
 
 
 def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:

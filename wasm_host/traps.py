@@ -74,6 +74,8 @@ def explain(
         )
     where = "standard error and backtrace are" if stderr else "backtrace is"
     hint = f"this is a fault in the guest; its {where} in the detail"
+    if memory is None and "unreachable" in text:  # how runtimes give up, and its size is not known
+        hint += f"; or it got no more memory: its limit memory_bytes is {limits.memory_bytes}"
     return GuestError(phase, f"{name} trapped: {_cause(text)}", detail=detail, hint=hint)
 
 

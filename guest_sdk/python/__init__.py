@@ -16,33 +16,50 @@
 `guest_sdk/python/README.md` is the guide. Imports the standard library only.
 """
 
+from .calls import Call, Elicited, NotOffered
+from .content import Result, ToolError, audio, embedded, image, resource_link
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .messages import DROP, Notification, Record, Request, Update, text
-from .playground import Playground
+from .openings import Opening
+from .playground import Playground, played
 from .proxy import Proxy
+from .resources import Contents, Resource
+from .servers import Server
 from .services import Response, RunningTimer
 from .sessions import Session, SubSession, Turn
 from .tasks import gather
-from .tools import Call
 
 __all__ = [
     "DROP",
     "Answered",
     "Call",
     "Cancelled",
+    "Contents",
+    "Elicited",
+    "NotOffered",
     "Notification",
+    "Opening",
     "Playground",
     "Proxy",
     "ProxyError",
     "Record",
     "Refused",
     "Request",
+    "Resource",
     "Response",
+    "Result",
     "RunningTimer",
+    "Server",
     "Session",
     "SubSession",
+    "ToolError",
     "Turn",
     "Update",
+    "audio",
+    "embedded",
     "gather",
+    "image",
+    "played",
+    "resource_link",
     "text",
 ]

@@ -22,7 +22,11 @@ COMPONENTIZE = "0.25.1"
 """The version of componentize-py that is used; another one makes another guest."""
 
 KEPT_SECONDS = 30 * 24 * 3600
-"""How long a guest is kept beside newer ones."""
+"""How long a guest is kept that nobody uses …"""
+
+KEPT_MOST = 5
+KEPT_ANYHOW = 24 * 3600
+"""… and how many of those that nobody used for a day, which is how often use is noted."""
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -87,13 +91,19 @@ def build(folder: str) -> str:
 
 
 def _prune(folder: str, target: str) -> None:
-    """Drops guests that were built long ago; whoever still needs one builds it again."""
+    """Drops guests that are not used any more; whoever still needs one builds it again."""
+    found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if name.startswith("python-") and name.split(".")[0] not in target:
+        if name.startswith("python-") and name.endswith(".wasm") and path != target:
             with contextlib.suppress(OSError):
-                if time.time() - os.stat(path).st_mtime > KEPT_SECONDS:
-                    os.unlink(path)
+                found.append((os.stat(path).st_mtime, path))
+    for number, (used, path) in enumerate(sorted(found, reverse=True), 1):
+        unused = time.time() - used
+        if unused > KEPT_SECONDS or (number > KEPT_MOST and unused > KEPT_ANYHOW):
+            for gone in (path, _digest_of(path)):
+                with contextlib.suppress(OSError):
+                    os.unlink(gone)
 
 
 def _digest_of(target: str) -> str:
@@ -136,7 +146,7 @@ def _componentize(work: str) -> str:
         check=False,
     )
     if done.returncode != 0 or not os.path.isfile(made):
-        said = (done.stderr or done.stdout).strip()[-2000:]
+        said = (done.stderr or done.stdout).partition("Stack backtrace:")[0].strip()[-2000:]
         raise RuntimeError(f"componentize-py ended with exit code {done.returncode}: {said}")
     return made
 

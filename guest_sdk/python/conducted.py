@@ -26,6 +26,8 @@ class Conducted(Speaker):
         self.failure: ProxyError | None = None
         """Why the proxy cannot work: the answer to every request it has a handler for."""
         self.timers: dict[Any, tuple[Callable[[], Any], bool]] = {}
+        self._settled = False
+        """Whether the conductor has told settings with which the proxy can work."""
         self._configure({})
 
     def _conductor(self, said: str) -> None:
@@ -42,7 +44,8 @@ class Conducted(Speaker):
             return
         params = held["params"].value if "params" in held else {}
         if method == "configure" and isinstance(params, dict):
-            self._configure(params)
+            if not self._configure(params):
+                return
             if self.failure is not None:  # under a narrow profile nobody hears it at `initialize`
                 self.log("error", self.failure.message)
                 return
@@ -51,7 +54,8 @@ class Conducted(Speaker):
         elif method == "timer/fired" and isinstance(params, dict):
             self._fired(params.get("timer"))
 
-    def _configure(self, params: dict[str, Any]) -> None:
+    def _configure(self, params: dict[str, Any]) -> bool:
+        """Takes settings; False if they are wrong and the former ones stay."""
         self.name = params.get("name") or self.name
         grants = params.get("grants")
         self.grants = grants if isinstance(grants, list) else self.grants
@@ -59,7 +63,13 @@ class Conducted(Speaker):
             self.config = config.read(self.proxy.config_type, params.get("config") or {})
             self.failure = None
         except ValueError as error:
-            self.failure = ProxyError(f"the configuration of `{self.name}` is wrong: {error}")
+            told = f"the configuration of `{self.name}` is wrong: {error}"
+            if self._settled:  # what it keeps out stays out while somebody mistypes
+                self.log("error", f"{told}; the former settings stay")
+                return False
+            self.failure = ProxyError(told)
+        self._settled = bool(params) and self.failure is None
+        return True
 
     def timer_started(self, asked: Waiter[Any], callback: Callable[[], Any], *, once: bool) -> None:
         """Remembers whom to call when a timer fires."""

@@ -25,7 +25,7 @@ def read(kind: type | None, held: Any) -> Any:
 
 def _object(kind: Any, held: Any, path: str) -> Any:
     if not isinstance(held, dict):
-        raise ValueError(f"{path or 'config'} must be an object")
+        raise ValueError(f"`{path.rstrip('.') or 'config'}` must be an object")
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
     for key in held:
@@ -41,7 +41,7 @@ def _object(kind: Any, held: Any, path: str) -> Any:
     try:
         return kind(**given)
     except ValueError as error:
-        raise ValueError(f"{path or 'config'}: {error}") from None
+        raise ValueError(f"`{path.rstrip('.')}`: {error}" if path else str(error)) from None
 
 
 def value(kind: Any, held: Any, path: str) -> Any:
@@ -121,4 +121,6 @@ def _union(kinds: tuple[Any, ...], held: Any, path: str) -> Any:
             return value(kind, held, path)
         except ValueError as error:
             problems.append(str(error))
-    raise ValueError(" or ".join(dict.fromkeys(problems)))
+    begin = f"`{path}` must be "
+    first, *others = dict.fromkeys(problems)
+    raise ValueError(" or ".join([first, *(one.removeprefix(begin) for one in others)]))

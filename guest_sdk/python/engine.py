@@ -8,17 +8,17 @@ passed on without being decoded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from . import failures
 from .conducted import Conducted
-from .errors import CANCELLED, Answered, Cancelled, ProxyError
+from .errors import CANCELLED, Answered, Cancelled, ProxyError, Refused
 from .handling import Handling, Key, Waiting
-from .jsontext import Member, dumps, merge
-from .messages import Message, Notification, Request, Update, head, plain, put, read
+from .jsontext import Member, dumps, merged, snapshot
+from .messages import Message, Notification, Request, Update, plain, put
+from .reading import answer_head, head, read
 from .sessions import SubSession
 from .speaker import CANCEL, OTHER, settle
 from .tasks import Waiter, current
@@ -26,7 +26,7 @@ from .tasks import Waiter, current
 if TYPE_CHECKING:
     from .proxy import Proxy
 
-_ANSWER: Final = re.compile(r'\{"jsonrpc":"2\.0","id":(-?\d+|"[^"\\]*"),"(?:result|error)":').match
+_TURN_OVER: Final = '{"stopReason":"cancelled"}'
 
 Next = Callable[[Any], Awaitable[Any]]
 """Passes a message on to the next handler, or out of the proxy; a request's answer."""
@@ -40,16 +40,18 @@ class Engine(Conducted):
         self.builtin = proxy.builtin(self)
         self._returning: dict[tuple[str, str], Waiter[Any]] = {}
         self._handlings: dict[tuple[str, str], Handling] = {}
-        self._methods = frozenset({*self.builtin, *proxy.handlers, CANCEL})
         self._of_all = proxy.handlers.get("*", [])
+        last = proxy.innermost(self)
         self._handlers = {
             method: [
                 *([self.builtin[method]] if method in self.builtin else ()),
                 *proxy.handlers.get(method, ()),
                 *self._of_all,
+                *([last[method]] if method in last else ()),
             ]
-            for method in {*self.builtin, *proxy.handlers} - {"*"}
+            for method in {*self.builtin, *proxy.handlers, *last} - {"*"}
         }
+        self._methods = frozenset({*self._handlers, CANCEL})
 
     # -- lines in, lines out -------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Engine(Conducted):
         Of repeated members the last one counts, so a second `method`, however it is spelt, leaves
         the line to the decoder.
         """
-        if self._of_all or self.lanes or (side == "s" and self._subsessions):
+        if self._of_all or self.lanes or (side == "s" and (self._subsessions or self.turns)):
             return False
         found = head(said)
         if found is not None:
@@ -93,7 +95,7 @@ class Engine(Conducted):
                 and said.find("\\u006", after) < 0
                 and said.find("\\u007", after) < 0
             )
-        answer = _ANSWER(said)
+        answer = answer_head(said)
         return answer is not None and (side, answer[1]) not in self._awaited
 
     def _read(self, side: str, said: str) -> None:
@@ -114,6 +116,10 @@ class Engine(Conducted):
         if side == "s" and session in self._subsessions:
             self._in_subsession(self._subsessions[session], message)
             return
+        if side == "s" and session in self.turns and isinstance(message, Update):
+            shown = self.turns[session].heard(message)
+            if not shown:
+                return
         if message.method == CANCEL:
             self._cancel(side, said, params)
             return
@@ -161,9 +167,11 @@ class Engine(Conducted):
             member, body = "error", error.text
         except ProxyError as error:
             member, body = "error", dumps(error.body())
+            if isinstance(error, Refused):  # under a narrow profile nobody hears the answer
+                self.log("warn", f"the handler of `{request.method}` failed: {error.message}")
         except Cancelled:
             if handling.turn_over:
-                member, body = "result", '{"stopReason":"cancelled"}'
+                member, body = "result", _TURN_OVER
             else:
                 member, body = "error", f'{{"code":{CANCELLED},"message":"Request cancelled"}}'
         except (Exception, SystemExit) as error:  # no mistake may end the chain
@@ -174,8 +182,8 @@ class Engine(Conducted):
 
     @staticmethod
     def _result(handling: Handling, answer: Any) -> str:
-        if handling.result is not None and answer is handling.result[1]:
-            return merge(*handling.result)
+        if handling.result is not None and answer is handling.result[1].value:
+            return merged(*handling.result, answer)
         return dumps(answer)
 
     async def _forward(self, handling: Handling, message: Any) -> Any:
@@ -243,7 +251,7 @@ class Engine(Conducted):
         self.lanes.hold(lane, handling)
         result = held.get("result")
         if "error" not in held and result is not None:
-            handling.result = (said[result.start : result.end], result.value)
+            handling.result = (said, result, snapshot(result.value))
         settle(waiter, said, held)
 
     def _pass_answer(self, side: str, said: str) -> None:
@@ -277,7 +285,10 @@ class Engine(Conducted):
             self._interrupt(handling)
 
     def _cancel_turn(self, session: str | None) -> None:
-        """A turn that has not reached the agent yet ends here."""
+        """Turns that have not reached the agent yet end here."""
+        for waiting in self.lanes.requests(("p", session), "session/prompt"):
+            self.lanes.take("p", waiting.id)
+            self._out.append(f'p{{"jsonrpc":"2.0","id":{waiting.id},"result":{_TURN_OVER}}}')
         for handling in list(self._handlings.values()):
             message = handling.message
             if (

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .speaker import Speaker
 
 _HERE: Final = os.path.dirname(os.path.abspath(__file__))
+_LIBRARY: Final = os.path.dirname(os.path.abspath(traceback.__file__))
 _MOST: Final = 3500
 """Characters of a traceback in the log, which cuts lines at 4096."""
 
@@ -38,7 +39,13 @@ def sentence(error: BaseException) -> str:
         return f"{what} ({os.path.basename(error.filename)}, line {error.lineno})"
     if not frames:
         return what
-    return f"{what} ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
+    frame = next((one for one in reversed(frames) if not _library(one.filename)), frames[-1])
+    return f"{what} ({os.path.basename(frame.filename)}, line {frame.lineno})"
+
+
+def _library(filename: str) -> bool:
+    """Whether a frame is of the standard library, which was only called by whoever is at fault."""
+    return os.path.dirname(filename).startswith(_LIBRARY) and "site-packages" not in filename
 
 
 def _plain(line: str) -> str:

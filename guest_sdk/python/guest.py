@@ -13,21 +13,21 @@ import json
 import sys
 from typing import Final
 
-from . import printing, sandbox
+from . import config, printing, sandbox
 from .engine import Engine
 from .failures import sentence, story
 from .proxy import Proxy
 
 PRELOADED: Final = """
 abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys
-contextlib contextvars copy csv dataclasses datetime decimal difflib enum errno fnmatch fractions
-functools gc getopt graphlib hashlib heapq hmac html html.entities html.parser inspect io ipaddress
-itertools json json.decoder json.encoder keyword linecache locale logging math numbers operator os
-os.path pathlib pickle posixpath ntpath pprint queue random re reprlib secrets shlex stat statistics
-string stringprep struct sys textwrap time token tokenize tomllib traceback types typing unicodedata
-urllib urllib.parse uuid warnings weakref xml xml.etree xml.etree.ElementTree zlib
-encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna encodings.utf_16 encodings.cp1252
-concurrent concurrent.futures __future__
+configparser contextlib contextvars copy csv dataclasses datetime decimal difflib enum errno
+fnmatch fractions functools gc getopt gzip graphlib hashlib heapq hmac html html.entities
+html.parser inspect io ipaddress itertools json json.decoder json.encoder keyword linecache locale
+logging math numbers operator os os.path pathlib pickle posixpath ntpath pprint queue random re
+reprlib secrets shlex stat statistics string stringprep struct sys textwrap time token tokenize
+tomllib traceback types typing unicodedata urllib urllib.parse uuid warnings weakref xml xml.etree
+xml.etree.ElementTree zlib encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna
+encodings.utf_16 encodings.cp1252 concurrent concurrent.futures __future__
 """.split()  # noqa: SIM905 - a list one can read
 """Modules of the standard library that sandboxed proxies can import."""
 
@@ -58,12 +58,24 @@ class Guest:
         return "\n".join(said)
 
     def _start(self, line: str) -> str:
-        """Loads the proxy; empty, or a sentence and a traceback."""
+        """Loads the proxy; empty, or a sentence and a traceback.
+
+        Settings that are wrong are found here: later a proxy that may answer nothing could tell
+        nobody, and the conversation would go on without it.
+        """
         params = json.loads(line)
         try:
-            self._engine = Engine(load(params["files"], params["main"]))
+            proxy = load(params["files"], params["main"])
+            engine = Engine(proxy)
         except BaseException as error:  # whatever an author's code raises
             return f"could not be loaded: {sentence(error)}\n{story(error)}"
+        try:
+            config.read(proxy.config_type, (params.get("configure") or {}).get("config") or {})
+        except ValueError as error:
+            return f"cannot run with its settings: {error}"
+        except BaseException as error:  # the author's code again
+            return f"cannot run with its settings: {sentence(error)}\n{story(error)}"
+        self._engine = engine
         return ""
 
 

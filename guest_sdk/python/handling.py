@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .jsontext import Member
 from .messages import Notification, Request
 from .tasks import Task
 
@@ -103,6 +104,12 @@ class Lanes:
         if lane.holder is None and not lane.queue:
             del self._held[key]
 
+    def requests(self, key: Key, method: str) -> list[Request]:
+        """The requests of this method that wait in a lane."""
+        lane = self._held.get(key)
+        waiting = [one.message for one in lane.queue] if lane is not None else []
+        return [one for one in waiting if isinstance(one, Request) and one.method == method]
+
     def take(self, side: str, id: str) -> Request | None:  # noqa: A002 - the protocol's name
         """Takes a request that waits out of its lane."""
         for key, lane in self._held.items():
@@ -116,8 +123,8 @@ class Lanes:
 class Handling:
     """A message in the hands of its handlers.
 
-    `forwarded`: it was passed on, under the id `sent_as` if it is a request. `result`: text and
-    value of the answer that came back.
+    `forwarded`: it was passed on, under the id `sent_as` if it is a request. `result`: the line
+    of the answer that came back, its result, and a snapshot of that.
     """
 
     __slots__ = (
@@ -141,7 +148,7 @@ class Handling:
         self.task: Task | None = None
         self.forwarded = False
         self.sent_as: tuple[str, str] | None = None
-        self.result: tuple[str, Any] | None = None
+        self.result: tuple[str, Member, bytes | None] | None = None
         self.own: set[tuple[str, str]] = set()
         """Requests of its own that the handler has sent: side and id."""
         self.turn_over = False

@@ -8,8 +8,10 @@ numbers such as `1.10` or `1e400`, escapes, unknown members. So a message keeps 
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from collections.abc import Callable
+from json import encoder
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
 
@@ -17,21 +19,48 @@ _space: Final = re.compile(r"[ \t\n\r]*").match
 scan: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """Decodes the value at a place: the value and where it ends. Raises `StopIteration` for none."""
 
-_compact: Final = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":")
-).encode
 _ascii: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-_exact: Final = json.JSONEncoder(separators=(",", ":")).encode
 _NESTED: Final = (dict, list, float)
+_LARGE: Final = 4000
+"""Characters from which on decoding a text once more costs more than remembering places in it."""
+
+_DEPTH: Final = 2
+"""How deep places are remembered: the blocks of a prompt, the members of an update."""
+
+
+def _compact_encoder() -> Callable[[Any], str]:
+    """Encodes without spaces. `json.JSONEncoder` does, but makes its machinery at every call."""
+    plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    make: Any = getattr(encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    inside: dict[int, Any] = {}
+    quoted = encoder.encode_basestring
+    chunks = make(inside, plain.default, quoted, None, ":", ",", False, False, False)
+
+    def encode(value: Any) -> str:
+        try:
+            return "".join(chunks(value, 0))
+        finally:
+            inside.clear()  # of a value that cannot be encoded some is left
+
+    return encode
+
+
+_compact: Final = _compact_encoder()
 
 
 class Member(NamedTuple):
-    """One member of an object: its value, decoded, and where that stands in the text."""
+    """One member of an object: its value, decoded, and where that stands in the text.
+
+    `inside`: the members or elements of the value, where they are remembered.
+    """
 
     name: str
     start: int
     end: int
     value: Any
+    inside: list[Member] | None = None
 
 
 def loads(text: str) -> Any:
@@ -58,7 +87,7 @@ def members(text: str, at: int = 0) -> tuple[list[Member], int]:
         raise ValueError("not a JSON object") from None
 
 
-def _members(text: str, at: int) -> tuple[list[Member], int]:
+def _members(text: str, at: int, depth: int = 0) -> tuple[list[Member], int]:
     found: list[Member] = []
     if text[at] != "{":
         raise ValueError("not a JSON object")
@@ -72,10 +101,8 @@ def _members(text: str, at: int) -> tuple[list[Member], int]:
         at = _skip(text, at)
         if text[at] != ":":
             raise ValueError(f"no colon at {at}")
-        start = _skip(text, at + 1)
-        value, end = scan(text, start)
-        found.append(Member(name, start, end, value))
-        at = _skip(text, end)
+        found.append(_survey(text, _skip(text, at + 1), name, depth))
+        at = _skip(text, found[-1].end)
         if text[at] == "}":
             return found, at + 1
         if text[at] != ",":
@@ -87,25 +114,77 @@ def _skip(text: str, at: int) -> int:
     return at if text[at] not in " \t\n\r" else _space(text, at).end()  # type: ignore[union-attr]
 
 
+def survey(text: str, at: int, name: str = "") -> Member:
+    """The value at `at`, as a member of this name; of a large text places inside are remembered.
+
+    Raises `ValueError`, `IndexError` or `StopIteration` for what is no JSON.
+    """
+    return _survey(text, at, name, _DEPTH if len(text) > _LARGE else 0)
+
+
+def _survey(text: str, at: int, name: str, depth: int) -> Member:
+    if depth and text[at] == "{":
+        inside, end = _members(text, at, depth - 1)
+        return Member(name, at, end, {one.name: one.value for one in inside}, inside)
+    if depth and text[at] == "[":
+        inside, end = _elements(text, at, depth - 1)
+        return Member(name, at, end, [one.value for one in inside], inside)
+    value, end = scan(text, at)
+    return Member(name, at, end, value)
+
+
+def snapshot(value: Any) -> bytes | None:
+    """What a decoded value is now, before anybody edits it; None: it cannot be told."""
+    try:
+        return marshal.dumps(value, 2)  # later versions depend on which strings are one object
+    except ValueError:
+        return None
+
+
+def changed(before: bytes | None, now: Any) -> bool:
+    """Whether a value is another one than it was at its snapshot."""
+    # Compared first: only what equals something decoded is sure not to contain itself.
+    return before is None or marshal.loads(before) != now or before != snapshot(now)  # noqa: S302
+
+
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are one JSON value: `1`, `1.0` and `true` are three."""
+    """Whether two values are one JSON value: `1`, `1.0` and `true` are three.
+
+    `one` has been decoded; `other` may be anything.
+    """
     if one is other:
         return True
     if type(one) is not type(other) or one != other:
         return False
+    if type(one) not in _NESTED:
+        return True
     # Equal containers may still differ in the types of what they hold, as may 0.0 and -0.0.
-    return type(one) not in _NESTED or bool(_exact(one) == _exact(other))
+    before = snapshot(one)
+    return before is not None and before == snapshot(other)
 
 
 def merge(text: str, new: Any) -> str:
     """The JSON text of `new`, in the words of `text` wherever that says the same."""
-    start = _skip(text, 0)
-    old, end = scan(text, start)
-    if same(old, new):
-        return text[start:end]
-    if _written_as_here(text[start:end], old):
+    at = survey(text, _skip(text, 0))
+    return merged(text, at, snapshot(at.value), new)
+
+
+def merged(text: str, at: Member, before: bytes | None, new: Any) -> str:
+    """The same of a value within a text.
+
+    `before` is the value's snapshot, taken when it was decoded; `at.value` may have been edited.
+    Raises `ValueError` for what is not JSON.
+    """
+    return edited(text, at, before, new) if changed(before, new) else text[at.start : at.end]
+
+
+def edited(text: str, at: Member, before: bytes | None, new: Any) -> str:
+    """As `merged`, for what is known to have been changed."""
+    # Not somebody's bytes, but what `snapshot` has just made here.
+    old = marshal.loads(before) if before is not None else scan(text, at.start)[0]  # noqa: S302
+    if at.inside is None and _written_as_here(text[at.start : at.end], old):
         return dumps(new)
-    return _merge(text, start, end, old, new)
+    return _merge(text, at, old, new)
 
 
 def _written_as_here(text: str, value: Any) -> bool:
@@ -116,20 +195,21 @@ def _written_as_here(text: str, value: Any) -> bool:
         return False
 
 
-def _merge(text: str, start: int, end: int, old: Any, new: Any) -> str:
+def _merge(text: str, at: Member, old: Any, new: Any) -> str:
     if same(old, new):
-        return text[start:end]
+        return text[at.start : at.end]
     if isinstance(old, dict) and isinstance(new, dict):
-        return _merge_objects(text, start, new)
+        return _merge_objects(text, at, old, new)
     if isinstance(old, list) and isinstance(new, list):
-        return _merge_arrays(text, start, new)
+        return _merge_arrays(text, at, old, new)
     return dumps(new)
 
 
-def _merge_objects(text: str, start: int, new: dict[str, Any]) -> str:
-    held = {one.name: one for one in members(text, start)[0]}
+def _merge_objects(text: str, at: Member, old: dict[str, Any], new: dict[str, Any]) -> str:
+    inside = at.inside if at.inside is not None else _members(text, at.start)[0]
+    held = {one.name: one for one in inside}
     parts = [
-        f"{dumps(name)}:{_merge(text, one.start, one.end, one.value, new[name])}"
+        f"{dumps(name)}:{_merge(text, one, old[name], new[name])}"
         for name, one in held.items()
         if name in new
     ]
@@ -137,34 +217,38 @@ def _merge_objects(text: str, start: int, new: dict[str, Any]) -> str:
     return "{" + ",".join(parts) + "}"
 
 
-def _merge_arrays(text: str, start: int, new: list[Any]) -> str:
+def _merge_arrays(text: str, at: Member, old: list[Any], new: list[Any]) -> str:
     """Elements are matched from both ends; of what is left in between, pairs are merged."""
-    held = _elements(text, start)
+    held = at.inside if at.inside is not None else _elements(text, at.start)[0]
     most = min(len(held), len(new))
     head = 0
-    while head < most and same(held[head].value, new[head]):
+    while head < most and same(old[head], new[head]):
         head += 1
     tail = 0
-    while tail < most - head and same(held[-1 - tail].value, new[-1 - tail]):
+    while tail < most - head and same(old[-1 - tail], new[-1 - tail]):
         tail += 1
     parts = [text[one.start : one.end] for one in held[:head]]
-    middle, rest = new[head : len(new) - tail], held[head : len(held) - tail]
-    if len(middle) == len(rest):
-        pairs = zip(rest, middle, strict=True)
-        parts += [_merge(text, one.start, one.end, one.value, value) for one, value in pairs]
+    rest, stay = slice(head, len(held) - tail), slice(head, len(new) - tail)
+    middle = new[stay]
+    if len(middle) == len(held[rest]):
+        pairs = zip(held[rest], old[rest], middle, strict=True)
+        parts += [_merge(text, one, was, value) for one, was, value in pairs]
     else:
         parts += map(dumps, middle)
     parts += [text[one.start : one.end] for one in held[len(held) - tail :]]
     return "[" + ",".join(parts) + "]"
 
 
-def _elements(text: str, at: int) -> list[Member]:
+def _elements(text: str, at: int, depth: int = 0) -> tuple[list[Member], int]:
     found: list[Member] = []
     at = _skip(text, at + 1)
-    while text[at] != "]":
-        value, end = scan(text, at)
-        found.append(Member("", at, end, value))
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return found
+    if text[at] == "]":
+        return found, at + 1
+    while True:
+        found.append(_survey(text, at, "", depth))
+        at = _skip(text, found[-1].end)
+        if text[at] == "]":
+            return found, at + 1
+        if text[at] != ",":
+            raise ValueError(f"no comma at {at}")
+        at = _skip(text, at + 1)

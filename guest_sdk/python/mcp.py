@@ -1,94 +1,142 @@
-"""The MCP server a proxy with tools is, over either generation of MCP over ACP."""
+"""The MCP servers a proxy is, over either generation of MCP over ACP.
+
+The agent's calls come as `mcp/message`: with a `connectionId`, opened by `mcp/connect`, they carry
+MCP with sessions; with a `serverId` and a `requestId` each stands for itself, and carries MCP of
+2026-07-28 (docs/mcp.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from . import setup
-from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, Cancelled, ProxyError
-from .messages import Notification, Request
-from .tools import Call, Tool, failed
+from .calls import LEVELS
+from .engine import engine
+from .errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
+from .failures import report, sentence
+from .links import NAMESPACE, VERSION, Connection, Declared, Work, token_of
+from .listening import UPDATED, Listener
+from .messages import Request
+from .serving import LISTS, MAY_ASK, about, name_of, serve
+from .tasks import current
 
 if TYPE_CHECKING:
     from .engine import Engine, Next
+    from .servers import Server
     from .sessions import Session
     from .setup import Handlers
 
 VERSIONS: Final = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Revisions of MCP this server knows; the first one has no handshake."""
+"""Revisions of MCP that are served; the first one has no handshake."""
 
-STATELESS: Final = "io.modelcontextprotocol/protocolVersion"
 _UNSUPPORTED_VERSION: Final = -32022
-
-_CACHEABLE: Final = ("tools/list", "server/discover")
-"""What a consumer may keep, and is told for how long."""
-
-Notify = Callable[[str, dict[str, Any]], None]
+_MOST_SUSPENDED: Final = 64
+"""Requests that wait for input which their callers may never bring."""
 
 
-class Server:
-    """Declares the tools to each session, and answers the agent's calls."""
+class Host:
+    """Declares a proxy's servers to each session, and answers the agent's calls."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._tools: dict[str, Tool] = engine.proxy.tools
-        self._servers: dict[str, Session | None] = {}
-        """Servers by id, and the session each was declared to."""
-        self._connections: dict[str, str] = {}
-        """Connections by id, and the server of each."""
+    def __init__(self, running: Engine) -> None:
+        self._engine = running
+        self._declared: dict[str, Declared] = {}
+        self._connections: dict[str, Connection] = {}
+        self._suspended: OrderedDict[str, Work] = OrderedDict()
+        self._listeners: list[Listener] = []
         self._others: set[Any] = set()
         """Ids of servers that others have declared, in whatever session."""
+        self._count = self._opened = 0
+        running.mcp = self
 
     def handlers(self) -> Handlers:
         """The handlers, by method."""
         inner = setup.handlers(self._engine)
 
         async def declare(request: Request, following: Next) -> Any:
-            server = self._declare(request)
+            declared = self._declare(request)
             result = await inner[request.method](request, following)
             session = result.get("sessionId") if isinstance(result, dict) else None
             session = session or request.params.get("sessionId")
-            if server is not None and isinstance(session, str):
-                self._servers[server] = self._engine.session(session)
+            if isinstance(session, str):
+                for one in declared:
+                    one.session = self._engine.session(session)
+            return result
+
+        async def end(request: Request, following: Next) -> Any:
+            result = await inner[request.method](request, following)
+            self._forget(request.params.get("sessionId"))
             return result
 
         return {
             **dict.fromkeys(setup.SETUPS, declare),
+            **dict.fromkeys(setup.ENDS, end),
             "mcp/connect": self._connect,
             "mcp/message": self._message,
             "mcp/disconnect": self._disconnect,
         }
 
-    def _declare(self, request: Request) -> str | None:
-        """Adds the server to a session's setup; its id."""
-        declared = request.params.setdefault("mcpServers", [])
-        if request.direction != "down" or not isinstance(declared, list):
-            return None
-        entries = [one for one in declared if isinstance(one, dict)]
+    # -- declarations --------------------------------------------------------------------------
+
+    def _declare(self, request: Request) -> list[Declared]:
+        """Adds the servers to a session's setup."""
+        held = request.params.setdefault("mcpServers", [])
+        if request.direction != "down" or not isinstance(held, list):
+            return []
+        entries = [one for one in held if isinstance(one, dict)]
         names = {one.get("name") for one in entries}
         self._others |= {one.get("serverId") for one in entries}
-        base = name = self._engine.name
-        number = 1
-        while name in names:
-            number += 1
-            name = f"{base}-{number}"
-        number = len(self._servers) + 1
-        while (server := f"{base}:{number}") in self._others or server in self._servers:
-            number += 1
-        self._servers[server] = None
-        declared.append({"type": "acp", "name": name, "serverId": server})
-        return server
+        declared = []
+        for server in self._engine.proxy.servers:
+            if not server.offers:
+                continue
+            base = name = name_of(self._engine, server)
+            number = 1
+            while name in names:
+                number += 1
+                name = f"{base}-{number}"
+            names.add(name)
+            one = Declared(self._fresh_id(base), server)
+            self._declared[one.id] = one
+            held.append({"type": "acp", "name": name, "serverId": one.id})
+            declared.append(one)
+        return declared
+
+    def _fresh_id(self, base: str) -> str:
+        while True:
+            self._count += 1
+            fresh = f"{base}:{self._count}"
+            if fresh not in self._others:
+                return fresh
+
+    def _forget(self, session: Any) -> None:
+        """Drops what was declared to a session that has ended."""
+        gone = {
+            one.id
+            for one in self._declared.values()
+            if one.session is not None and one.session.id == session
+        }
+        for key in gone:
+            del self._declared[key]
+        for connection in [one for one in self._connections.values() if one.declared.id in gone]:
+            del self._connections[connection.id]
+        for state in [key for key, one in self._suspended.items() if one.declared.id in gone]:
+            self._suspended.pop(state).drop()
+        for listener in self._listeners:
+            if listener.declared.id in gone:
+                listener.over.resolve(None)
 
     # -- carriers ------------------------------------------------------------------------------
 
     async def _connect(self, request: Request, following: Next) -> Any:
-        server = request.params.get("serverId", request.params.get("acpId"))
-        if server not in self._servers:
+        params = request.params
+        declared = self._declared.get(str(params.get("serverId", params.get("acpId"))))
+        if declared is None:
             return await following(request)
-        connection = f"{server}/{len(self._connections) + 1}"
-        self._connections[connection] = str(server)
-        return {"connectionId": connection}
+        self._opened += 1
+        connection = Connection(f"{declared.id}/{self._opened}", declared, self._engine)
+        self._connections[connection.id] = connection
+        return {"connectionId": connection.id}
 
     async def _disconnect(self, request: Any, following: Next) -> Any:
         if self._connections.pop(request.params.get("connectionId"), None) is None:
@@ -96,90 +144,139 @@ class Server:
         return {}
 
     async def _message(self, message: Any, following: Next) -> Any:
-        params = message.params
-        connection, server = params.get("connectionId"), params.get("serverId")
-        if connection in self._connections:
-            return await self._connected(message, connection)
-        if server in self._servers:
-            return await self._stateless(message, server)
-        return await following(message)
-
-    async def _connected(self, message: Request | Notification, connection: str) -> Any:
-        def notify(method: str, params: dict[str, Any]) -> None:
-            inner = {"connectionId": connection, "method": method, "params": params}
-            self._engine.notify("s", "mcp/message", inner)
-
-        method, params = _inner(message.params)
+        connection = self._connections.get(message.params.get("connectionId"))
+        declared = self._declared.get(message.params.get("serverId"))
+        if connection is None and declared is None:
+            return await following(message)
+        self._aside()
         if not isinstance(message, Request):
             return None  # `notifications/initialized` and the like; a cancel comes as ACP's own
-        server = self._connections[connection]
-        return await self._serve(method, params, self._servers[server], notify)
+        if connection is not None:
+            return await self._connected(message, connection)
+        assert declared is not None
+        return await self._stateless(message, declared)
 
-    async def _stateless(self, message: Request, server: str) -> Any:
+    def _aside(self) -> None:
+        """A call of MCP keeps nothing else waiting, however long it takes."""
+        task = current()
+        if task is not None and task.context is not None:
+            self._engine.lanes.release(task.context)
+
+    # -- with connections ----------------------------------------------------------------------
+
+    async def _connected(self, request: Request, connection: Connection) -> Any:
+        method, params = _inner(request.params)
+        if method == "initialize":
+            return self._initialize(connection, params)
+        if method == "logging/setLevel":
+            if params.get("level") not in LEVELS:
+                raise ProxyError(f"levels are: {', '.join(LEVELS)}", INVALID_PARAMS)
+            connection.level = params["level"]
+            return {}
+        if method in ("resources/subscribe", "resources/unsubscribe"):
+            change = connection.uris.add if method[10] == "s" else connection.uris.discard
+            change(str(params.get("uri", "")))
+            return {}
+        link = connection.calling(token_of(params))
+        return await serve(self._engine, connection.declared, method, params, link)
+
+    def _initialize(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        able = params.get("capabilities")
+        connection.able = able if isinstance(able, dict) else {}
+        asked = params.get("protocolVersion")
+        version = asked if asked in VERSIONS[1:] else VERSIONS[1]
+        return {"protocolVersion": version, **about(self._engine, connection.declared)}
+
+    # -- without -------------------------------------------------------------------------------
+
+    async def _stateless(self, request: Request, declared: Declared) -> Any:
         """The outer answer holds the inner one."""
-
-        def notify(method: str, params: dict[str, Any]) -> None:
-            inner = {"serverId": server, "requestId": request_id}
-            self._engine.notify("s", "mcp/message", {**inner, "method": method, "params": params})
-
-        request_id = message.params.get("requestId")
+        request_id = request.params.get("requestId")
         if not isinstance(request_id, str):
             raise ProxyError("mcp/message: `requestId` must be text", INVALID_PARAMS)
-        method, params = _inner(message.params)
+        method, params = _inner(request.params)
         try:
             _check_version(method, params)
-            served = await self._serve(method, params, self._servers[server], notify)
-            cached = {"ttlMs": 0, "cacheScope": "private"} if method in _CACHEABLE else {}
-            return {"result": {"resultType": "complete", **cached, **served}}
+            return {"result": await self._alone(declared, method, params, request_id)}
         except ProxyError as error:
             return {"error": error.body()}
+        except (Exception, SystemExit) as error:
+            report(self._engine, f"`{method}` failed", error)
+            return {"error": {"code": INTERNAL_ERROR, "message": sentence(error)}}
 
-    # -- MCP -----------------------------------------------------------------------------------
-
-    async def _serve(
-        self, method: str, params: dict[str, Any], session: Session | None, notify: Notify
-    ) -> Any:
-        proxy = self._engine.proxy
-        about = {"name": self._engine.name, "version": proxy.version}
-        if method == "initialize":
-            asked = params.get("protocolVersion")
-            version = asked if asked in VERSIONS[1:] else VERSIONS[1]
-            return {
-                "protocolVersion": version,
-                "capabilities": {"tools": {}},
-                "serverInfo": about,
-            }
-        if method == "server/discover":
-            return {
-                "supportedVersions": [VERSIONS[0]],
-                "capabilities": {"tools": {}},
-                "serverInfo": about,
-                **({"instructions": proxy.description} if proxy.description else {}),
-            }
-        if method == "ping":
-            return {}
-        if method == "tools/list":
-            return {"tools": [tool.card() for tool in self._tools.values()]}
-        if method == "tools/call":
-            return await self._call(params, session, notify)
-        raise ProxyError(f"Method not found: {method}", METHOD_NOT_FOUND)
-
-    async def _call(
-        self, params: dict[str, Any], session: Session | None, notify: Notify
+    async def _alone(
+        self, declared: Declared, method: str, params: dict[str, Any], request_id: str
     ) -> dict[str, Any]:
-        tool = self._tools.get(params.get("name", ""))
-        if tool is None:
-            known = ", ".join(self._tools)
-            raise ProxyError(f"no tool `{params.get('name')}`; tools are: {known}", INVALID_PARAMS)
-        meta = params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        given = params.get("arguments") or {}
+        if method == "server/discover":
+            said = about(self._engine, declared)
+            info = {NAMESPACE + "serverInfo": said.pop("serverInfo")}
+            return _complete(method, {"supportedVersions": [VERSIONS[0]], **said, "_meta": info})
+        if method == "subscriptions/listen":
+            return await self._listen(Listener(self._engine, declared, request_id, params))
+        state = params.get("requestState")
+        if state is not None and method in MAY_ASK:
+            work = self._suspended.pop(state, None) if isinstance(state, str) else None
+            if work is None or work.declared is not declared:
+                raise ProxyError("no request of this `requestState` is open", INVALID_PARAMS)
+            work.read(params)
+            work.resume(request_id, params.get("inputResponses"))
+        else:
+            work = Work(self._engine, declared, request_id)
+            work.read(params)
+            work.begin(serve(self._engine, declared, method, params, work, INVALID_PARAMS))
+        found = await work.outcome()
+        if found is not None:
+            return _complete(method, found)
+        return self._suspend(work)
+
+    def _suspend(self, work: Work) -> dict[str, Any]:
+        self._count += 1
+        state = f"{work.declared.id}/{self._count}"
+        self._suspended[state] = work
+        if len(self._suspended) > _MOST_SUSPENDED:
+            self._suspended.popitem(last=False)[1].drop()
+        return work.wants(state)
+
+    async def _listen(self, listener: Listener) -> dict[str, Any]:
+        self._listeners.append(listener)
         try:
-            return await tool.call(given, Call(session, token, notify))
-        except (ProxyError, Cancelled):
-            raise
-        except Exception as error:  # the model is told, and may try otherwise
-            return failed(self._engine, tool, error)
+            listener.acknowledge()
+            await listener.over
+        finally:
+            self._listeners.remove(listener)
+        return listener.result()
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def changed(self, server: Server, kind: str, session: Session | None) -> None:
+        """A list of a server is another than before, in one session or in all."""
+        for connection in self._connected_to(server, session):
+            connection.notify(f"notifications/{kind}/list_changed", {})
+        for listener in list(self._listeners):
+            if _concerns(listener.declared, server, session):
+                listener.changed(kind)
+
+    def updated(self, server: Server, uri: str, session: Session | None) -> None:
+        """A resource is another than before."""
+        for connection in self._connected_to(server, session):
+            if uri in connection.uris:
+                connection.notify(UPDATED, {"uri": uri})
+        for listener in list(self._listeners):
+            if _concerns(listener.declared, server, session):
+                listener.updated(uri)
+
+    def _connected_to(self, server: Server, session: Session | None) -> list[Connection]:
+        found = self._connections.values()
+        return [one for one in found if _concerns(one.declared, server, session)]
+
+
+def _concerns(declared: Declared, server: Server, session: Session | None) -> bool:
+    return declared.server is server and (session is None or declared.session is session)
+
+
+def _complete(method: str, found: dict[str, Any]) -> dict[str, Any]:
+    cached = {"ttlMs": 0, "cacheScope": "private"} if method in LISTS else {}
+    return {"resultType": "complete", **cached, **found}
 
 
 def _inner(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -192,9 +289,20 @@ def _check_version(method: str, params: dict[str, Any]) -> None:
     if method == "initialize":
         raise ProxyError("Method not found: initialize", METHOD_NOT_FOUND)
     meta = params.get("_meta")
-    version = meta.get(STATELESS) if isinstance(meta, dict) else None
+    version = meta.get(VERSION) if isinstance(meta, dict) else None
     if version is None:
-        raise ProxyError(f"`_meta` must hold `{STATELESS}`", INVALID_PARAMS)
+        raise ProxyError(f"`_meta` must hold `{VERSION}`", INVALID_PARAMS)
     if version != VERSIONS[0]:
         data = {"requested": version, "supported": [VERSIONS[0]]}
         raise ProxyError(f"MCP {version} is not supported", _UNSUPPORTED_VERSION, data)
+
+
+def host() -> Host:
+    """The servers of the proxy whose handler runs. Raises `RuntimeError` outside of handlers."""
+    found = engine().mcp
+    if found is None:
+        raise RuntimeError("this proxy declared no tool, resource or prompt before it was started")
+    return found
+
+
+__all__ = ["VERSIONS", "Host", "host"]

@@ -7,11 +7,10 @@ does not know of is simply there too, in `params`, and goes on as it came.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from .jsontext import Member, dumps, members, merge, scan
+from .jsontext import Member, changed, dumps, edited, snapshot
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -127,7 +126,7 @@ class Message:
     the decoded parameters, to be edited in place (empty if there were none).
     """
 
-    __slots__ = ("_held", "_params", "_session", "_text", "direction", "method")
+    __slots__ = ("_before", "_held", "_params", "_session", "_text", "direction", "method")
     method: str
     direction: str
 
@@ -137,6 +136,7 @@ class Message:
         put(self, "direction", "down" if side == "p" else "up")
         put(self, "method", held["method"].value)
         put(self, "_params", held["params"].value if "params" in held else {})
+        put(self, "_before", snapshot(self._params))
         put(self, "_session", None)
 
     @property
@@ -151,7 +151,11 @@ class Message:
 
     @property
     def session(self) -> Session:
-        """The session it belongs to. Raises `AttributeError` if it belongs to none."""
+        """The session it belongs to. Raises `AttributeError` if it belongs to none.
+
+        Of a request that opens one (`session/new`, `session/fork`) it is that session as soon as
+        `await next(request)` has returned.
+        """
         if self._session is None:
             raise AttributeError(f"`{self.method}` belongs to no session")
         found: Session = self._session
@@ -188,9 +192,8 @@ class Message:
         text, edits = self._text, []
         held = self._held.get("params")
         if held is not None:
-            before = text[held.start : held.end]
-            after = merge(before, self._params)
-            if after is not before and after != before:
+            if changed(self._before, self._params):
+                after = edited(text, held, self._before, self._params)
                 edits.append((held.start, held.end, after))
         elif self._params:
             end = text.rindex("}")
@@ -225,6 +228,12 @@ class Request(Message):
         blocks = self.params.get("prompt")
         held = [b for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
         return "\n".join(str(b.get("text", "")) for b in held if b.get("type") == "text")
+
+    @property
+    def is_command(self) -> bool:
+        """Whether an agent may take the prompt for a slash command, which must begin it."""
+        word = self.text.lstrip().partition(" ")[0].partition("\n")[0]
+        return word.startswith("/") and word.count("/") == 1 and len(word) > 1
 
 
 class Notification(Message):
@@ -289,53 +298,3 @@ class Update(Notification):
             self.update[key or camel(name)] = plain(value)
             return
         super().__setattr__(name, value)
-
-
-_ID: Final = r'(-?\d+|"[^"\\]*"|null)'
-head: Final = re.compile(
-    rf'\{{"jsonrpc":"2\.0",(?:"id":{_ID},)?"method":"([^"\\]*)"(?:,"params":|\}})'
-).match
-"""The beginning of a message as conductors write it: groups are its id, raw, and its method."""
-
-
-def read(side: str, text: str) -> Request | Notification | dict[str, Member]:
-    """What a line says: a request, a notification, or the members of anything else.
-
-    Raises `ValueError` for what is no JSON object.
-    """
-    held = _usual(text) or _any(text)
-    method = held.get("method")
-    if method is None or not isinstance(method.value, str):
-        return held
-    if "id" in held:
-        return Request(side, text, held)
-    kind = Update if method.value == "session/update" else Notification
-    return kind(side, text, held)
-
-
-def _usual(text: str) -> dict[str, Member] | None:
-    """The members of a message with parameters, if it is written as conductors write it."""
-    found = head(text)
-    if found is None or text[found.end() - 1] != ":":
-        return None
-    start = found.end()
-    try:
-        value, end = scan(text, start)
-    except StopIteration:
-        raise ValueError("not a JSON object") from None
-    if text[end:] != "}":
-        return None
-    held = {
-        "method": Member("method", found.start(2) - 1, found.end(2) + 1, found[2]),
-        "params": Member("params", start, end, value),
-    }
-    if found[1] is not None:
-        held["id"] = Member("id", found.start(1), found.end(1), None)
-    return held
-
-
-def _any(text: str) -> dict[str, Member]:
-    found, end = members(text)
-    if text[end:].strip():
-        raise ValueError("something stands behind the object")
-    return {one.name: one for one in found}

@@ -1,8 +1,10 @@
 """Tests of a proxy without a conductor: a client, an agent and services in one object.
 
-    async with Playground(proxy, grants=["clock"]) as p:
-        turn = await p.prompt("hello")
-        assert turn.text == …
+    @played
+    async def test_greeting():
+        async with Playground(proxy, grants=["clock"]) as p:
+            turn = await p.prompt("hello")
+            assert turn.text == …
 
 Nothing here takes time: a call returns when everybody waits for something from outside.
 """
@@ -10,19 +12,35 @@ Nothing here takes time: a call returns when everybody waits for something from 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Self
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, ParamSpec, Self
 
 from .engine import Engine
 from .errors import METHOD_NOT_FOUND, ProxyError
 from .jsontext import dumps, loads
 from .messages import Record
+from .playground_mcp import McpClient
 from .pretend import Services
 from .proxy import Proxy
 from .sessions import Turn
 
+P = ParamSpec("P")
+
 _TEXT: Final = "agent_message_chunk"
 CLOCK: Final = "2025-10-08T12:34:56+00:00"
+
+
+def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Makes an async test an ordinary function, which pytest or `test_greeting()` can run."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        import asyncio
+
+        asyncio.run(test(*args, **kwargs))
+
+    return run
 
 
 class Agent:
@@ -37,6 +55,9 @@ class Agent:
     def __init__(self, playground: Playground) -> None:
         self._playground = playground
         self.answer: Callable[[Record], Any] | None = None
+        self.input: Callable[[Record], Any] | None = None
+        """Answers what an MCP tool asks (`sampling/createMessage`, `elicitation/create`): called
+        with each request; what it returns is the result. None: neither is offered."""
         self.requests: list[Record] = []
         """All requests it got, each with `id`, `method`, `params`."""
         self.notifications: list[Record] = []
@@ -106,7 +127,7 @@ class Agent:
         raise ProxyError(f"Method not found: {request.method}", METHOD_NOT_FOUND)
 
 
-class Playground:
+class Playground(McpClient):
     """A proxy with a client before it, an agent behind it and a conductor around it.
 
     Args:
@@ -234,37 +255,6 @@ class Playground:
         """The whole answer to a request, or None if there is none yet."""
         return self._answers.get((side, id))
 
-    async def tools(self) -> list[dict[str, Any]]:
-        """The tools the agent finds in its session, as `tools/list` shows them."""
-        return list((await self.mcp("tools/list", {}))["tools"])
-
-    async def call(self, tool: str, **arguments: Any) -> Any:
-        """Calls a tool as the agent would; the result of `tools/call`."""
-        return await self.mcp("tools/call", {"name": tool, "arguments": arguments})
-
-    async def mcp(self, method: str, params: dict[str, Any]) -> Any:
-        """An MCP request of the agent to the server that its newest session declared."""
-        if not self.session:
-            await self.new_session()
-        setups = [one for one in self.agent.requests if "mcpServers" in one.raw.get("params", {})]
-        servers = [one["serverId"] for one in setups[-1].raw["params"]["mcpServers"]]
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-            **params.get("_meta", {}),
-        }
-        self._count += 1
-        asked = {
-            "serverId": servers[-1],
-            "requestId": f"r{self._count}",
-            "method": method,
-            "params": {**params, "_meta": meta},
-        }
-        outer = self.result("s", self.agent.request("mcp/message", asked))
-        if "error" in outer:
-            raise ProxyError(outer["error"]["message"], outer["error"]["code"])
-        return outer["result"]
-
     # -- lines ---------------------------------------------------------------------------------
 
     def send(self, side: str, message: dict[str, Any], *, request: bool = False) -> int:
@@ -321,4 +311,4 @@ class Playground:
         self._put("p", {"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
-__all__ = ["Agent", "Playground"]
+__all__ = ["Agent", "Playground", "played"]

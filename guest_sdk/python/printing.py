@@ -22,11 +22,18 @@ class Handler(logging.Handler):
 
 
 class Printed(io.TextIOBase):
-    """Standard output: each line is a line of the log."""
+    """Standard output or error: each line is a line of the log, of this level."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: str = "info") -> None:
         super().__init__()
+        self._level = level
         self._held = ""
+
+    def flush(self) -> None:
+        """What is there of a line goes on as it is."""
+        held, self._held = self._held, ""
+        if held:
+            _log(self._level, held)
 
     def writable(self) -> bool:
         """It is."""
@@ -36,7 +43,7 @@ class Printed(io.TextIOBase):
         """Takes text; whole lines go on."""
         *lines, self._held = (self._held + text).split("\n")
         for line in lines:
-            _log("info", line)
+            _log(self._level, line)
         return len(text)
 
 
@@ -45,7 +52,7 @@ def _log(level: str, text: str) -> None:
     if task is not None:
         task.owner.log(level, text)
     else:  # while the proxy is being loaded; it is shown if that fails
-        print(text, file=sys.stderr)
+        print(text, file=sys.__stderr__)
 
 
 def install() -> None:
@@ -54,3 +61,4 @@ def install() -> None:
     logging.time = stopped  # type: ignore[attr-defined]
     logging.basicConfig(handlers=[Handler()], level=logging.INFO)
     sys.stdout = Printed()
+    sys.stderr = Printed("warn")

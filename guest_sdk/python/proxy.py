@@ -5,17 +5,17 @@ from __future__ import annotations
 import atexit
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar
 
-from . import services, setup, stdio
+from . import openings, services, setup, stdio
 from .engine import Engine, engine
-from .mcp import Server
+from .mcp import Host
 from .messages import DROP, Message, Notification, Request, Update, plain
-from .sessions import Asked, SubSession
+from .servers import Server
+from .sessions import Asked, Session, SubSession
 from .tasks import Task
-from .tools import Tool
 from .wire import Wire
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,8 +32,11 @@ class Channel(Protocol):
         """Sends one line."""
 
 
-class Proxy:
+class Proxy(Server):
     """A proxy: handlers for what it wants to see; everything else passes it untouched.
+
+    It is an MCP server of its own name, too: what is declared with `@proxy.tool`,
+    `@proxy.resource` and `@proxy.prompt` the agent finds in each session.
 
     Args:
         name: what it is called where nobody says otherwise.
@@ -65,7 +68,7 @@ class Proxy:
         config: type | None = None,
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None:
-        self.name = name
+        super().__init__(name, instructions=description)
         self.version = version
         self.description = description
         self.profile = profile
@@ -74,7 +77,9 @@ class Proxy:
         self.session_factory = session
         self.handlers: dict[str, list[Handler]] = {}
         self.starters: list[Callable[[], Any]] = []
-        self.tools: dict[str, Tool] = {}
+        self.opens: openings.Opens | None = None
+        self.servers: list[Server] = [self]
+        """Its MCP servers; those that offer something are declared to each session."""
         self.used = False
         """Whether it has been run in any way."""
         if sys._getframe(1).f_globals.get("__name__") == "__main__":
@@ -126,25 +131,23 @@ class Proxy:
         self.starters.append(function)
         return function
 
-    @overload
-    def tool(self, function: F) -> F: ...
+    def opening(self, function: F) -> F:
+        """Declares what is said to the agent before the user's first prompt of each new session.
 
-    @overload
-    def tool(
-        self, *, name: str = "", description: str = "", title: str = ""
-    ) -> Callable[[F], F]: ...
-
-    def tool(self, function: Any = None, **more: Any) -> Any:
-        """Declares an MCP tool for the agent: `@proxy.tool` or `@proxy.tool(name="…")`.
-
-        Its schema comes from the type hints, its description from the docstring. A parameter
-        annotated `Call` is given the call itself (its session, progress).
+        `function(opening)`, sync or async, prompts the agent by `await opening.prompt(…)`. The
+        user's prompt waits for its end. Text or blocks that it returns are put in front of that
+        prompt, or of the next one if that is a slash command. See `Opening`.
         """
-        if function is None:
-            return lambda wrapped: self.tool(wrapped, **more)
-        one = Tool(function, **more)
-        self.tools[one.name] = one
+        if self.opens is not None:
+            raise TypeError("a proxy has one opening")
+        self.opens = function
         return function
+
+    def server(self, name: str, *, instructions: str = "") -> Server:
+        """Another MCP server, with a name of its own, for tools that belong together."""
+        one = Server(name, instructions=instructions)
+        self.servers.append(one)
+        return one
 
     def _declare(self, methods: tuple[str, ...], kind: type[Message]) -> Callable[[F], F]:
         _only_names(methods)
@@ -168,10 +171,25 @@ class Proxy:
 
     def builtin(self, running: Engine) -> setup.Handlers:
         """What every proxy does: it keeps count of sessions, and serves its tools."""
-        tools = Server(running).handlers() if self.tools else {}
+        tools = Host(running).handlers() if any(one.offers for one in self.servers) else {}
         return {**setup.handlers(running), **tools}
 
+    def innermost(self, running: Engine) -> setup.Handlers:
+        """What every proxy does behind the author's handlers."""
+        if self.opens is None:
+            return setup.last(running)
+        return {**setup.last(running), "session/prompt": openings.handler(running, self.opens)}
+
     # -- used by handlers ----------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The client's sessions that are not closed, by id."""
+        return engine().sessions
+
+    def session(self, id: str) -> Session:  # noqa: A002 - the protocol's name
+        """The session of this id; also one that the proxy opened itself, by `ask_agent`."""
+        return engine().session(id)
 
     @property
     def config(self) -> Any:

@@ -1,4 +1,4 @@
-"""What is not there in the sandbox, and what to ask the conductor for instead.
+"""The sandbox from within: the author's modules, and what is not there made to say so.
 
 WebAssembly keeps a proxy in; this only makes sure that what it lacks fails with a sentence that
 helps, rather than with a trap or, worse, with a clock that stands still.
@@ -9,82 +9,27 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.util
+import io
 import linecache
+import posixpath
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
-_NETWORK: Final = (
-    "there is no network; ask the conductor: `await proxy.fetch(url)`, grant=fetch:HOST"
-)
-_TIME: Final = "there is no clock; ask the conductor: `await proxy.clock.now()`, grant=clock"
-_SLEEP: Final = "nothing can wait; ask the conductor: `await proxy.timer.sleep(s)`, grant=timer"
-_FILES: Final = (
-    "there are no files; ask the conductor: `await proxy.files.read(path)`, grant=files:GLOB"
-)
-_STORE: Final = (
-    "there are no files to write; ask the conductor: `await proxy.kv.set(key, value)`, grant=kv"
-)
-_RANDOM: Final = (
-    "there is no randomness; ask the conductor: `await proxy.random.bytes(16)`, grant=random"
-)
-_THREADS: Final = (
-    "there are no threads; run several things with `await gather(…)`, or later with `proxy.timer`"
-)
-_PROCESSES: Final = "there are no other programs"
-_LOOP: Final = (
-    "there is no event loop: await what the SDK gives you, e.g. `gather`, `proxy.timer.sleep`"
-)
-
-MISSING: Final = {
-    **dict.fromkeys(
-        ("socket", "ssl", "select", "selectors", "socketserver", "ftplib", "smtplib", "imaplib",
-         "poplib", "telnetlib", "xmlrpc", "http", "urllib.request", "urllib.error", "requests",
-         "httpx", "aiohttp", "urllib3", "websockets"),
-        _NETWORK,
-    ),
-    **dict.fromkeys(("threading", "multiprocessing", "_thread", "concurrent.futures.thread"),
-                    _THREADS),
-    **dict.fromkeys(("subprocess", "pty", "ctypes"), _PROCESSES),
-    **dict.fromkeys(("asyncio", "trio", "anyio", "uvloop"), _LOOP),
-    **dict.fromkeys(("sqlite3", "dbm", "shelve"), _STORE),
-    **dict.fromkeys(("tempfile", "shutil", "glob", "mmap", "fileinput"), _FILES),
-    **dict.fromkeys(("zoneinfo",), "there is no database of time zones here"),
-}  # fmt: skip
-"""Modules that are not there, and what to do about it."""
-
-_CLOCKS: Final = (
-    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
-    "localtime", "gmtime", "ctime", "process_time", "process_time_ns",
-)  # fmt: skip
-_READING: Final = ("read_text", "read_bytes", "open", "iterdir", "glob", "rglob", "exists",
-                   "is_file", "is_dir", "stat")  # fmt: skip
-_WRITING: Final = ("write_text", "write_bytes", "mkdir", "unlink", "touch")
-_LISTING: Final = ("open", "listdir", "scandir", "stat", "mkdir", "remove")
-_STARTING: Final = ("system", "popen", "fork", "execv", "spawnv")
-
-_REFUSED: Final = {
-    "builtins.open": _FILES,
-    "io.open": _FILES,
-    "builtins.input": "there is nobody to ask but the client: `await proxy.ask_client(…)`",
-    "time.sleep": _SLEEP,
-    "os.urandom": _RANDOM,
-    "os.getrandom": _RANDOM,
-    "random.SystemRandom.random": _RANDOM,
-    **{f"uuid.uuid{one}": f"{_RANDOM} (`proxy.random.uuid()`)" for one in (1, 4, 6, 7)},
-    **{f"time.{name}": _TIME for name in _CLOCKS},
-    **{f"pathlib.Path.{name}": _FILES for name in _READING},
-    **{f"pathlib.Path.{name}": _STORE for name in _WRITING},
-    **{f"os.{name}": _FILES for name in _LISTING},
-    **{f"os.{name}": _PROCESSES for name in _STARTING},
-}
-"""Functions that are not there, and what to do about it."""
+from .missing import FILES, INPUT, MISSING, REFUSED, SHOWN, STORE, TIME, VARIABLES
 
 
 class Missing(OSError):  # noqa: N818 - what it says
     """Something that is not there in the sandbox."""
+
+
+class MissingVariable(KeyError):  # noqa: N818 - what it says
+    """A variable of an environment that is not there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class MissingModule(ImportError):  # noqa: N818 - what it says
@@ -102,19 +47,25 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> ModuleSpec | None:
         """The author's module of this name. Raises `ImportError` for what cannot be had."""
         del path, target
-        stem = fullname.replace(".", "/")
-        for file, package in ((f"{stem}/__init__.py", True), (f"{stem}.py", False)):
-            if file in self.files:
-                spec = ModuleSpec(fullname, self, origin=file, is_package=package)
-                spec.has_location = True
+        for folder in ("", *self._folders()):
+            stem = folder + fullname.replace(".", "/")
+            for file, package in ((f"{stem}/__init__.py", True), (f"{stem}.py", False)):
+                if file in self.files:
+                    spec = ModuleSpec(fullname, self, origin=file, is_package=package)
+                    spec.has_location = True
+                    return spec
+            if any(name.startswith(stem + "/") for name in self.files):
+                spec = ModuleSpec(fullname, None, is_package=True)  # a folder without __init__.py
+                spec.submodule_search_locations = [stem]
                 return spec
-        if any(name.startswith(stem + "/") for name in self.files):
-            spec = ModuleSpec(fullname, None, is_package=True)  # a folder without __init__.py
-            spec.submodule_search_locations = [stem]
-            return spec
         if sys.platform == "wasi":
             raise MissingModule(_why(fullname), name=fullname)
         return None
+
+    def _folders(self) -> list[str]:
+        """Folders of the author's that were put on `sys.path`, each with a slash."""
+        found = [posixpath.normpath(one).lstrip("/") + "/" for one in sys.path]
+        return [one for one in found if any(name.startswith(one) for name in self.files)]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """An ordinary module."""
@@ -140,6 +91,11 @@ def _why(name: str) -> str:
         known = MISSING.get(".".join(parts[:length]))
         if known is not None:
             return f"`import {name}`: in the sandbox {known}"
+    if parts[0] in sys.stdlib_module_names:
+        return (
+            f"`import {name}`: this module of the standard library is not in the sandbox; those "
+            "that only compute are, see guest_sdk/python/README.md"
+        )
     return (
         f"`import {name}`: there is no such module in the sandbox; a pure-Python module can lie "
         "beside the proxy (give conductor the folder), what needs compiled code cannot be had"
@@ -174,19 +130,75 @@ def close() -> None:
     import random
     import time
 
-    for name, why in _REFUSED.items():
+    for name, why in REFUSED.items():
         module, *path, function = name.split(".")
         owner: Any = importlib.import_module(module)
         for part in path:
             owner = getattr(owner, part)
-        shown = name.removeprefix("builtins.").removeprefix("io.").removeprefix("pathlib.")
+        shown = SHOWN.get(name, name.removeprefix("builtins.").removeprefix("pathlib."))
         setattr(owner, function, _refusing(f"{shown}()", why))
+    _without_files()
     _without_clock(datetime)
     form: Any = time.strftime
     told: Any = lambda said, *given: form(said, *given) if given else time.localtime()  # noqa: E731
     time.strftime = told
     random.seed(0)
     _forget()
+
+
+def _without_files() -> None:
+    """Opening says whether it is to read or to write; the environment and the input are empty."""
+    import builtins
+    import os
+
+    def opening(file: Any, mode: Any = "r", *_: Any, **__: Any) -> NoReturn:
+        del file
+        writes = isinstance(mode, str) and not set(mode).isdisjoint("wax+")
+        raise Missing(f"`open()`: in the sandbox {STORE if writes else FILES}")
+
+    def there(path: Any) -> bool:
+        # `inspect` looks for sources in this way.
+        if path in linecache.cache:
+            return True
+        raise Missing(f"`os.path.exists()`: in the sandbox {FILES}")
+
+    def absolute(path: Any, **_: Any) -> Any:
+        return posixpath.normpath(posixpath.join("/", os.fspath(path)))
+
+    builtins.open = io.open = opening
+    paths: Any = os.path
+    for name in ("exists", "isfile", "isdir", "lexists", "islink"):
+        setattr(paths, name, there)
+    paths.abspath = paths.realpath = absolute
+    surroundings: Any = os
+    surroundings.environ = Environment()
+    surroundings.getenv = os.environ.get
+    sys.stdin = Input()
+
+
+class Environment(dict[str, str]):
+    """`os.environ`, which is empty: asking for what must be there says so."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise MissingVariable(f"`os.environ[{name!r}]`: in the sandbox {VARIABLES}")
+
+    def copy(self) -> Environment:
+        """What the proxy has put there."""
+        return Environment(self)
+
+
+class Input(io.TextIOBase):
+    """`sys.stdin`, where nothing comes from."""
+
+    def readable(self) -> bool:
+        """It looks as usual."""
+        return True
+
+    def read(self, *_: Any) -> NoReturn:
+        """Refuses."""
+        raise Missing(f"`sys.stdin`: in the sandbox {INPUT}")
+
+    readline = readlines = __next__ = read
 
 
 def _refusing(what: str, why: str) -> Any:
@@ -212,7 +224,7 @@ def _without_clock(datetime: Any) -> None:
             return issubclass(subclass, cls.real)
 
     def make(name: str, base: type, *asking: str) -> Any:
-        refused = {one: staticmethod(_refusing(f"{name}.{one}()", _TIME)) for one in asking}
+        refused = {one: staticmethod(_refusing(f"{name}.{one}()", TIME)) for one in asking}
         return Kind(name, (base,), {"real": base, "__module__": "datetime", **refused})
 
     datetime.datetime = make("datetime", whole, "now", "utcnow", "today")

@@ -66,3 +66,21 @@ def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
         **({"required": required} if required else {}),
         "additionalProperties": False,
     }
+
+
+def structured(kind: Any) -> dict[str, Any] | None:
+    """The schema of what a tool returns, if its annotation promises an object of certain members.
+
+    A bare `dict` promises nothing, and what has no JSON form is no promise.
+    """
+    bare = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+    if not (
+        dataclasses.is_dataclass(bare)
+        or typing.is_typeddict(bare)
+        or typing.get_origin(bare) is dict
+    ):
+        return None
+    try:
+        return schema(kind)
+    except TypeError:
+        return None

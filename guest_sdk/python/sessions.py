@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from .errors import METHOD_NOT_FOUND, ProxyError
-from .messages import Record, Request, Update, text
+from .messages import Request, Update, text
 from .tasks import Waiter
+from .turns import Running, Show, Turn, begin
 
 if TYPE_CHECKING:
+    from .openings import Opening
     from .speaker import Speaker
 
 _TEXT = "agent_message_chunk"
@@ -18,7 +20,7 @@ _TEXT = "agent_message_chunk"
 class Session:
     """One session of the client. `state`: what the proxy keeps of it; gone when it is closed."""
 
-    __slots__ = ("_engine", "_state", "cwd", "id", "replaying")
+    __slots__ = ("_engine", "_state", "began", "cwd", "id", "opening", "replaying")
 
     def __init__(self, engine: Speaker, id: str) -> None:  # noqa: A002 - the protocol's name
         self._engine = engine
@@ -26,6 +28,10 @@ class Session:
         self.id = id
         self.cwd: str | None = None
         """The folder the client works in, once a setup of the session has passed."""
+        self.began: str | None = None
+        """The request that last set it up, e.g. `session/new`; None if none has passed."""
+        self.opening: Opening | None = None
+        """What is said in it before the first prompt (`Proxy.opening`), once that was begun."""
         self.replaying = 0
         """How many loads of it are under way."""
 
@@ -48,11 +54,32 @@ class Session:
 
     def say(self, said: str) -> None:
         """Shows the client text, as if the agent had said it."""
-        self.update(_TEXT, content=text(said))
+        self.update(_TEXT, **self._engine.message_id(), content=text(said))
 
     def think(self, thought: str) -> None:
         """Shows the client text as a thought."""
-        self.update("agent_thought_chunk", content=text(thought))
+        self.update("agent_thought_chunk", **self._engine.message_id(), content=text(thought))
+
+    async def prompt(self, *blocks: str | dict[str, Any], show: Show = "forwarded") -> Turn:
+        """Prompts the agent in this session, with text or content blocks; what it answered.
+
+        `show`: whether the client sees what the agent says. What is asked of the user meanwhile,
+        and what concerns the session rather than the turn, it always sees. To be used while no
+        prompt of the user's is with the agent: in a handler of one before `await next(request)`.
+        Two of them run one after the other.
+        """
+        running = Running(show)
+        turns = self._engine.turns
+        while (before := turns.get(self.id)) is not None:
+            ended: Waiter[None] = Waiter()
+            before.over.then(lambda ended=ended: ended.resolve(None))  # type: ignore[misc]
+            await ended
+        turns[self.id] = running
+        # Not when nobody waits any more: what is hidden stays hidden until the agent is done.
+        running.over.then(lambda: turns.__delitem__(self.id))
+        begin(self._engine, self.id, blocks, running)
+        await running.over
+        return running.turn()
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r}>"
@@ -60,19 +87,6 @@ class Session:
 
 Asked = Callable[[Request], Any]
 """Answers what the agent asks in a sub-session: a result, or an awaitable of one."""
-
-
-class Turn:
-    """What the agent said to one prompt of a sub-session."""
-
-    __slots__ = ("stop_reason", "text", "updates")
-
-    def __init__(self, text: str, stop_reason: str, updates: list[Record]) -> None:
-        self.text = text
-        """All it said, joined."""
-        self.stop_reason = stop_reason
-        self.updates = updates
-        """Everything it sent, in order: tool calls, thoughts, plans."""
 
 
 class SubSession:
@@ -86,7 +100,7 @@ class SubSession:
         self._engine = engine
         self._params = params
         self._on_request = on_request
-        self._updates: list[Record] = []
+        self._running = Running("hidden")
         self.id = ""
 
     async def __aenter__(self) -> Self:
@@ -106,17 +120,14 @@ class SubSession:
     async def __aexit__(self, *exception: object) -> None:
         """What the agent still says in it is not shown to anybody."""
         self._on_request = None
-        self._updates = []
+        self._running = Running("hidden")
 
     async def prompt(self, *blocks: str | dict[str, Any]) -> Turn:
         """Prompts the agent with text or content blocks; what it answered."""
-        content = [text(block) if isinstance(block, str) else block for block in blocks]
-        updates: list[Record] = []
-        self._updates = updates
-        params = {"sessionId": self.id, "prompt": content}
-        result = await self._engine.request("s", "session/prompt", params)
-        said = [u.content.get("text", "") for u in updates if u.get("sessionUpdate") == _TEXT]
-        return Turn("".join(said), str(result.get("stopReason", "")), updates)
+        running = self._running = Running("hidden")
+        begin(self._engine, self.id, blocks, running)
+        await running.over
+        return running.turn()
 
     def cancel(self) -> None:
         """Stops the turn that runs."""
@@ -124,7 +135,7 @@ class SubSession:
 
     def updated(self, update: Update) -> None:
         """Keeps an update for the turn that runs."""
-        self._updates.append(Record(update.update))
+        self._running.heard(update)
 
     async def asked(self, request: Request) -> Any:
         """The answer to a request of the agent."""
@@ -134,3 +145,6 @@ class SubSession:
         if request.method == "session/request_permission":
             return {"outcome": {"outcome": "cancelled"}}
         raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
+
+
+__all__ = ["Asked", "Session", "Show", "SubSession", "Turn"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .messages import put
+
 if TYPE_CHECKING:
     from .engine import Engine, Next
     from .messages import Request
@@ -15,7 +17,7 @@ SETUPS: Final = ("session/new", "session/load", "session/resume", "session/fork"
 """Requests that begin a session, or bring one back; all carry `mcpServers`."""
 
 _REPLAYS: Final = frozenset({"session/load", "session/resume"})
-_ENDS: Final = ("session/close", "session/delete")
+ENDS: Final = ("session/close", "session/delete")
 
 
 def handlers(engine: Engine) -> Handlers:
@@ -24,7 +26,10 @@ def handlers(engine: Engine) -> Handlers:
     async def initialize(request: Request, following: Next) -> Any:
         if engine.failure is not None:
             raise engine.failure
-        return await following(request)
+        result = await following(request)
+        if isinstance(result, dict):
+            engine.version = result.get("protocolVersion")
+        return result
 
     async def set_up(request: Request, following: Next) -> Any:
         session = request.session if "sessionId" in request.params else None
@@ -36,10 +41,7 @@ def handlers(engine: Engine) -> Handlers:
         finally:
             if session is not None and replays:
                 session.replaying -= 1
-        opened = result.get("sessionId") if isinstance(result, dict) else None
-        found = engine.session(opened) if isinstance(opened, str) else session
-        if found is not None:
-            found.cwd = request.params.get("cwd", found.cwd)
+        _opened(engine, request, result)
         return result
 
     async def end(request: Request, following: Next) -> Any:
@@ -50,5 +52,27 @@ def handlers(engine: Engine) -> Handlers:
     return {
         "initialize": initialize,
         **dict.fromkeys(SETUPS, set_up),
-        **dict.fromkeys(_ENDS, end),
+        **dict.fromkeys(ENDS, end),
     }
+
+
+def last(engine: Engine) -> Handlers:
+    """The handlers behind the author's, by method: whoever called `next` finds what they did."""
+
+    async def set_up(request: Request, following: Next) -> Any:
+        result = await following(request)
+        _opened(engine, request, result)
+        return result
+
+    return dict.fromkeys(SETUPS, set_up)
+
+
+def _opened(engine: Engine, request: Request, result: Any) -> None:
+    """Takes note of the session that a setup opened; from now on the request belongs to it."""
+    opened = result.get("sessionId") if isinstance(result, dict) else None
+    opened = opened if isinstance(opened, str) else request.params.get("sessionId")
+    if isinstance(opened, str):
+        session = engine.session(opened)
+        session.cwd = request.params.get("cwd", session.cwd)
+        session.began = request.method
+        put(request, "_session", session)

@@ -12,7 +12,9 @@ from .sessions import Session, SubSession
 from .tasks import Loop, Task, Waiter, current
 
 if TYPE_CHECKING:
+    from .mcp import Host
     from .proxy import Proxy
+    from .turns import Running
 
 OTHER: Final = {"p": "s", "s": "p"}
 CANCEL: Final = "$/cancel_request"
@@ -32,6 +34,12 @@ class Speaker:
         self._loop = Loop(self)
         self._awaited: dict[tuple[str, str], Waiter[Any] | Handling] = {}
         self._subsessions: dict[str, SubSession] = {}
+        self.version: Any = None
+        """The version of ACP that client and agent agreed on, if the proxy was shown it."""
+        self.turns: dict[str, Running] = {}
+        """Turns that the proxy has begun in sessions of the client, by session."""
+        self.mcp: Host | None = None
+        """Its MCP servers, where it has any."""
         self._count = 0
 
     def request(self, side: str, method: str, params: Any) -> Waiter[Any]:
@@ -86,6 +94,11 @@ class Speaker:
 
         return self._loop.start(run(), None)
 
+    def spawn(self, work: Any) -> Task:
+        """Runs a coroutine as part of what is being handled; it is awaited by whoever began it."""
+        running = current()
+        return self._loop.start(work, running.context if running is not None else None)
+
     def session(self, id: str) -> Session:  # noqa: A002 - the protocol's name
         """The session of this id, known from now on."""
         found = self.sessions.get(id)
@@ -103,6 +116,12 @@ class Speaker:
         if handling is not None and side in OTHER:
             handling.speaks()
         return handling
+
+    def message_id(self) -> dict[str, Any]:
+        """What says which message a chunk of the proxy's own is: version 2 demands it."""
+        if self.version != 2:
+            return {}
+        return {"messageId": f"{self.name}-{self._number()}"}
 
     def _fresh(self) -> str:
         return f'"py-{self._number()}"'

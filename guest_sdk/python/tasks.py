@@ -108,6 +108,10 @@ class Task(Waiter[Any]):
             self._wait(awaited)
         finally:
             _current = before
+            if self.done:
+                # What it worked on knows its task: as a circle both would stay, with a message
+                # however large, until the collector comes by.
+                self.context = None
 
     def _wait(self, awaited: object) -> None:
         if not isinstance(awaited, Waiter):

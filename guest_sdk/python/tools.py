@@ -1,67 +1,28 @@
-"""MCP tools of a proxy, declared to each session and called by the agent over the ACP channel.
-
-Two generations of MCP over ACP are served: connections (`mcp/connect`, `mcp/message` with a
-`connectionId`, `mcp/disconnect`) and the stateless one (`mcp/message` with `serverId` and
-`requestId`).
-"""
+"""A function as an MCP tool: its schemas from its type hints, its result from what it returns."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import json
-import typing
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from . import config, schemas
-from .errors import INVALID_PARAMS, ProxyError
+from . import config, content, schemas
+from .content import ToolError
+from .errors import ProxyError, Refused
 from .failures import report, sentence
-from .messages import plain
+from .parameters import Parameters
 
 if TYPE_CHECKING:
+    from .calls import Call
     from .engine import Engine
     from .sessions import Session
 
-BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
-
-
-class Call:
-    """One call of a tool, for a parameter annotated with this class."""
-
-    __slots__ = ("_notify", "_session", "_token")
-
-    def __init__(
-        self,
-        session: Session | None,
-        token: Any,
-        notify: Callable[[str, dict[str, Any]], None],
-    ) -> None:
-        self._session = session
-        self._token = token
-        self._notify = notify
-
-    @property
-    def session(self) -> Session:
-        """The session whose agent calls. Raises `RuntimeError` before its setup is answered."""
-        if self._session is None:
-            raise RuntimeError("the agent calls before it has said which session it opened")
-        return self._session
-
-    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tells the caller how far it is, if it wants to know."""
-        if self._token is None:
-            return
-        params: dict[str, Any] = {"progressToken": self._token, "progress": done}
-        if total is not None:
-            params["total"] = total
-        if message:
-            params["message"] = message
-        self._notify("notifications/progress", params)
+When = Callable[["Session | None"], bool]
+"""Whether something is there for a session; it is asked each time a list is."""
 
 
 class Tool:
-    """A function as an MCP tool. Raises `TypeError` for a parameter that has no JSON form."""
+    """One tool. Raises `TypeError` for a parameter that has no JSON form."""
 
     def __init__(
         self,
@@ -70,35 +31,18 @@ class Tool:
         name: str = "",
         description: str = "",
         title: str = "",
+        annotations: dict[str, Any] | None = None,
+        when: When | None = None,
     ) -> None:
-        self.function = function
         self.name = name or function.__name__
         self.description = description or inspect.getdoc(function) or ""
         self.title = title
-        self._hints = typing.get_type_hints(function, include_extras=True)
-        self._takes: dict[str, Any] = {}
-        self._call: str | None = None
-        required = []
-        for one in inspect.signature(function).parameters.values():
-            hint = self._hints.get(one.name, Any)
-            if hint is Call:
-                self._call = one.name
-                continue
-            if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
-                raise TypeError(f"tool `{self.name}`: `{one}` cannot be given by name")
-            self._takes[one.name] = self._schema_of(one, hint)
-            if one.default is one.empty:
-                required.append(one.name)
-        self.schema = schemas.closed(self._takes, required)
-
-    def _schema_of(self, one: inspect.Parameter, hint: Any) -> dict[str, Any]:
-        try:
-            found = schemas.schema(hint)
-        except TypeError as error:
-            raise TypeError(f"tool `{self.name}`, parameter `{one.name}`: {error}") from None
-        if one.default is not one.empty and _is_json(one.default):
-            found["default"] = one.default
-        return found
+        self.annotations = annotations or {}
+        self.when = when
+        self.parameters = Parameters(function, f"tool `{self.name}`")
+        self.schema = schemas.closed(self.parameters.schemas, self.parameters.required)
+        self._returns = self.parameters.hints.get("return")
+        self.output_schema = schemas.structured(self._returns)
 
     def card(self) -> dict[str, Any]:
         """The tool as `tools/list` shows it."""
@@ -107,64 +51,38 @@ class Tool:
             **({"title": self.title} if self.title else {}),
             "description": self.description,
             "inputSchema": self.schema,
+            **({"outputSchema": self.output_schema} if self.output_schema else {}),
+            **({"annotations": self.annotations} if self.annotations else {}),
         }
 
-    async def call(self, given: dict[str, Any], call: Call) -> dict[str, Any]:
-        """Calls it; the result of `tools/call`. Raises `ProxyError` for wrong arguments."""
-        arguments: dict[str, Any] = {}
-        for name, held in given.items():
-            if name not in self._takes:
-                known = ", ".join(self._takes) or "none"
-                problem = f"`{self.name}` has no argument `{name}`; arguments are: {known}"
-                raise ProxyError(problem, INVALID_PARAMS)
+    async def call(self, engine: Engine, given: dict[str, Any], call: Call) -> dict[str, Any]:
+        """Calls it; the result of `tools/call`.
+
+        Whatever fails is for the model to know, which may try otherwise: arguments that do not
+        fit, what the conductor refused, and mistakes of the author's, which are logged too.
+        """
+        try:
+            arguments = self.parameters.values(given)
+        except ValueError as error:
+            return content.failure(f"`{self.name}`: {error}")
+        try:
+            found = await self.parameters.called(arguments, call)
+            return self._result(found)
+        except (ToolError, Refused) as error:
+            return content.failure(str(error))
+        except ProxyError:  # what the author chose to answer
+            raise
+        except (Exception, SystemExit) as error:
+            report(engine, f"tool `{self.name}` failed", error)
+            return content.failure(sentence(error))
+
+    def _result(self, found: Any) -> dict[str, Any]:
+        held = content.result(found, structured=self.output_schema is not None)
+        if self.output_schema is not None and "isError" not in held:
             try:
-                arguments[name] = config.value(self._hints.get(name, Any), held, name)
+                config.value(self._returns, held.get("structuredContent"), "result")
             except ValueError as error:
-                raise ProxyError(f"`{self.name}`: {error}", INVALID_PARAMS) from None
-        missing = [name for name in self.schema.get("required", ()) if name not in arguments]
-        if missing:
-            raise ProxyError(f"`{self.name}` needs `{'`, `'.join(missing)}`", INVALID_PARAMS)
-        if self._call is not None:
-            arguments[self._call] = call
-        found = self.function(**arguments)
-        return _content(await found if isinstance(found, Awaitable) else found)
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _content(found: Any) -> dict[str, Any]:
-    """A tool's return value as the result of `tools/call`."""
-    found = plain(found)
-    if found is None:
-        return {"content": []}
-    if isinstance(found, str):
-        return {"content": [{"type": "text", "text": found}]}
-    if isinstance(found, dict) and found.get("type") in BLOCKS:
-        return {"content": [found]}
-    if (
-        isinstance(found, list)
-        and found
-        and all(isinstance(one, dict) and one.get("type") in BLOCKS for one in found)
-    ):
-        return {"content": found}
-    if dataclasses.is_dataclass(found) and not isinstance(found, type):
-        found = dataclasses.asdict(found)
-    said = json.dumps(found, ensure_ascii=False)
-    structured = {"structuredContent": found} if isinstance(found, dict) else {}
-    return {"content": [{"type": "text", "text": said}], **structured}
-
-
-def failed(engine: Engine, tool: Tool, error: BaseException) -> dict[str, Any]:
-    """The result of a call whose function raised: the model is told, and the log."""
-    report(engine, f"tool `{tool.name}` failed", error)
-    said = sentence(error)
-    return {"content": [{"type": "text", "text": said}], "isError": True}
-
-
-__all__ = ["Call", "Tool", "failed"]
+                raise TypeError(
+                    f"tool `{self.name}` returned what it does not declare: {error}"
+                ) from None
+        return held

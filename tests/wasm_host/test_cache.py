@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,33 @@ def test_an_entry_that_may_not_be_ours_alone_is_not_loaded(trick: str, tmp_path:
     assert not entry.is_symlink()
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert entry.stat().st_nlink == 1
+
+
+def test_who_finds_another_at_it_waits_instead_of_compiling_too(tmp_path: Path) -> None:
+    cache, begun, go = tmp_path / "cache", threading.Event(), threading.Event()
+    compiled: list[str] = []
+    reports: dict[str, str] = {}
+
+    def host(name: str) -> None:
+        def compiling() -> None:
+            compiled.append(name)
+            begun.set()
+            go.wait(60)
+
+        found = wasm_host.load(wasm(GUESTS / CORE.file), cache_dir=cache, compiling=compiling)
+        reports[name] = found.cache_report
+
+    first = threading.Thread(target=host, args=("first",))
+    first.start()
+    assert begun.wait(60)
+    others = [threading.Thread(target=host, args=(name,)) for name in ("second", "third")]
+    for one in others:
+        one.start()
+    go.set()
+    for one in (first, *others):
+        one.join(60)
+    assert compiled == ["first"]
+    assert reports == {"first": "stored", "second": "hit", "third": "hit"}
 
 
 def test_writers_at_the_same_time(tmp_path: Path) -> None:

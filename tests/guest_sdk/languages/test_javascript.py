@@ -71,3 +71,43 @@ def test_memory_does_not_grow_by_the_number_of_messages(
     modules: dict[str, wasm_host.Module],
 ) -> None:
     support.check_memory(modules["datetime"].instantiate("datetime").deliver, 62)
+
+
+ODD = r"\"quoted\" \\\" } ] { \\ ," * 200 + r"\\"
+BLOCK = '{"type":"text","text":"Answer in French."}'
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            '{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":"ODD","prompt":[]}}',
+            f'"_meta":"ODD","prompt":[{BLOCK}]',
+        ),
+        (
+            '{"id":1,"method":"session/prompt", "params" : {"prompt":["ODD", {"a":"ODD"}]}}',
+            f'"params" : {{"prompt":[{BLOCK},"ODD", {{"a":"ODD"}}]}}',
+        ),
+        (
+            (
+                '{"jsonrpc":"2.0","method":"_x","params":{"t":"ODD","prompt":[1]},"id":1,'
+                '"m\\u0065thod":"session/prompt"}'
+            ),
+            f'"prompt":[{BLOCK},1]',
+        ),
+        (
+            '{"jsonrpc":"2.0","id":1,"method":"_x","params":{"t":"ODD","method":"session/prompt"}}',
+            '"method":"session/prompt"}}',
+        ),
+    ],
+)
+def test_a_large_text_is_read_at_the_right_places(
+    modules: dict[str, wasm_host.Module], given: str, expected: str
+) -> None:
+    """What ends a string is not what is escaped in it, however long it is."""
+    line, part = given.replace("ODD", ODD), expected.replace("ODD", ODD)
+    said = modules["readme"].instantiate("readme").deliver(f"p{line}\n".encode()).decode()
+    assert said[0] == "s"
+    assert part in said
+    added = f"{BLOCK}," if '"prompt":[]' not in given else BLOCK
+    assert said[1:-1].replace(added, "") == line

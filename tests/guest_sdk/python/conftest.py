@@ -1,8 +1,7 @@
-"""The Python guest, built and compiled once."""
+"""Python guests, and a rig of chains that have some."""
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,20 +10,11 @@ import pytest
 import wasm_host
 from conductor import scripts
 from conductor.hosting import cache_folder
+from tests.e2e.scripted import scripted_rig
 
 Make = Callable[..., wasm_host.Guest]
 
-
-@pytest.fixture(scope="session")
-def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shared guest; compiled into the user's cache, so that no chain has to wait for that."""
-    lock = tmp_path_factory.getbasetemp().parent / "python-guest.lock"
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # one of the processes that run tests makes it for all
-        path, digest = scripts.guest()
-        limits = wasm_host.Limits(**scripts.LIMITS)
-        wasm_host.load(path, limits=limits, cache_dir=Path(cache_folder()), digest=digest)
-    return Path(path)
+__all__ = ["Make", "make_guest", "scripted_rig"]
 
 
 @pytest.fixture(scope="session")

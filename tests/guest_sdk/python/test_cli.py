@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,16 +20,6 @@ pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 
 CLOCK: Final = ("--clock", "2025-10-08T12:34:56+00:00")
 DATE: Final = "It is Wednesday 08 October 2025, 12:34."
-
-
-@pytest.fixture(name="rig")
-def _rig(tmp_path: Path, python_guest: Path) -> Iterator[Rig]:
-    del python_guest  # compiled before a chain has to wait for that
-    made = Rig.create(tmp_path, tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def agent(rig: Rig, *components: str, options: tuple[str, ...] = CLOCK) -> Chain:

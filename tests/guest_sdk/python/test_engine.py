@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -534,3 +535,36 @@ def test_a_second_configure_replaces_the_first() -> None:
     assert '"result":{"a":1}' in engine.receive([request("p", 1, "_config")])[0]
     engine.receive([line("c", "configure", params={"config": {"a": 2}})])
     assert '"result":{"a":2}' in engine.receive([request("p", 1, "_config")])[0]
+
+
+def test_wrong_settings_do_not_replace_right_ones() -> None:
+    @dataclass
+    class Config:
+        secret: str
+
+    starts: list[str] = []
+    proxy = Proxy("settings", config=Config)
+    proxy.on_start(lambda: starts.append(proxy.config.secret))
+
+    @proxy.request("_config")
+    def handler(request: Any) -> Any:
+        return proxy.config.secret
+
+    engine = Engine(proxy)
+    asked = request("p", 1, "_config")
+    refused = "the configuration of `settings` is wrong: `secret` must be text"
+
+    def configured(secret: object) -> list[str]:
+        return engine.receive([line("c", "configure", params={"config": {"secret": secret}})])
+
+    [said] = configured(1)
+    assert refused in said
+    assert "stay" not in said
+    assert refused in engine.receive([asked])[0]
+    assert configured("a") == []
+    [said] = configured(2)
+    assert f"{refused}; the former settings stay" in said
+    assert '"result":"a"' in engine.receive([asked])[0]
+    assert configured("b") == []
+    assert '"result":"b"' in engine.receive([asked])[0]
+    assert starts == ["a", "b"]

@@ -43,6 +43,43 @@ def test_what_is_changed_is_all_that_changes(text: str, new: Any, expected: str)
     assert merge(text, new) == expected
 
 
+LONG: Final = "é" * 5000
+"""As much text as makes a message a large one."""
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "expected"),
+    [
+        ('{"a": 1.10, "b" : "LONG"}', {"a": 1.1, "b": "LONG"}, None),
+        ('{"a": 1.10, "b" : "LONG"}', {"a": 1.1, "b": 1}, '{"a":1.10,"b":1}'),
+        ('{"a":[1.10, "LONG"]}', {"a": [1, 1.1, "LONG"]}, '{"a":[1,1.10,"LONG"]}'),
+        ('{"a":[ {"n" : 1.10}, 2]}', {"a": [{"n": 1.1}, "LONG"]}, '{"a":[{"n" : 1.10},"LONG"]}'),
+        ('{"a":[ {"n" : 1.10, "t":"LONG"}]}', {"a": [{"n": 1.1}]}, '{"a":[{"n":1.10}]}'),
+        ('["LONG", [1.10 , [2.0]]]', ["LONG", [1.1, [3]]], '["LONG",[1.10,[3]]]'),
+        ('{"a":1,"a":{"b":"LONG"}}', {"a": {"b": 2}}, '{"a":{"b":2}}'),
+        ('{"a":{"b":1.10,"c":"LONG"}}', {"a": {"c": "LONG"}}, '{"a":{"c":"LONG"}}'),
+        ('{"a":[],"b":{},"c":"LONG"}', {"a": {}, "b": []}, '{"a":{},"b":[]}'),
+        ('"LONG"', "LONG", None),
+    ],
+)
+def test_a_large_text_is_changed_in_place(text: str, new: Any, expected: str | None) -> None:
+    text = text.replace("LONG", LONG)
+    long = json.loads(json.dumps(new).replace("LONG", LONG))
+    assert merge(text, long) == (text if expected is None else expected.replace("LONG", LONG))
+
+
+def test_what_is_not_json_is_an_error_each_time() -> None:
+    circle: dict[str, Any] = {"a": 1}
+    circle["circle"] = circle
+    for text in ('{"a":1}', json.dumps({"a": 1, "b": LONG})):
+        with pytest.raises(ValueError, match="Circular"):
+            merge(text, circle)
+        assert merge(text, {"a": [1]}) == '{"a":[1]}'
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        merge("[]", [object()])
+    assert merge("[]", [[]]) == "[[]]"
+
+
 def test_a_lone_surrogate_is_written_as_an_escape() -> None:
     assert dumps("\ud800é") == '"\\ud800\\u00e9"'
     assert dumps("é") == '"é"'
@@ -76,6 +113,15 @@ UNHURRIED: Final = settings(
 def test_a_merged_text_says_the_new_value(old: Any, new: Any) -> None:
     merged = json.loads(merge(json.dumps(old, indent=1), new))
     assert json.dumps(merged, sort_keys=True) == json.dumps(new, sort_keys=True)
+
+
+@UNHURRIED
+@given(JSON, JSON, JSON)
+def test_a_large_merged_text_says_the_new_value(old: Any, new: Any, other: Any) -> None:
+    text = json.dumps({"pad": LONG, "list": [old, other], "inner": {"x": old}}, indent=1)
+    changed = {"pad": LONG, "list": [new, old, other], "inner": {"x": new, "y": [other]}}
+    merged = json.loads(merge(text, changed))
+    assert json.dumps(merged, sort_keys=True) == json.dumps(changed, sort_keys=True)
 
 
 @UNHURRIED

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 
 RUNNER = """
-import datetime, logging, os, pathlib, random, time, uuid
+import datetime, logging, os, pathlib, random, secrets, sys, time, uuid
 from guest_sdk.python import Proxy
 
 proxy = Proxy("runner")
@@ -69,6 +69,22 @@ def ask(guest: Guest, method: str, **params: Any) -> tuple[Any, list[Any]]:
         ("pathlib.Path('x').read_text()", "`await proxy.files.read(path)`"),
         ("pathlib.Path('x').write_text('')", "`await proxy.kv.set(key, value)`, grant=kv"),
         ("os.listdir('.')", "`await proxy.files.read(path)`"),
+        ("open('x', 'w')", "`await proxy.kv.set(key, value)`, grant=kv"),
+        ("open('x', mode='rb')", "`await proxy.files.read(path)`"),
+        ("os.makedirs('a/b')", "`await proxy.kv.set(key, value)`"),
+        ("list(os.walk('.'))", "`await proxy.files.read(path)`"),
+        ("os.path.exists('x')", "`await proxy.files.read(path)`"),
+        ("os.path.isfile('x')", "`await proxy.files.read(path)`"),
+        ("os.getcwd()", "`request.session.cwd`"),
+        ("pathlib.Path.home()", "`request.session.cwd`"),
+        ("os.environ['HOME']", "`Proxy(config=…)`"),
+        ("sys.stdin.readline()", "`Proxy(config=…)`"),
+        ("os._exit(1)", "raise an exception"),
+        ("secrets.token_hex(8)", "`await proxy.random.bytes(16)`, grant=random"),
+        ("secrets.choice('ab')", "`await proxy.random.bytes(16)`"),
+        ("random.SystemRandom().random()", "`await proxy.random.bytes(16)`"),
+        ("random.SystemRandom().getrandbits(8)", "`await proxy.random.bytes(16)`"),
+        ("logging.FileHandler('x.log')", "`await proxy.kv.set(key, value)`"),
         ("os.system('ls')", "there are no other programs"),
         ("input()", "`await proxy.ask_client(…)`"),
         ("__import__('socket')", "`await proxy.fetch(url)`, grant=fetch:HOST"),
@@ -78,13 +94,17 @@ def ask(guest: Guest, method: str, **params: Any) -> tuple[Any, list[Any]]:
         ("__import__('subprocess')", "there are no other programs"),
         ("__import__('asyncio')", "`proxy.timer.sleep`"),
         ("__import__('sqlite3')", "`await proxy.kv.set(key, value)`"),
-        ("__import__('numpy')", "can lie beside the proxy"),
+        ("__import__('numpy')", "there is no compiled code"),
+        ("__import__('mine')", "can lie beside the proxy"),
+        ("__import__('argparse')", "this module of the standard library is not in the sandbox"),
+        ("__import__('getpass')", "`Proxy(config=…)`"),
     ],
 )
 def test_what_is_missing_says_what_to_ask_for(runner: Guest, code: str, advice: str) -> None:
     message, logged = ask(runner, "_run", code=code)
     assert advice in message
     assert "sandbox" in message
+    assert "(<string>, line 1)" in message, "where the author called it"
     assert logged[0]["level"] == "error"
 
 
@@ -96,6 +116,15 @@ def test_what_is_missing_says_what_to_ask_for(runner: Guest, code: str, advice: 
         ("str(uuid.UUID(int=1))", "00000000-0000-0000-0000-000000000001"),
         ("dict(os.environ)", {}),
         ("os.path.join('a', 'b')", "a/b"),
+        ("str(os.environ.get('HOME'))", "None"),
+        ("os.getenv('HOME', 'none')", "none"),
+        ("str(pathlib.Path('a/../b').resolve())", "/b"),
+        ("os.path.abspath('a')", "/a"),
+        (
+            "__import__('inspect').getsource(run).splitlines()[-1]",
+            '    return eval(request.params["code"])',
+        ),
+        ("__import__('gzip').decompress(__import__('gzip').compress(b'a')).decode()", "a"),
         ("__import__('hashlib').sha256(b'').hexdigest()[:8]", "e3b0c442"),
         ("__import__('re').sub('a', 'b', 'aa')", "bb"),
         ("__import__('unicodedata').name('é')", "LATIN SMALL LETTER E WITH ACUTE"),
@@ -117,6 +146,10 @@ def test_chance_is_the_same_in_every_instance(make_guest: Make, tmp_path: Path) 
 def test_what_is_printed_and_logged_reaches_the_conductor(runner: Guest) -> None:
     _, printed = ask(runner, "_run", code="print('a\\nb') or 1")
     assert printed == [{"level": "info", "message": "a"}, {"level": "info", "message": "b"}]
+    _, printed = ask(runner, "_run", code="print('a', file=sys.stderr) or 1")
+    assert printed == [{"level": "warn", "message": "a"}]
+    _, printed = ask(runner, "_run", code="print('half', end='', flush=True) or 1")
+    assert printed == [{"level": "info", "message": "half"}]
     _, logged = ask(runner, "_run", code="logging.getLogger('mine').warning('%s!', 'careful') or 1")
     assert logged == [{"level": "warn", "message": "mine: careful!"}]
 
@@ -194,3 +227,30 @@ def test_big_lines_fit_into_the_default_limits(runner: Guest) -> None:
     assert runner.deliver(line) == b"s" + line[1:]
     asked = f'p{{"jsonrpc":"2.0","id":1,"method":"_run","params":{{"code":"1","x":{said}}}}}\n'
     assert runner.deliver(asked.encode()) == b'p{"jsonrpc":"2.0","id":1,"result":1}\n'
+
+
+def test_dependencies_may_lie_in_a_folder_of_their_own(make_guest: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    vendor = folder / "vendor"
+    (vendor / "pure").mkdir(parents=True)
+    (folder / "main.py").write_text(
+        "import os, sys\n"
+        "sys.path.insert(0, os.path.join(os.path.dirname(__file__), 'vendor'))\n"
+        "from guest_sdk.python import Proxy\nimport pure.part, single\n"
+        "proxy = Proxy('mine')\n"
+        "@proxy.request('_say')\n"
+        "def say(request):\n    return [pure.part.fast, pure.part.__file__, single.fail()]\n",
+        encoding="utf-8",
+    )
+    (vendor / "pure" / "__init__.py").write_text("", encoding="utf-8")
+    (vendor / "pure" / "part.py").write_text(
+        "try:\n    from _pure_speedups import fast\nexcept ImportError:\n    fast = 'no'\n",
+        encoding="utf-8",
+    )
+    (vendor / "single.py").write_text("def fail():\n    return 1 / 0\n", encoding="utf-8")
+    guest = make_guest(folder)
+    said, logged = ask(guest, "_say")
+    assert said.endswith("ZeroDivisionError: division by zero (single.py, line 2)")
+    story = logged[0]["message"]
+    assert 'File "main.py", line 8, in say' in story
+    assert 'File "vendor/single.py", line 2, in fail\n    return 1 / 0' in story

@@ -1,0 +1,93 @@
+"""What is not there in the sandbox, as tables: names, and what to ask the conductor for instead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NETWORK: Final = (
+    "there is no network; ask the conductor: `await proxy.fetch(url)`, grant=fetch:HOST"
+)
+TIME: Final = "there is no clock; ask the conductor: `await proxy.clock.now()`, grant=clock"
+_SLEEP: Final = "nothing can wait; ask the conductor: `await proxy.timer.sleep(s)`, grant=timer"
+FILES: Final = (
+    "there are no files; ask the conductor: `await proxy.files.read(path)`, grant=files:GLOB"
+)
+STORE: Final = (
+    "there are no files to write; ask the conductor: `await proxy.kv.set(key, value)`, grant=kv"
+)
+_RANDOM: Final = (
+    "there is no randomness; ask the conductor: `await proxy.random.bytes(16)`, grant=random"
+)
+_THREADS: Final = (
+    "there are no threads; run several things with `await gather(…)`, or later with `proxy.timer`"
+)
+_PROCESSES: Final = "there are no other programs"
+_FOLDER: Final = "there is no folder to be in; a session's folder is `request.session.cwd`"
+VARIABLES: Final = (
+    "there is no environment; what the user is to set is a setting: `Proxy(config=…)`, "
+    "`,config.KEY=VALUE`"
+)
+INPUT: Final = "there is no input; settings come by `Proxy(config=…)`, messages to handlers"
+_END: Final = "a proxy cannot end itself; raise an exception to answer with an error"
+_COMPILED: Final = "there is no compiled code, which this package needs"
+_LOOP: Final = (
+    "there is no event loop: await what the SDK gives you, e.g. `gather`, `proxy.timer.sleep`"
+)
+
+MISSING: Final = {
+    **dict.fromkeys(
+        ("socket", "ssl", "select", "selectors", "socketserver", "ftplib", "smtplib", "imaplib",
+         "poplib", "telnetlib", "xmlrpc", "http", "urllib.request", "urllib.error", "requests",
+         "httpx", "aiohttp", "urllib3", "websockets"),
+        _NETWORK,
+    ),
+    **dict.fromkeys(("threading", "multiprocessing", "_thread", "concurrent.futures.thread"),
+                    _THREADS),
+    **dict.fromkeys(("subprocess", "pty", "ctypes"), _PROCESSES),
+    **dict.fromkeys(("asyncio", "trio", "anyio", "uvloop"), _LOOP),
+    **dict.fromkeys(("sqlite3", "dbm", "shelve"), STORE),
+    **dict.fromkeys(("tempfile", "shutil", "glob", "mmap", "fileinput"), FILES),
+    **dict.fromkeys(("getpass", "platform", "pwd", "grp"), VARIABLES),
+    **dict.fromkeys(("signal", "resource", "fcntl", "termios"), _PROCESSES),
+    **dict.fromkeys(("numpy", "pandas", "scipy", "PIL", "lxml", "cryptography", "orjson", "msgspec",
+                     "pydantic", "pydantic_core", "torch", "tiktoken"), _COMPILED),
+    **dict.fromkeys(("zoneinfo",), "there is no database of time zones here"),
+}  # fmt: skip
+"""Modules that are not there, and what to do about it."""
+
+_CLOCKS: Final = (
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
+    "localtime", "gmtime", "ctime", "process_time", "process_time_ns",
+)  # fmt: skip
+_READING: Final = ("read_text", "read_bytes", "open", "iterdir", "glob", "rglob", "exists",
+                   "is_file", "is_dir", "stat")  # fmt: skip
+_WRITING: Final = ("write_text", "write_bytes", "mkdir", "unlink", "touch", "rename", "rmdir")
+_LISTING: Final = ("open", "listdir", "scandir", "stat", "walk")
+_CHANGING: Final = ("mkdir", "makedirs", "remove", "unlink", "rename", "replace", "rmdir")
+_LOOKING: Final = ("getsize", "getmtime")
+_STARTING: Final = ("system", "popen", "fork", "execv", "spawnv")
+
+REFUSED: Final = {
+    "builtins.input": "there is nobody to ask but the client: `await proxy.ask_client(…)`",
+    "time.sleep": _SLEEP,
+    "os.urandom": _RANDOM,
+    "os.getrandom": _RANDOM,
+    "random._urandom": _RANDOM,
+    "os._exit": _END,
+    "os.abort": _END,
+    "os.getcwd": _FOLDER,
+    "pathlib.Path.cwd": _FOLDER,
+    "pathlib.Path.home": _FOLDER,
+    **{f"uuid.uuid{one}": f"{_RANDOM} (`proxy.random.uuid()`)" for one in (1, 4, 6, 7)},
+    **{f"time.{name}": TIME for name in _CLOCKS},
+    **{f"pathlib.Path.{name}": FILES for name in _READING},
+    **{f"pathlib.Path.{name}": STORE for name in _WRITING},
+    **{f"os.{name}": FILES for name in _LISTING},
+    **{f"os.{name}": STORE for name in _CHANGING},
+    **{f"os.path.{name}": FILES for name in _LOOKING},
+    **{f"os.{name}": _PROCESSES for name in _STARTING},
+}
+"""Functions that are not there, and what to do about it."""
+
+SHOWN: Final = {"random._urandom": "os.urandom"}
+"""What an author knows a function by, where that is not its name."""

@@ -1,0 +1,111 @@
+"""What a proxy says to the agent before the user's first prompt of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from . import failures
+from .errors import Cancelled
+from .messages import Request, text
+from .tasks import Task
+
+if TYPE_CHECKING:
+    from .engine import Engine, Next
+    from .sessions import Session
+    from .turns import Show, Turn
+
+Opens = Callable[["Opening"], Any]
+"""An author's function: prompts the agent, and returns blocks for the user's prompt, or nothing."""
+
+_TRIES: Final = 2
+"""How often one prompt of the user's begins it: it may be cancelled by an earlier prompt's end."""
+
+
+class Opening:
+    """The prompts before the user's first one, in one session; what `@proxy.opening` declares.
+
+    The user's prompt waits until it is done, and so do those that come meanwhile. It does not run
+    again in its session, unless the user stops it: then the next prompt begins it anew.
+    """
+
+    __slots__ = ("_blocks", "_done", "_engine", "_function", "_stopped", "_task", "session")
+
+    def __init__(self, engine: Engine, function: Opens, session: Session) -> None:
+        self._engine = engine
+        self._function = function
+        self._task: Task | None = None
+        self._stopped = False
+        self._done = False
+        self._blocks: list[Any] = []
+        self.session = session
+        """The client's session it is said in."""
+
+    @property
+    def state(self) -> Any:
+        """What the proxy keeps of the session (`Proxy(session=…)`)."""
+        return self.session.state
+
+    async def prompt(self, *blocks: str | dict[str, Any], show: Show = "forwarded") -> Turn:
+        """Prompts the agent as `Session.prompt` does.
+
+        Raises `Cancelled` once the user has stopped the turn; let it pass.
+        """
+        if self._stopped:
+            raise Cancelled
+        turn = await self.session.prompt(*blocks, show=show)
+        if turn.stop_reason == "cancelled":
+            raise Cancelled
+        return turn
+
+    async def _before(self, request: Request) -> None:
+        """Lets a prompt of the user's wait for it, and puts what it returned in front."""
+        for _ in range(_TRIES):
+            if self._done:
+                break
+            # Apart from this prompt: that it is cancelled does not make untold what was begun.
+            if self._task is None or self._task.done:
+                self._stopped = False
+                self._task = self._engine.start(self._run(), "the opening")
+            try:
+                await self._task
+            except Cancelled:
+                self._stopped = True
+                raise
+        held = request.params.get("prompt")
+        if self._blocks and isinstance(held, list) and not request.is_command:
+            held[:0], self._blocks = self._blocks, []
+
+    async def _run(self) -> None:
+        try:
+            found = self._function(self)
+            found = await found if isinstance(found, Awaitable) else found
+            self._blocks = _blocks(found)
+        except Cancelled:
+            return
+        except Exception as error:  # the user's prompt is not to suffer from it
+            failures.report(self._engine, "the opening failed", error)
+        self._done = True
+
+
+def _blocks(found: Any) -> list[Any]:
+    """What an opening returned, as blocks of a prompt."""
+    if found is None:
+        return []
+    held = found if isinstance(found, list) else [found]
+    return [text(one) if isinstance(one, str) else one for one in held]
+
+
+def handler(engine: Engine, function: Opens) -> Callable[[Request, Next], Awaitable[Any]]:
+    """The handler of prompts that holds the first one back."""
+
+    async def prompt(request: Request, following: Next) -> Any:
+        session = getattr(request, "session", None)
+        if session is not None and session.began == "session/new" and request.direction == "down":
+            opening = session.opening
+            if opening is None:
+                opening = session.opening = Opening(engine, function, session)
+            await opening._before(request)
+        return await following(request)
+
+    return prompt

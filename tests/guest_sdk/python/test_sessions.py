@@ -1,0 +1,390 @@
+"""Sessions and what is kept of them; prompts of the proxy's own in the client's sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from guest_sdk.python import (
+    Cancelled,
+    Opening,
+    Playground,
+    Proxy,
+    ProxyError,
+    Record,
+    Request,
+    Update,
+    text,
+)
+from guest_sdk.python.playground import Agent
+
+Json = dict[str, Any]
+
+
+def plays(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Makes a test of an async function; nothing in it waits for time."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+@dataclass
+class Kept:
+    """The state of a session."""
+
+    words: list[str] = field(default_factory=list)
+
+
+def prompted(p: Playground, at: int) -> Record:
+    """One of the prompts the agent got."""
+    return [one for one in p.agent.requests if one.method == "session/prompt"][at]
+
+
+def holding(*words: str) -> Callable[[Record], Any]:
+    """An agent that does not answer prompts with these texts by itself."""
+
+    def answer(request: Record) -> Any:
+        blocks = request.raw["params"].get("prompt") or [{}]
+        return Agent.HOLD if blocks[0].get("text") in words else None
+
+    return answer
+
+
+# -- the session of an answer ----------------------------------------------------------------------
+
+
+@plays
+async def test_a_setup_belongs_to_the_session_it_opened() -> None:
+    proxy = Proxy("p", session=Kept)
+    seen: list[Any] = []
+
+    @proxy.request("session/new", "session/load", "session/resume", "session/fork")
+    async def set_up(request: Request, following: Any) -> Any:
+        before = getattr(request, "session", None)
+        result = await following(request)
+        session = request.session
+        seen.append((request.method, before and before.id, session.id, session.began, session.cwd))
+        session.state.words.append(request.method.partition("/")[2])
+        assert proxy.sessions[session.id] is session
+        return result
+
+    @proxy.request("session/prompt", "session/close")
+    async def last(request: Request, following: Any) -> Any:
+        result = await following(request)
+        seen.append((request.method, list(request.state.words)))
+        return result
+
+    async with Playground(proxy) as p:
+        one = await p.new_session("/a")
+        await p.prompt("hi")
+        await p.request("session/load", {"sessionId": "old", "cwd": "/b", "mcpServers": []})
+        await p.request("session/resume", {"sessionId": "old", "cwd": "/c"})
+        fork = (await p.request("session/fork", {"sessionId": one, "cwd": "/d"}))["sessionId"]
+        await p.request("session/close", {"sessionId": one})
+        await p.prompt("hi", session=one)
+        await p.prompt("hi", session="old")
+    assert seen == [
+        ("session/new", None, one, "session/new", "/a"),
+        ("session/prompt", ["new"]),
+        ("session/load", "old", "old", "session/load", "/b"),
+        ("session/resume", "old", "old", "session/resume", "/c"),
+        ("session/fork", one, fork, "session/fork", "/d"),
+        ("session/close", ["new"]),
+        ("session/prompt", []),
+        ("session/prompt", ["load", "resume"]),
+    ]
+
+
+@plays
+async def test_a_setup_that_fails_or_says_nothing_opens_no_session() -> None:
+    proxy = Proxy("p")
+    seen: list[Any] = []
+
+    @proxy.request("session/new")
+    async def set_up(request: Request, following: Any) -> Any:
+        try:
+            return await following(request)
+        finally:
+            seen.append((getattr(request, "session", None), dict(proxy.sessions)))
+
+    answers = iter([{}, None, "odd", {"sessionId": 7}])
+
+    def answer(_: Record) -> Any:
+        try:
+            return next(answers) or {}
+        except StopIteration:
+            raise ProxyError("no") from None
+
+    async with Playground(proxy, answer=answer) as p:
+        for _ in range(4):
+            await p.request("session/new", {"cwd": "/"})
+        with pytest.raises(ProxyError, match="no"):
+            await p.request("session/new", {"cwd": "/"})
+    assert seen == [(None, {})] * 5
+
+
+@plays
+async def test_what_the_proxy_says_has_the_id_that_version_two_demands() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("session/prompt")
+    def prompt(request: Request) -> Any:
+        request.session.say("a")
+        request.session.think("b")
+        return {"stopReason": "end_turn"}
+
+    for version, ids in ((1, [None, None]), (2, ["p-1", "p-2"])):
+        async with Playground(proxy) as p:
+            await p.request("initialize", {"protocolVersion": version})
+            turn = await p.prompt("x")
+            assert [one.get("messageId") for one in turn.updates] == ids
+
+
+# -- prompts of its own ----------------------------------------------------------------------------
+
+
+def asking(show: Any = "hidden") -> tuple[Proxy, list[Any]]:
+    """A proxy that asks the agent in the client's session before each prompt; what it heard."""
+    proxy, heard = Proxy("asking"), list[Any]()
+
+    @proxy.request("session/prompt")
+    async def prompt(request: Request, following: Any) -> Any:
+        try:
+            turn = await request.session.prompt("first", text("this"), show=show)
+        except ProxyError as error:
+            heard.append(error.message)
+        else:
+            kinds = [one.raw["sessionUpdate"] for one in turn.updates]
+            heard.append((turn.text, turn.stop_reason, kinds))
+        return await following(request)
+
+    @proxy.update()
+    def updated(update: Update) -> None:
+        update.update["passed"] = True
+
+    return proxy, heard
+
+
+@plays
+async def test_a_prompt_in_the_clients_session_is_hidden_or_forwarded() -> None:
+    kinds = ["tool_call", "usage_update", "agent_message_chunk"]
+    for show, shown in (("hidden", ["usage_update"]), ("forwarded", kinds)):
+        proxy, heard = asking(show)
+        async with Playground(proxy, answer=holding("first")) as p:
+            other = await p.new_session()
+            session = await p.new_session()
+            turn = await p.start_prompt("a")
+            p.agent.update(session, "tool_call", toolCallId="1")
+            p.agent.update(session, "usage_update", used=1)
+            p.agent.say(session, "well")
+            p.agent.say(other, "elsewhere")
+            seen = [one.raw["params"]["update"] for one in p.heard]
+            assert [one["sessionUpdate"] for one in seen[:-1]] == shown
+            assert all(one["passed"] for one in seen)
+            p.agent.reply(prompted(p, 0), {"stopReason": "max_tokens"})
+            assert p.result("p", turn) == {"stopReason": "end_turn"}
+            assert p.agent.prompts == ["first\nthis", "a"]
+            assert heard == [("well", "max_tokens", kinds)]
+
+
+@plays
+async def test_an_error_to_it_is_raised_and_how_it_is_shown_is_checked() -> None:
+    def answer(request: Record) -> Any:
+        if request.raw["params"].get("prompt", [{}])[0].get("text") == "first":
+            raise ProxyError("not now")
+        return None
+
+    proxy, heard = asking()
+    async with Playground(proxy, answer=answer) as p:
+        assert (await p.prompt("a")).text == "a"
+        assert heard == ["not now"]
+    proxy, _ = asking("loud")
+    async with Playground(proxy) as p:
+        with pytest.raises(ProxyError, match="'forwarded' or 'hidden', not 'loud'"):
+            await p.prompt("a")
+
+
+@plays
+async def test_it_stays_hidden_when_nobody_waits_any_more_and_the_next_one_waits() -> None:
+    proxy, heard = asking()
+    async with Playground(proxy, answer=holding("first")) as p:
+        session = await p.new_session()
+        first = await p.start_prompt("a")
+        p.notify("session/cancel", {"sessionId": session})
+        assert p.result("p", first) == {"stopReason": "cancelled"}
+        asked = prompted(p, 0).raw["id"]
+        assert [one.raw for one in p.agent.notifications] == [
+            {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": asked}},
+            {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}},
+        ]
+        second = await p.start_prompt("b")
+        p.agent.say(session, "still going")
+        assert (p.heard, p.agent.prompts) == ([], ["first\nthis"])
+        p.agent.reply(prompted(p, 0), {"stopReason": "cancelled"})
+        assert p.agent.prompts == ["first\nthis"] * 2
+        p.agent.reply(prompted(p, 1), {"stopReason": "end_turn"})
+        assert p.turn(second).text == "b"
+        assert [one[1] for one in heard] == ["end_turn"]
+
+
+def version_two(request: Record) -> Any:
+    """An agent of version 2 that answers prompts when they are inserted."""
+    return {"messageId": "m"} if request.method == "session/prompt" else None
+
+
+@plays
+async def test_in_version_two_a_turn_ends_by_a_state() -> None:
+    for show in ("hidden", "forwarded"):
+        proxy, heard = asking(show)
+        async with Playground(proxy, answer=version_two) as p:
+            session = await p.new_session()
+            turn = await p.start_prompt("a")
+            p.agent.update(session, "state_update", state="running")
+            p.agent.update(
+                session, "agent_message", messageId="1", content=[text("we"), text("ll")]
+            )
+            p.agent.update(session, "state_update", state="idle", stopReason="refusal")
+            states = [one for one in p.heard if one.raw["params"]["update"].get("state") == "idle"]
+            assert states == []  # to the client, its own turn has not ended
+            assert heard[0][:2] == ("well", "refusal")
+            assert p.result("p", turn) == {"messageId": "m"}
+            p.agent.update(session, "state_update", state="idle")
+            assert p.heard[-1].raw["params"]["update"]["state"] == "idle"
+
+
+@plays
+async def test_a_session_the_proxy_opened_itself_can_be_prompted_too() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        opened = await proxy.ask_agent("session/new", cwd="/", mcpServers=[])
+        turn = await proxy.session(opened["sessionId"]).prompt("x", show="hidden")
+        return [opened["sessionId"], turn.text]
+
+    async with Playground(proxy) as p:
+        assert await p.request("_ask", {}) == ["session-1", "x"]
+        assert p.heard == []
+
+
+@plays
+async def test_an_idle_state_before_it_began_is_of_an_earlier_turn() -> None:
+    proxy, heard = asking()
+    async with Playground(proxy, answer=holding("first")) as p:
+        session = await p.new_session()
+        turn = await p.start_prompt("a")
+        p.agent.update(session, "state_update", state="idle")
+        assert heard == []
+        p.agent.reply(prompted(p, 0), {"messageId": "m"})
+        p.agent.update(session, "state_update", state="idle")
+        assert [one[1] for one in heard] == ["end_turn"]
+        assert p.turn(turn).text == "a"
+
+
+@plays
+async def test_a_subsession_in_version_two() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async with proxy.subsession(cwd="/") as sub:
+            turn = await sub.prompt("x")
+            return [turn.text, turn.stop_reason]
+
+    async with Playground(proxy, answer=version_two) as p:
+        asked = p.send("p", {"method": "_ask", "params": {}}, request=True)
+        p.agent.say("session-1", "y")
+        assert p.heard == []
+        p.agent.update("session-1", "state_update", state="idle", stopReason="end_turn")
+        assert p.result("p", asked) == ["y", "end_turn"]
+
+
+# -- before the first prompt -----------------------------------------------------------------------
+
+
+@plays
+async def test_an_opening_is_once_in_each_new_session_and_gives_blocks() -> None:
+    proxy = Proxy("p", session=Kept)
+
+    @proxy.opening
+    async def begin(opening: Opening) -> Any:
+        opening.state.words.append("begun")
+        turn = await opening.prompt("who?", show="hidden")
+        assert turn.stop_reason == "end_turn"
+        return ["one", text("two")] if opening.session.id == "session-1" else "three"
+
+    @proxy.request("session/prompt")
+    async def aside(request: Request, following: Any) -> Any:
+        if request.text == "aside":
+            return {"stopReason": "end_turn"}
+        result = await following(request)
+        assert request.state.words in (["begun"], [])
+        return result
+
+    async with Playground(proxy) as p:
+        one, two = await p.new_session(), await p.new_session()
+        for session, said in (
+            (one, "aside"),
+            (one, "/help me"),
+            (one, "a"),
+            (one, "b"),
+            (two, "c"),
+        ):
+            await p.prompt(said, session=session)
+        await p.request("session/load", {"sessionId": "old", "cwd": "/"})
+        await p.prompt("d", session="old")
+        assert p.agent.prompts == ["who?", "/help me", "one\ntwo\na", "b", "who?", "three\nc", "d"]
+        with pytest.raises(TypeError, match="one opening"):
+            proxy.opening(begin)
+
+
+@plays
+async def test_what_an_opening_does_wrong_does_not_stop_the_user() -> None:
+    proxy = Proxy("p")
+
+    @proxy.opening
+    def begin(_: Opening) -> Any:
+        raise LookupError("nothing there")
+
+    async with Playground(proxy) as p:
+        assert (await p.prompt("a")).text == "a"
+        assert (await p.prompt("b")).text == "b"
+        (logged,) = p.services.log
+        assert logged.startswith("error: the opening failed: LookupError: nothing there")
+
+
+@plays
+async def test_an_opening_is_told_that_the_user_has_stopped_it() -> None:
+    proxy, ends = Proxy("p"), []
+
+    @proxy.opening
+    async def begin(opening: Opening) -> Any:
+        try:
+            await opening.prompt("x")
+            await opening.prompt("y")
+        except Cancelled:
+            ends.append("stopped")
+            raise
+        ends.append("done")
+
+    async with Playground(proxy, answer=holding("x")) as p:
+        session = await p.new_session()
+        turns = [await p.start_prompt(said) for said in ("a", "b")]
+        p.notify("session/cancel", {"sessionId": session})
+        # Those that wait end too; otherwise the cancellation would have to wait for them.
+        assert [p.result("p", one) for one in turns] == [{"stopReason": "cancelled"}] * 2
+        assert [one.method for one in p.agent.notifications] == ["session/cancel"]
+        p.agent.reply(prompted(p, 0), {"stopReason": "end_turn"})
+        assert (p.agent.prompts, ends) == (["x"], ["stopped"])
+        turn = await p.start_prompt("c")
+        p.agent.reply(prompted(p, 1), {"stopReason": "end_turn"})
+        assert (p.agent.prompts, ends) == (["x", "x", "y", "c"], ["stopped", "done"])
+        assert p.turn(turn).text == "yc"
