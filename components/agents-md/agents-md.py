@@ -44,8 +44,8 @@ class Config:
 class Known:
     """What is kept of a session: its folders, the files found below them, those it was told of."""
 
-    folders: list[str]
-    before: bool
+    folders: list[str] = field(default_factory=list)
+    before: bool = False
     """Whether it has been told of its folders' own files in an earlier life."""
     files: list[str] | None = None
     told: set[str] = field(default_factory=set)
@@ -57,39 +57,33 @@ proxy = Proxy(
     description="Tells the agent what the project's AGENTS.md files say.",
     wants={"files:**/AGENTS.md": "to read the instructions it tells the agent"},
     config=Config,
+    session=Known,
 )
-known: dict[str, Known] = {}
 
 
 @proxy.request(*SETUPS)
 async def set_up(request: Request, following: Any) -> Any:
+    source = getattr(request, "session", None)
+    before = source.state if source is not None and source.began else None
     result = await following(request)
-    source = request.params.get("sessionId")
-    opened = result.get("sessionId", source) if isinstance(result, dict) else source
-    if not isinstance(opened, str):
+    session = getattr(request, "session", None)
+    if session is None:
         return result
-    before = known.get(source) if isinstance(source, str) else None
     if request.method == "session/new" or before is None:
         folders = list(named(request.params))
-        known[opened] = Known(folders, before=request.method != "session/new")
-    elif opened != source:  # a fork has heard what its original has
-        known[opened] = copy(before)
-        known[opened].told = set(before.told)
-    return result
-
-
-@proxy.request("session/close", "session/delete")
-async def end(request: Request, following: Any) -> Any:
-    result = await following(request)
-    known.pop(str(request.params.get("sessionId")), None)
+        session.state = Known(folders, before=request.method != "session/new")
+    elif session is not source:  # a fork has heard what its original has
+        session.state = copy(before)
+        session.state.told = set(before.told)
     return result
 
 
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
-    session, blocks = known.get(str(request.params.get("sessionId"))), request.params.get("prompt")
-    if session is None or not isinstance(blocks, list) or is_command(request):
+    held, blocks = getattr(request, "session", None), request.params.get("prompt")
+    if held is None or not held.began or not isinstance(blocks, list) or request.is_command:
         return await following(request)
+    session = held.state
     first = session.files is None
     if session.files is None:
         session.files = await search(session.folders)
@@ -187,12 +181,6 @@ def mentions(blocks: list[Any]) -> Iterator[str]:
         yield from (urllib.parse.unquote(one) for one in uris if isinstance(one, str))
         if isinstance(block.get("text"), str):
             yield block["text"]
-
-
-def is_command(request: Request) -> bool:
-    """Whether an agent may take the prompt for a slash command, which must begin it."""
-    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
-    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import Call, Proxy, ProxyError, Refused, Request, text
+from guest_sdk.python import Call, Proxy, Refused, Request, ToolError, text
 
 KINDS = {
     "pyproject.toml": "Python",
@@ -85,7 +85,7 @@ async def prompt(request: Request, following: Any) -> Any:
         or not isinstance(blocks, list)
         or "sessionId" not in request.params
         or request.state.told
-        or is_command(request)
+        or request.is_command
     ):
         return await following(request)
     request.state.told = True
@@ -141,44 +141,42 @@ async def head(path: str) -> str:
     return said.rstrip() if len(held) < most else said.rpartition("\n")[0] + "\n…"
 
 
-def is_command(request: Request) -> bool:
-    """Whether an agent may take the prompt for a slash command, which must begin it."""
-    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
-    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
-
-
 # -- tools -------------------------------------------------------------------------------------
 
 
-@proxy.tool(name="list", title="List files")
+@proxy.tool(name="list", title="List files", annotations={"readOnlyHint": True})
 async def list_files(call: Call, path: str = ".", glob: str = "**", limit: int = 500) -> str:
     """Lists files and folders below a folder of the project, the nearest first."""
+    folder = inside(call, "list", path)
     try:
-        found = await listing(inside(call, path), glob, max(1, min(limit, 10_000)))
-    except ProxyError as error:  # for the model, which is not shown errors of the protocol
-        return f"cannot list {path}: {error.message}"
+        found = await listing(folder, glob, max(1, min(limit, 10_000)))
+    except Refused as refused:
+        raise ToolError(f"cannot list {path}: {refused.message}") from None
     return "\n".join(found) or f"nothing in {path} fits {glob}"
 
 
-@proxy.tool(title="Read a file")
+@proxy.tool(title="Read a file", annotations={"readOnlyHint": True})
 async def read(call: Call, path: str, first_line: int = 1, lines: int = 1000) -> str:
     """Reads lines of a text file of the project."""
+    whole = inside(call, "read", path)
     try:
-        said = (await proxy.files.read(inside(call, path))).splitlines()
-    except ProxyError as error:
-        return f"cannot read {path}: {error.message}"
+        said = (await proxy.files.read(whole)).splitlines()
+    except Refused as refused:
+        raise ToolError(f"cannot read {path}: {refused.message}") from None
     begin = max(0, first_line - 1)
     part = said[begin : begin + max(0, lines)]
     rest = len(said) - begin - len(part)
     return "\n".join(part) + (f"\n… {rest} more lines" if rest > 0 else "")
 
 
-def inside(call: Call, path: str) -> str:
-    """A path in the session's folder, made absolute. Raises `ProxyError` for one elsewhere."""
+def inside(call: Call, doing: str, path: str) -> str:
+    """A path in the session's folder, made absolute. Raises `ToolError` for one elsewhere."""
     folder = posixpath.normpath(call.session.cwd or "/")
     whole = posixpath.normpath(posixpath.join(folder, path))
     if whole != folder and not whole.startswith(folder.rstrip("/") + "/"):
-        raise ProxyError(f"`{path}` is outside of the session's folder, {folder}")
+        raise ToolError(
+            f"cannot {doing} {path}: `{path}` is outside of the session's folder, {folder}"
+        )
     return whole
 
 

@@ -14,6 +14,9 @@ from guest_sdk.python import Proxy, ProxyError, Request, Session, Update, text
 BLOCKED = -32000
 MOST = 256 * 1024
 """Characters of an answer that rules look at; the last ones."""
+REMEMBERED = 512
+"""Tool calls of one session that are kept in mind."""
+FINISHED = ("completed", "failed", "cancelled")
 
 ACTIONS = {
     "prompt": ("block", "replace", "before", "after"),
@@ -76,6 +79,8 @@ class Turn:
     said: str = ""
     following: bool = False
     """Whether a turn runs that a rule has asked for."""
+    calls: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Tool calls that are not over, as far as the agent has told of them, by id."""
 
 
 proxy = Proxy(
@@ -140,19 +145,53 @@ def denying(names: list[str], given: Any) -> Rule | None:
 
 @proxy.request("session/request_permission")
 def permission(request: Request) -> Any:
-    call = request.params.get("toolCall")
-    if request.direction != "up" or not isinstance(call, dict):
+    call = asked_about(request) if request.direction == "up" else None
+    if call is None:
         return None
-    rule = denying([*names(call)] or [""], call.get("rawInput"))
+    found = [*names(call), *names({"title": request.params.get("title")})] or [""]
+    rule = denying(found, call.get("rawInput"))
     if rule is None:
         return None
-    proxy.log(f"denied: {call.get('title')}: {rule.deny}")
+    proxy.log.warn(f"denied: {found[0]}: {rule.deny}")
     options = request.params.get("options")
     for kind in ("reject_once", "reject_always"):
         for option in options if isinstance(options, list) else ():
             if isinstance(option, dict) and option.get("kind") == kind:
                 return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
     return {"outcome": {"outcome": "cancelled"}}
+
+
+def asked_about(request: Request) -> dict[str, Any] | None:
+    """The tool call a permission request is about, with what was told of it before."""
+    subject = request.params.get("subject")
+    subject = subject if isinstance(subject, dict) else {}
+    call = request.params.get("toolCall", subject.get("toolCall"))
+    if isinstance(subject.get("command"), str):  # ACP v2 asks for commands in words of their own
+        input_ = {name: subject[name] for name in ("command", "cwd") if name in subject}
+        call = {"toolCallId": subject.get("toolCallId"), "kind": "execute", "rawInput": input_}
+    if not isinstance(call, dict):
+        return None
+    known = request.state.calls if isinstance(request.params.get("sessionId"), str) else {}
+    id_ = call.get("toolCallId")
+    return merged(known.get(id_, {}) if isinstance(id_, str) else {}, call)
+
+
+def merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """A tool call as it is after an update, as far as rules look at it."""
+    kept = ("title", "name", "toolName", "kind", "rawInput", "_meta")
+    return {**before, **{key: after[key] for key in kept if after.get(key) is not None}}
+
+
+def remember(calls: dict[str, dict[str, Any]], update: dict[str, Any]) -> None:
+    """A permission request may name its tool call only; what was told of it before counts."""
+    id_ = update.get("toolCallId")
+    if not isinstance(id_, str):
+        return
+    before = calls.pop(id_, {})
+    if update.get("status") not in FINISHED:
+        calls[id_] = merged(before, update)
+    while len(calls) > REMEMBERED:
+        del calls[next(iter(calls))]
 
 
 def names(call: dict[str, Any]) -> Iterator[str]:
@@ -174,7 +213,7 @@ def called(request: Request) -> Any:
     rule = denying([str(held.get("name", ""))], held.get("arguments"))
     if rule is None:
         return None
-    proxy.log(f"denied: {held.get('name')}: {rule.deny}")
+    proxy.log.warn(f"denied: {held.get('name')}: {rule.deny}")
     error = ProxyError(f"denied: {rule.deny or 'by a rule'}", BLOCKED)
     if "serverId" in params:
         return {"error": error.body()}
@@ -191,6 +230,8 @@ def told(update: Update) -> None:
         return
     if update.kind == "agent_message_chunk":
         state.said = (state.said + update.text)[-MOST:]
+    elif update.kind in ("tool_call", "tool_call_update"):
+        remember(state.calls, update.update)
     elif update.kind == "state_update" and update.update.get("state") == "idle":
         # A turn of ACP v2 is over.
         following, state.following = state.following, False

@@ -11,6 +11,8 @@ from guest_sdk.python import Answered, Notification, Proxy, Refused, Request, Up
 
 MOST = 100
 """Names of methods, kinds and the like that are told apart; others are `other`."""
+REMEMBERED = 512
+"""Tool calls of one session that are kept in mind."""
 
 
 @dataclass
@@ -24,12 +26,20 @@ class Config:
             raise ValueError("`buckets` are at most 20 numbers, each larger than the one before")
 
 
+@dataclass
+class Calls:
+    """Tool calls of a session that have been counted, by id; the oldest first."""
+
+    begun: dict[str, None] = field(default_factory=dict)
+
+
 proxy = Proxy(
     "metrics",
     profile="filter",
     description="Counts messages, turns, tool calls and errors, and how long requests take.",
     wants={"clock": "to measure how long requests take"},
     config=Config,
+    session=Calls,
 )
 known: dict[str, set[str]] = {}
 warned: list[str] = []
@@ -89,14 +99,29 @@ def told(notification: Notification) -> None:
     method = label("method", notification.method)
     way = notification.direction
     proxy.metric.count("messages", way=way, kind="notification", method=method)
-    if isinstance(notification, Update) and not notification.replayed:
-        updated(notification)
+    if isinstance(notification, Update):
+        begun = begins(notification)
+        if not notification.replayed:
+            updated(notification, begun=begun)
 
 
-def updated(update: Update) -> None:
+def begins(update: Update) -> bool:
+    """Whether a tool call begins with an update; in ACP v2 with the first one that names it."""
+    id_ = update.update.get("toolCallId")
+    if update.kind not in ("tool_call", "tool_call_update") or not isinstance(id_, str):
+        return update.kind == "tool_call"
+    calls = update.state.begun
+    new = update.kind == "tool_call" or id_ not in calls
+    calls[id_] = None
+    while len(calls) > REMEMBERED:
+        del calls[next(iter(calls))]
+    return new
+
+
+def updated(update: Update, *, begun: bool) -> None:
     """Counts what the agent does, apart from what it tells again while a session is loaded."""
     proxy.metric.count("updates", kind=label("update", update.kind))
-    if update.kind == "tool_call":
+    if begun:
         proxy.metric.count("tool_calls", kind=label("tool", update.update.get("kind", "other")))
     status = update.update.get("status")
     if update.kind in ("tool_call", "tool_call_update") and status in ("completed", "failed"):

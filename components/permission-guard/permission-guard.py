@@ -99,7 +99,7 @@ async def decide(request: Request, following: Any) -> Any:
         action = "reject"  # nothing is left that could be shown
     if action == "ask":
         return await following(request)
-    proxy.log.warn(f"{proxy.name} refused `{facts.shown}`: {why}")
+    proxy.log.warn(f"refused `{facts.shown}`: {why}")
     return {"outcome": refusal(options)}
 
 
@@ -151,7 +151,8 @@ class Facts:
         self.tool = [one for one in (call.get("name"), *meta_names(call)) if isinstance(one, str)]
         self.path = [self._absolute(one) for one in paths(call, given, subject)]
         self.command = list(commands(call, given, subject, self.title))
-        self.shown = (self.title or self.tool or self.kind or ["something"])[0]
+        told = self.title or self.tool or self.command or self.path or self.kind or ["something"]
+        self.shown = told[0]
 
     def _absolute(self, path: str) -> str:
         path = path.removeprefix("file://").replace("\\", "/")
@@ -184,10 +185,20 @@ def paths(call: dict[str, Any], given: dict[str, Any], subject: dict[str, Any]) 
         for one in held if isinstance(held, list) else []:
             if isinstance(one, dict) and isinstance(one.get("path"), str):
                 yield one["path"]
-    for key, value in given.items():
-        if PATH_KEYS.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()):
-            yield from strings(value)
+    yield from arguments(given)
     yield from strings(subject.get("cwd"))
+
+
+def arguments(given: Any) -> Iterator[str]:
+    """Every path among arguments, by the names of those."""
+    if isinstance(given, list):
+        for one in given:
+            yield from arguments(one)
+    elif isinstance(given, dict):
+        for key, value in given.items():
+            if PATH_KEYS.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()):
+                yield from strings(value)
+            yield from arguments(value)
 
 
 def commands(
@@ -218,18 +229,36 @@ def strings(value: Any) -> Iterator[str]:
 
 
 SEPARATORS = re.compile(r"&&|\|\||[;|&\n()`]|\$\(")
-WRAPPERS = re.compile(r"^(?:(?:sudo|doas|env|nohup|time|exec|command|builtin)\s+|\w+=\S*\s+)+")
+KEYWORDS = r"(?:if|then|elif|else|while|until|do|!|\{)\s+"
+WRAPPERS = r"(?:sudo|doas|env|nohup|time|timeout|nice|xargs|exec|command|builtin|setsid|stdbuf)\s+"
+BEFORE = re.compile(rf"^(?:{KEYWORDS}|{WRAPPERS}|\w+=\S*\s+)+")
+WRAPPED = re.compile(rf"^(?:{KEYWORDS}|\w+=\S*\s+)*{WRAPPERS}")
+WORDS = 64
+"""Words of a command line behind `sudo` and the like that are looked at for a command."""
 
 
-def parts(command: str) -> list[tuple[str, ...]]:
-    """The commands of a command line, each in the forms a pattern may mean it."""
+def parts(command: str, *, whole: bool) -> list[tuple[str, ...]]:
+    """The commands of a command line, each in the forms a pattern may mean it.
+
+    Behind `sudo -u me` and the like any word may be the command; where the `whole` has to fit what
+    a rule lets through, none of them is taken for it.
+    """
     found: list[tuple[str, ...]] = []
     for one in dict.fromkeys([command, *SEPARATORS.split(command)]):
-        plain = WRAPPERS.sub("", one.strip())
+        line = " ".join(one.split())
+        plain = BEFORE.sub("", line)
         word, blank, rest = plain.partition(" ")
-        forms = (one.strip(), plain, posixpath.basename(word) + blank + rest)
+        bare = re.sub(r"[\"'\\]", "", word)
+        forms = [one.strip(), line, plain, bare + blank + rest]
+        forms.append(posixpath.basename(bare) + blank + rest)
+        if not whole and WRAPPED.match(line):
+            words = line.split(" ")
+            forms += [
+                " ".join([posixpath.basename(words[at]), *words[at + 1 :]])
+                for at in range(1, min(len(words), WORDS))
+            ]
         if plain:
-            found.append(forms)
+            found.append(tuple(forms))
     return found[1:] if len(found) > 1 else found
 
 
@@ -273,7 +302,7 @@ def forms(facts: Facts, name: str, *, whole: bool) -> list[tuple[str, ...]]:
     """What of a request a kind of pattern is compared with: each thing in all its forms."""
     if name == "command":
         lines = [] if whole else [(one,) for one in facts.command]
-        return lines + [part for one in facts.command for part in parts(one)]
+        return lines + [part for one in facts.command for part in parts(one, whole=whole)]
     if name == "path":
         return [(one, *filter(None, [facts.below(one)])) for one in facts.path]
     return [(one,) for one in getattr(facts, name)]

@@ -45,7 +45,7 @@ async def loaded(request: Request, following: Any) -> Any:
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     config, blocks = proxy.config, request.params.get("prompt")
-    if not isinstance(blocks, list) or (is_command(request) and not config.commands):
+    if not isinstance(blocks, list) or (request.is_command and not config.commands):
         return await following(request)
     if config.when == "first" and "sessionId" in request.params:
         if request.state.told:
@@ -56,12 +56,6 @@ async def prompt(request: Request, following: Any) -> Any:
     if config.suffix:
         blocks.append(text(filled(config.suffix, request)))
     return await following(request)
-
-
-def is_command(request: Request) -> bool:
-    """Whether an agent may take the prompt for a slash command, which must begin it."""
-    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
-    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
 
 
 def filled(template: str, request: Request) -> str:

@@ -29,21 +29,31 @@ SECRETS = {
 
 KEY_BEGINS = re.compile(r"-----BEGIN[A-Z0-9 -]{0,64}\Z")
 KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY-----")
+LAST_WORD = re.compile(r"\S*")
 CONTEXT = 128
 """Characters of what has been shown already that patterns see in front of what comes."""
 MOST = 4096
 """Characters without white space from which on not all of them are held back."""
 
-CHUNKS = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+CHUNKS = (
+    "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "session_message_chunk",
+)  # fmt: skip
 KINDS = (
     "agent_message", "agent_thought", "user_message", "tool_call", "tool_call_update",
     "tool_call_content_chunk", "plan", "plan_update", "session_info_update", "notice",
-    "compaction_update", "compaction_summary_chunk", *CHUNKS,
+    "compaction_update", "compaction_summary_chunk", "session_message", "subagent_update",
+    "terminal_update", *CHUNKS,
 )  # fmt: skip
 """Updates that are looked at. Others carry no text of the model's or of its tools."""
+BESIDE = (
+    "usage_update", "available_commands_update", "current_mode_update", "config_option_update",
+    "session_info_update", "plan", "plan_update", "plan_removed",
+)  # fmt: skip
+"""Updates that have no place among what is said: a word may go on after them."""
 FIXED = frozenset(
     ("_meta", "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
-     "terminalId", "mimeType", "data", "blob", "priority", "role", "audience")
+     "terminalId", "mimeType", "data", "blob", "priority", "role", "audience", "cwd",
+     "additionalDirectories", "sessionId", "senderSessionId", "recipientSessionId")
 )  # fmt: skip
 """Members that are no text for people: others rely on them."""
 
@@ -165,8 +175,8 @@ def clean(value: Any) -> Any:
 
 def open_end(text: str, found: list[Span]) -> int:
     """Where the end of a text begins that what follows may make a secret."""
-    run = re.search(r"\S*\Z", text)
-    at = run.start() if run else len(text)
+    run = LAST_WORD.match(text[::-1])  # from behind: a search tries at each place of a long word
+    at = len(text) - (run.end() if run else 0)
     if len(text) - at > MOST:
         at = len(text) - MOST // 4
     at = min(at, max(0, len(text) - proxy.config.window))
@@ -216,7 +226,7 @@ async def said(update: Update, following: Any) -> None:
         and isinstance(content.get("text"), str)
     )
     message = {"sessionUpdate": update.kind, "messageId": update.update.get("messageId")}
-    if not streamed or message != update.state.update:
+    if update.kind not in BESIDE and (not streamed or message != update.state.update):
         finish(update.session)
     if not streamed or not isinstance(content, dict):
         if update.kind in KINDS:

@@ -8,12 +8,19 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from guest_sdk.python import Call, Proxy, ProxyError, Refused, Request, text
-from guest_sdk.python.mcp import Server
+from guest_sdk.python import (
+    Call,
+    Contents,
+    Proxy,
+    Refused,
+    Request,
+    Resource,
+    Session,
+    ToolError,
+    text,
+)
 
-SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 SCHEME = "skill://"
-NOT_FOUND = -32002
 MOST = 1024
 """Characters of a description that are told."""
 
@@ -51,36 +58,7 @@ class Known:
     told: bool = False
 
 
-class Shelf(Server):
-    """The MCP server: the SDK's own, of one tool, and resources besides."""
-
-    async def _serve(self, method: str, params: Any, session: Any, notify: Any) -> Any:
-        if method in ("initialize", "server/discover"):
-            held = await super()._serve(method, params, session, notify)
-            return {**held, "capabilities": {**held["capabilities"], "resources": {}}}
-        fresh = {"ttlMs": 0, "cacheScope": "private"}
-        if method == "resources/list":
-            found = (await shelf(session)).values()
-            return {"resources": [card(skill) for skill in found], **fresh}
-        if method == "resources/templates/list":
-            return {"resourceTemplates": [], **fresh}
-        if method == "resources/read":
-            uri = str(params.get("uri", ""))
-            kind = "text/markdown" if not posixpath.splitext(uri)[1] else "text/plain"
-            said = await read(session, uri)
-            return {"contents": [{"uri": uri, "mimeType": kind, "text": said}], **fresh}
-        return await super()._serve(method, params, session, notify)
-
-
-class Skills(Proxy):
-    """A proxy whose MCP server has resources."""
-
-    def builtin(self, running: Any) -> Any:
-        """What every proxy does, with this server."""
-        return {**super().builtin(running), **Shelf(running).handlers()}
-
-
-proxy = Skills(
+proxy = Proxy(
     "skills",
     profile="tools",
     description="Instructions for particular tasks, to be read when they are needed.",
@@ -97,9 +75,9 @@ proxy = Skills(
 # -- skills ----------------------------------------------------------------------------------------
 
 
-async def shelf(session: Any) -> dict[str, Skill]:
+async def shelf(session: Session) -> dict[str, Skill]:
     """The skills of a session, by name; looked for once."""
-    if session is None or session.cwd is None:
+    if session.cwd is None:
         return {}
     known = session.state
     if known.skills is None:
@@ -158,39 +136,54 @@ def parted(said: str) -> tuple[dict[str, str], str]:
     return held, said[match.end() :]
 
 
-async def read(session: Any, uri: str) -> str:
-    """The body of a skill, `skill://NAME`, or a file beside it, `skill://NAME/FILE`."""
-    name, _, path = uri.removeprefix(SCHEME).partition("/")
+async def body(session: Session, name: str, file: str) -> Contents:
+    """The body of a skill, or another file of its folder. Raises `FileNotFoundError`."""
     found = await shelf(session)
-    skill = found.get(name) if uri.startswith(SCHEME) else None
-    path = posixpath.normpath(path or "SKILL.md")
+    skill = found.get(name)
+    path = posixpath.normpath(file or "SKILL.md")
+    uri = f"{SCHEME}{name}/{file}".rstrip("/")[:200]
     if skill is None or path.startswith(("..", "/")):
         known = ", ".join(found) or "none"
-        raise ProxyError(f"there is no skill at {uri[:200]}; skills are: {known}", NOT_FOUND)
+        raise FileNotFoundError(f"there is no skill at {uri}; skills are: {known}")
     try:
         said = await proxy.files.read(posixpath.join(skill.folder, path))
     except Refused as refused:
-        raise ProxyError(f"{uri[:200]} cannot be read: {refused}", NOT_FOUND) from None
-    return parted(said)[1] if path == "SKILL.md" else said
+        raise FileNotFoundError(f"{uri} cannot be read: {refused}") from None
+    kind = "text/markdown" if path.endswith(".md") else "text/plain"
+    return Contents(parted(said)[1] if path == "SKILL.md" else said, kind)
 
 
-def card(skill: Skill) -> dict[str, Any]:
-    """A skill in a list of resources."""
-    return {
-        "uri": f"{SCHEME}{skill.name}",
-        "name": skill.name,
-        "description": skill.description,
-        "mimeType": "text/markdown",
-    }
+# -- reading ---------------------------------------------------------------------------------------
 
 
-@proxy.tool
+@proxy.resources
+async def skills(call: Call) -> list[Resource]:
+    found = await shelf(call.session) if call.in_session else {}
+    return [
+        Resource(f"{SCHEME}{one.name}", one.name, one.description, mime_type="text/markdown")
+        for one in found.values()
+    ]
+
+
+@proxy.resource("skill://{name}", name="skill", mime_type="text/markdown")
+async def skill(name: str, call: Call) -> Contents:
+    """A skill: instructions for a particular task."""
+    return await body(call.session, name, "")
+
+
+@proxy.resource("skill://{name}/{+file}", name="file of a skill")
+async def file_of_skill(name: str, file: str, call: Call) -> Contents:
+    """Another file of a skill's folder."""
+    return await body(call.session, name, file)
+
+
+@proxy.tool(annotations={"readOnlyHint": True})
 async def read_skill(name: str, call: Call, file: str = "") -> str:
     """Reads a skill: instructions for a particular task. `file`: another file of its folder."""
     try:
-        return await read(call.session, f"{SCHEME}{name}/{file}".rstrip("/"))
-    except ProxyError as error:
-        raise ValueError(str(error)) from None  # for the model to read
+        return str((await body(call.session, name, file)).held)
+    except FileNotFoundError as error:
+        raise ToolError(str(error)) from None
 
 
 # -- telling ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest_sdk.python import Proxy, Record, Refused, Request, Update
+from guest_sdk.python import Proxy, Record, Refused, Request, Session, Update
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 LARGEST = 256 * 1024
@@ -50,9 +50,12 @@ class Command:
 
 @dataclass
 class Known:
-    """What is kept of a session: its folder, our commands, and those of whoever is behind us."""
+    """What is kept of a session: its folder, our commands, and those of whoever is behind us.
 
-    cwd: str
+    Without a folder, it was not set up yet, or not well.
+    """
+
+    cwd: str = ""
     own: dict[str, Command] = field(default_factory=dict)
     theirs: list[Any] = field(default_factory=list)
     shown: list[Any] | None = None
@@ -65,8 +68,8 @@ proxy = Proxy(
     description="Slash commands out of a folder of Markdown files.",
     wants={"files:.conductor/commands/**/*.md": "to read the commands"},
     config=Config,
+    session=Known,
 )
-known: dict[str, Known] = {}
 missed: set[str] = set()
 """Folders of which the log has said that they are not looked into."""
 
@@ -77,44 +80,37 @@ missed: set[str] = set()
 @proxy.request(*SETUPS)
 async def set_up(request: Request, following: Any) -> Any:
     result = await following(request)
-    source, cwd = request.params.get("sessionId"), request.params.get("cwd")
-    opened = result.get("sessionId", source) if isinstance(result, dict) else source
-    if isinstance(opened, str) and isinstance(cwd, str):
-        old = known.get(opened)
-        known[opened] = Known(posixpath.normpath(cwd), theirs=old.theirs if old else [])
+    session, cwd = getattr(request, "session", None), request.params.get("cwd")
+    if session is not None and isinstance(cwd, str):
+        session.state = Known(posixpath.normpath(cwd), theirs=session.state.theirs)
         # Behind the answer, which is the first the client hears of the session.
-        proxy.start(announce(opened))
-    return result
-
-
-@proxy.request("session/close", "session/delete")
-async def end(request: Request, following: Any) -> Any:
-    result = await following(request)
-    known.pop(str(request.params.get("sessionId")), None)
+        proxy.start(announce(session))
     return result
 
 
 @proxy.update("available_commands_update")
 def listed(update: Update) -> None:
-    session, commands = known.get(str(update.params.get("sessionId"))), update.update
-    if session is None or not isinstance(commands.get("availableCommands"), list):
+    held, commands = getattr(update, "session", None), update.update
+    if held is None or not isinstance(commands.get("availableCommands"), list):
         return
+    session = held.state
     session.theirs = commands["availableCommands"]
+    if not session.cwd:
+        return
     commands["availableCommands"] = joined(session)
     session.shown = shown(session)
 
 
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
-    id_, blocks = str(request.params.get("sessionId")), request.params.get("prompt")
-    session = known.get(id_)
-    if session is None or not isinstance(blocks, list):
+    held, blocks = getattr(request, "session", None), request.params.get("prompt")
+    if held is None or not held.state.cwd or not isinstance(blocks, list):
         return await following(request)
     calls = [(one, CALL.fullmatch(said)) for one in blocks if (said := text_of(one))]
     if any(call for _, call in calls):
-        await announce(id_)  # a command that was written a moment ago is there too
+        await announce(held)  # a command that was written a moment ago is there too
     for block, call in calls:
-        command = session.own.get(call[1]) if call else None
+        command = held.state.own.get(call[1]) if call else None
         if call and command:
             block["text"] = expanded(command.body, (call[2] or "").strip())
             break
@@ -130,20 +126,14 @@ def text_of(block: Any) -> str:
 # -- the list ----------------------------------------------------------------------------------
 
 
-async def announce(session_id: str) -> None:
+async def announce(held: Session) -> None:
     """Looks for a session's commands, and tells the client if they are others than it knows."""
-    session = known.get(session_id)
-    if session is None:
-        return
+    session = held.state
     session.own = await search(session)
-    now = shown(session)
-    if now != (session.shown or []) and known.get(session_id) is session:
+    now, open_ = shown(session), proxy.sessions.get(held.id) is held
+    if now != (session.shown or []) and open_ and held.state is session:
         session.shown = now
-        update = {
-            "sessionUpdate": "available_commands_update",
-            "availableCommands": joined(session),
-        }
-        proxy.tell_client("session/update", sessionId=session_id, update=update)
+        held.update("available_commands_update", availableCommands=joined(session))
 
 
 def shown(session: Known) -> list[Any]:

@@ -51,18 +51,17 @@ proxy = Proxy(
     profile="context",
     description="Puts the agent into a role: by its mode, or by words before the first prompt.",
     config=Config,
+    session=State,
 )
-known: dict[str, State] = {}
 
 
 @proxy.request(*SETUPS)
 async def set_up(request: Request, following: Any) -> Any:
     result = await following(request)
-    source = request.params.get("sessionId")
-    opened = result.get("sessionId", source) if isinstance(result, dict) else source
-    if not isinstance(opened, str):
+    session = getattr(request, "session", None)
+    if session is None:
         return result
-    state = known[opened] = State()
+    state = session.state = State()
     config, fresh = proxy.config, request.method == "session/new"
     if fresh and config.prompt:
         state.pending.append(config.prompt)
@@ -74,16 +73,16 @@ async def set_up(request: Request, following: Any) -> Any:
         result["modes"] = ours(state)
         state.offers = True
     elif fresh and config.mode and config.mode not in config.modes:
-        await switch(opened, found)
+        await switch(session.id, found)
     return result
 
 
 @proxy.request("session/set_mode")
 async def set_mode(request: Request, following: Any) -> Any:
-    state = known.get(str(request.params.get("sessionId")))
-    mode = str(request.params.get("modeId"))
-    if state is None or not state.offers:
+    session, mode = getattr(request, "session", None), str(request.params.get("modeId"))
+    if session is None or not session.state.offers:
         return await following(request)
+    state = session.state
     if mode not in (DEFAULT, *proxy.config.modes):
         raise ProxyError(f"there is no mode `{mode}`", -32602)
     if mode != state.mode:
@@ -95,19 +94,13 @@ async def set_mode(request: Request, following: Any) -> Any:
     return {}
 
 
-@proxy.request("session/close", "session/delete")
-async def end(request: Request, following: Any) -> Any:
-    result = await following(request)
-    known.pop(str(request.params.get("sessionId")), None)
-    return result
-
-
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
-    state, blocks = known.get(str(request.params.get("sessionId"))), request.params.get("prompt")
-    if state is not None and state.pending and isinstance(blocks, list) and not is_command(request):
-        blocks[:0] = [text(one) for one in state.pending]
-        state.pending.clear()
+    session, blocks = getattr(request, "session", None), request.params.get("prompt")
+    pending = session.state.pending if session is not None else []
+    if pending and isinstance(blocks, list) and not request.is_command:
+        blocks[:0] = [text(one) for one in pending]
+        pending.clear()
     return await following(request)
 
 
@@ -181,12 +174,6 @@ def ours(state: State) -> dict[str, Any]:
         more = {"description": one.description} if one.description else {}
         modes.append({"id": id_, "name": one.name or id_.capitalize(), **more})
     return {"currentModeId": state.mode, "availableModes": modes}
-
-
-def is_command(request: Request) -> bool:
-    """Whether an agent may take the prompt for a slash command, which must begin it."""
-    word = request.text.lstrip().partition(" ")[0].partition("\n")[0]
-    return word.startswith("/") and word.count("/") == 1 and len(word) > 1
 
 
 if __name__ == "__main__":

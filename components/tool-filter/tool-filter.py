@@ -15,6 +15,11 @@ SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 CALLS = ("mcp/message", "_mcp/message", "_mcp/request", "_mcp/client_to_server/request", "_scp/mcp")
 TOLD = ("mcp/message", "_mcp/message", "_mcp/notification", "_mcp/client_to_server/notification")
 CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
+BESIDE = (
+    "usage_update", "available_commands_update", "current_mode_update", "config_option_update",
+    "session_info_update", "plan", "plan_update", "plan_removed",
+)  # fmt: skip
+"""Updates that have no place among what is said: a word may go on after them."""
 IDS = ("connectionId", "connection_id", "serverId", "acpId", "acp_id", "acp_url", "id", "url")
 """What servers and connections are named by, in all generations of MCP over ACP."""
 
@@ -133,7 +138,7 @@ async def called(request: Request, following: Any) -> Any:
     tool = tool_called(inner) if request.direction == "up" else None
     if tool is not None and denied(server, tool):
         where = f" of `{server}`" if server else ""
-        proxy.log(f"a call of the tool `{tool}`{where} was refused: it is denied")
+        proxy.log.warn(f"a call of the tool `{tool}`{where} was refused: it is denied")
         return refused(request.params, ProxyError(f"the tool `{tool}`{where} is denied", -32602))
     result = await following(request)
     if request.direction == "up" and inner.get("method") == "tools/list":
@@ -180,7 +185,9 @@ def listed(server: str | None, tool: Any) -> bool:
 @proxy.request("session/request_permission")
 def permission(request: Request) -> Any:
     """Refuses what concerns denied tools: agents call them `mcp__SERVER__TOOL` there."""
-    call = request.params.get("toolCall")
+    subject = request.params.get("subject")  # in version 2 of the protocol
+    held = subject if isinstance(subject, dict) else {}
+    call = request.params.get("toolCall", held.get("toolCall"))
     for name in names(call if request.direction == "up" else None):
         _, server, tool = name.split("__", 2)
         if denied(server, tool):
@@ -243,7 +250,7 @@ def open_end(text: str) -> int:
 
 @proxy.update()
 async def said(update: Update, following: Any) -> None:
-    if not proxy.config.rewrite:
+    if not proxy.config.rewrite or update.kind in BESIDE:
         await following(update)
         return
     held, content = update.state, update.update.get("content")

@@ -40,7 +40,10 @@ def careless(mode: str) -> str:
     return f"{script},dialect=channel"
 
 
-@pytest.mark.parametrize("name", ["passthrough", "datetime", "tools-demo"])
+MODULES: Final = ("passthrough", "datetime", "tools-demo")
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_bundled_proxies_pass(name: str) -> None:
     found = run(name)
     assert {name: one.why for name, one in found.items() if one.status in ("fail", "note")} == {}

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import importlib.util
 import json
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,11 +37,17 @@ def load(name: str) -> Proxy:
     found = catalog.manifest(name)
     assert found is not None
     path = COMPONENTS / name / str(found.file)
+    if path.is_dir():
+        path /= "proxy.py"
     spec = importlib.util.spec_from_file_location(f"library_{name.replace('-', '_')}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.parent))  # for the files beside it, if there are any
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     proxy = module.proxy
     assert isinstance(proxy, Proxy)
     assert proxy.name == name

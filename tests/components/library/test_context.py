@@ -85,7 +85,10 @@ async def test_tools() -> None:
 
         async def call(tool: str, **arguments: Any) -> str:
             """The text of a call's result."""
-            return str((await p.call(tool, **arguments))["content"][0]["text"])
+            result = await p.call(tool, **arguments)
+            said = str(result["content"][0]["text"])
+            assert said.startswith("cannot ") == result.get("isError", False)
+            return said
 
         assert [one["name"] for one in await p.tools()] == ["list", "read"]
         assert await call("list", path="src", glob="m*.rs") == "main.rs"
@@ -120,6 +123,6 @@ def test_row_81_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     for path in ("../other", "link", ".env"):
         said = chain.prompt(session, f'/call fs read {{"path":"{path}"}}')
         assert "secret" not in said
-        assert said.startswith(f"cannot read {path}: ")
+        assert said.startswith(f"tool error: cannot read {path}: ")
     assert chain.finish() == 0
     assert chain.stderr == ""

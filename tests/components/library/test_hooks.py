@@ -77,6 +77,37 @@ async def test_permissions(call: Any, options: list[str], outcome: str | None) -
         assert len(p.services.log) == (outcome != "client")
 
 
+@pytest.mark.parametrize(
+    ("subject", "outcome"),
+    [
+        ({"type": "tool_call", "toolCall": RM}, "no"),
+        ({"type": "tool_call", "toolCall": {"toolCallId": "c1"}}, "no"),
+        ({"type": "command", "command": "rm x", "cwd": "/"}, "no"),
+        ({"type": "command", "command": "ls", "cwd": "/"}, "client"),
+        ({"type": "tool_call", "toolCall": {"toolCallId": "c2"}}, "client"),
+        ({"type": "_else"}, "client"),
+    ],
+)
+@plays
+async def test_permissions_of_acp_v2_and_calls_told_of_before(subject: Any, outcome: str) -> None:
+    def client(_: Any) -> Any:
+        return {"outcome": {"outcome": "selected", "optionId": "client"}}
+
+    async with play("hooks", config={"rules": DENY}, grants=[], client=client) as p:
+        session = await p.new_session()
+        for number in range(600):  # no more than so many are kept in mind
+            p.agent.update(session, "tool_call", toolCallId=f"old{number}")
+        for call in ("c1", "c2"):
+            p.agent.update(session, "tool_call", toolCallId=call, title="execute")
+            p.agent.update(session, "tool_call_update", toolCallId=call, rawInput=RM["rawInput"])
+        p.agent.update(session, "tool_call_update", toolCallId="c2", status="completed")
+        p.agent.update(session, "tool_call", toolCallId=7)
+        options = [{"optionId": "no", "kind": "reject_once", "name": "No"}]
+        params = {"sessionId": session, "title": "?", "subject": subject, "options": options}
+        answer = p.result("s", p.agent.request("session/request_permission", params))
+        assert answer["outcome"]["optionId"] == outcome
+
+
 @plays
 async def test_calls_of_mcp_tools() -> None:
     async with play("hooks", config={"rules": DENY}, client=lambda _: {"ran": True}) as p:

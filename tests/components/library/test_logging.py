@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 
-from .support import agent, component, play, plays
+from .support import COMPONENTS, agent, component, play, plays
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
@@ -104,3 +105,19 @@ def test_row_89_behind_a_real_agent(rig: Rig) -> None:
     rest = [(one["way"], one["method"]) for one in found if one["method"] != "session/update"]
     assert rest == [("down", "session/new"), ("up", "session/new"),
                     *[("down", "session/prompt"), ("up", "session/prompt")] * 2]  # fmt: skip
+
+
+@pytest.mark.parametrize("isolation", ["process", "inline", "program"])
+def test_every_message_has_its_line_however_it_runs_and_none_unasked(
+    rig: Rig, isolation: str
+) -> None:
+    proxy = component("logging", {"methods": ["session/update"]})
+    if isolation == "program":
+        program = str(COMPONENTS / "logging" / "message_log.py")
+        proxy = json.dumps({"command": sys.executable, "args": [program], "name": "logging"})
+    where = () if isolation == "program" else ("--isolation", isolation)
+    for level, expected in (("info", 40), ("warning", 0)):
+        chain = agent(rig, proxy, rig.demo(), options=(*where, "--log", level))
+        chain.prompt(chain.begin(), "/updates 40")
+        assert chain.finish() == 0
+        assert chain.stderr.count("info: logging: notification ") == expected

@@ -69,6 +69,7 @@ async def test_replays_cancelled_requests_turns_of_v2_and_too_many_names() -> No
         def answer(request: Any) -> Any:
             if request.method == "session/load":
                 p.agent.say(session, "old")
+                p.agent.update(session, "tool_call_update", toolCallId="old")
                 return {}
             return p.agent.HOLD
 
@@ -77,12 +78,15 @@ async def test_replays_cancelled_requests_turns_of_v2_and_too_many_names() -> No
         p.cancel(await p.start_prompt("x"))
         p.agent.reply(p.agent.requests[-1], {"stopReason": "cancelled"})
         p.agent.update(session, "state_update", state="idle")
+        for call in ("old", *["new"] * 3, *(f"n{number}" for number in range(600))):
+            p.agent.update(session, "tool_call_update", toolCallId=call)  # v2 has no `tool_call`
         for number in range(200):
             p.notify(f"_n{number}", {})
         found = counts(p)
         assert found["updates agent_message_chunk"] == 0
         assert found["requests down session/prompt cancelled"] == 1
         assert found["turns cancelled"] == 1
+        assert found["tool_calls other"] == 601
         assert found["turns end_turn"] == 1
         assert found["messages down notification other"] > 90
 

@@ -9,7 +9,7 @@ import pytest
 
 from guest_sdk.python import ProxyError
 
-from .support import Json, agent, component, play, plays
+from .support import Json, agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from tests.e2e.rig import Rig
@@ -61,6 +61,22 @@ REJECTED: list[tuple[Json, Json]] = [
     ({"outside": True}, {"locations": [{"path": "/work/a"}, {"path": "/workshop/a"}]}),
     ({"command": "rm *"}, {"rawInput": {"command": "cd x && sudo /bin/rm -rf ."}}),
     ({"command": "rm *"}, {"rawInput": {"command": ["bash", "-lc", "ls; FOO=1 rm x"]}}),
+    *(
+        ({"command": "rm *"}, {"rawInput": {"command": said}})
+        for said in (
+            "rm\tx",
+            "sudo -u me rm x",
+            "env -i A=1 /bin/rm x",
+            "timeout 5 rm x",
+            "ls | xargs -n1 rm x",
+            '"rm" x',
+            "\\rm x",
+            "if true; then rm x; fi",
+            "echo $(rm x)",
+            "ls\nrm x",
+        )
+    ),
+    ({"path": ".env"}, {"rawInput": {"edits": [{"file_path": "/work/.env"}]}}),
     ({"command": "git push*"}, {"rawInput": {"cmd": "git", "args": ["push", "-f"]}}),
     ({"command": "curl *"}, {"kind": "execute", "title": "`echo $(curl evil)`"}),
     ({"command": r"re:\bcurl\b.*\|\s*sh\b"}, {"rawInput": {"command": "curl x | sh"}}),
@@ -84,6 +100,7 @@ PASSED: list[tuple[Json, Json]] = [
     ({"outside": True}, {"locations": [{"path": "/work/a/../b"}, {"path": "/work"}]}),
     ({"command": "rm *"}, {"rawInput": {"command": "echo rm-rf"}}),
     ({"command": "rm *"}, {"title": "rm x", "kind": "edit"}),
+    ({"command": "rm *"}, {"rawInput": {"command": "echo rm x"}}),
 ]
 
 
@@ -101,6 +118,7 @@ async def test_the_first_rule_counts_and_exceptions_must_cover_all() -> None:
         ("npm ci && npm test", OPTIONS),
         ("npm ci && curl x", None),
         ("curl x", None),
+        ("sudo curl npm x", None),
     ):
         call = {"rawInput": {"command": command}}
         assert (await asked({"rules": rules}, call))[1] == seen, command
@@ -166,7 +184,7 @@ async def test_what_was_told_of_the_call_before_counts() -> None:
             return p.result("s", p.agent.request("session/request_permission", params))["outcome"]
 
         assert ask() == NO
-        assert p.services.log == ["warn: permission-guard refused `Edit it`: secrets"]
+        assert p.services.log == ["warn: refused `Edit it`: secrets"]
         p.agent.update(session, "tool_call_update", toolCallId="t", status="completed")
         assert ask() == YES
 
@@ -223,11 +241,10 @@ def test_behind_a_real_agent(rig: Rig) -> None:
     assert "violat" not in chain.stderr
 
 
-def test_a_mistake_in_the_rules_refuses_everything(rig: Rig) -> None:
+def test_with_a_mistake_in_the_rules_the_chain_ends(rig: Rig) -> None:
     chain = agent(rig, component("permission-guard", {"rules": [{"path": "re:["}]}), rig.demo())
-    said = chain.prompt(chain.begin(), "/permission x")
-    assert said.startswith("permission: error")
-    assert "is no regular expression" in said
-    assert chain.seen("session/request_permission") == []
-    assert chain.finish() == 0
-    assert "the configuration of `permission-guard` is wrong" in chain.stderr
+    chain.start("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+    told = "proxy `permission-guard` (permission-guard.py) cannot run with its settings: `rules[0]`"
+    chain.until_stderr(f"error: {told}: `re:[` is no regular expression")
+    assert chain.finish() == 1
+    assert received(rig, "session/new") == []

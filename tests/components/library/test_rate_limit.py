@@ -81,6 +81,21 @@ async def test_settings_that_cannot_be(config: Any) -> None:
             await p.initialize()
 
 
+def test_a_prompt_that_waits_can_be_cancelled_behind_a_real_agent(rig: Rig) -> None:
+    config = {"prompts": 1, "seconds": 3600, "over": "wait"}
+    chain = agent(rig, component("rate-limit", config), rig.demo())
+    session = chain.begin()
+    assert chain.prompt(session, "one") == "one"
+    waiting = chain.start_prompt(session, "two")
+    chain.until(lambda: "rate limit: " in "".join(chain.texts(session)), "the prompt waits")
+    chain.notify("session/cancel", {"sessionId": session})
+    assert chain.answer(waiting)["result"] == {"stopReason": "cancelled"}
+    prompts = [params["prompt"][0]["text"] for params in received(rig, "session/prompt")]
+    assert prompts == ["one"]
+    assert chain.finish() == 0
+    assert chain.stderr == ""
+
+
 def test_row_90_behind_a_real_agent(rig: Rig) -> None:
     clock = ("--clock", "2025-10-08T12:34:56+00:00")
     chain = agent(rig, component("rate-limit", TWO), rig.demo(), options=clock)

@@ -50,6 +50,31 @@ async def test_in_prompts_and_streams_however_they_are_split(said: str, seen: st
 
 
 @plays
+async def test_what_stands_beside_the_text_ends_no_word() -> None:
+    async with play("redact", config=CONFIG, grants=[]) as p:
+
+        def answer(request: Any) -> Any:
+            if request.method != "session/prompt":
+                return None
+            session = request.params.session_id
+            for said in ("hun", "ter2, hun"):
+                p.agent.say(session, said)
+                p.agent.update(session, "usage_update", used=1, size=2)
+                p.agent.update(session, "plan", entries=[{"content": "hunter2"}])
+            p.agent.update(session, "tool_call", toolCallId="t", title="x")
+            p.agent.say(session, "ter2")
+            return {"stopReason": "end_turn"}
+
+        p.agent.answer = answer
+        turn = await p.prompt("x")
+        assert turn.text == "[secret], hunter2"  # the tool call stands between
+        kinds = [one.raw["params"]["update"]["sessionUpdate"] for one in p.heard]
+        assert kinds.count("plan") == kinds.count("usage_update") == 2
+        plans = [one.raw["params"]["update"].get("entries") for one in p.heard]
+        assert plans.count([{"content": "[secret]"}]) == 2
+
+
+@plays
 async def test_everywhere_else_text_may_be() -> None:
     async with play("redact", config={"replacement": "X"}, grants=[]) as p:
         session = await p.new_session()
@@ -111,6 +136,14 @@ async def test_a_long_run_without_spaces_is_shown_in_parts() -> None:
         turn = await p.prompt("x")
         assert turn.text == "x" * 10_000
         assert 2 < len(turn.updates) < 10
+
+
+@plays
+async def test_a_long_word_takes_no_longer_than_many_short_ones() -> None:
+    async with play("redact", grants=[]) as p:  # it would take hours otherwise
+        said = "x" * 1_000_000 + "\n"
+        p.agent.answer = says(p, said, said)
+        assert (await p.prompt("x")).text == said + said
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,13 @@ async def test_bodies_on_demand() -> None:
             "skill://plain",
             "skill://review",
         ]
-        assert (await p.mcp("resources/templates/list", {}))["resourceTemplates"] == []
+        templates = (await p.mcp("resources/templates/list", {}))["resourceTemplates"]
+        assert [one["uriTemplate"] for one in templates] == [
+            "skill://{name}",
+            "skill://{name}/{+file}",
+        ]
+        assert listed[0]["description"] == "How to make a release"
+        assert listed[0]["mimeType"] == "text/markdown"
         for uri, expected in (
             ("skill://release", "1. Test.\n"),
             ("skill://release/notes/list.txt", "a list"),
@@ -86,6 +92,7 @@ async def test_bodies_on_demand() -> None:
         called = await p.call("read_skill", name="none")
         assert called["isError"]
         assert "skills are: release, plain, review" in called["content"][0]["text"]
+        assert p.services.log == []
 
 
 @plays

@@ -138,6 +138,9 @@ async def test_permission_for_denied_tools_is_refused(
         params = {"sessionId": session, "toolCall": call, "options": options}
         answer = (await asked(p, params, "session/request_permission"))["outcome"]
         assert answer.get("optionId") == outcome
+        params["subject"] = {"type": "tool_call", "toolCall": params.pop("toolCall")}  # ACP v2
+        answer = (await asked(p, params, "session/request_permission"))["outcome"]
+        assert answer.get("optionId") == outcome
 
 
 REWRITE = {"colour": "color", "a": "A", "cat": "dog", "cat food": "fish", "!x": "?"}
@@ -183,8 +186,8 @@ async def test_what_is_held_is_said_before_anything_else() -> None:
             ("agent_message_chunk", "m1", ""),  # its `_meta` goes on
             ("agent_message_chunk", "m1", "colo"),
             ("agent_message_chunk", "m2", "ur "),
+            ("plan", None, None),  # has no place among what is said
             ("agent_message_chunk", "m2", "colo"),
-            ("plan", None, None),
             ("agent_thought_chunk", None, "color"),
             ("state_update", None, None),
         ]

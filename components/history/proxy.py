@@ -1,0 +1,350 @@
+"""Keeps long sessions short for the agent: it goes on in a fresh one, and is told what matters.
+
+conductor agent history,config.tokens=80000 claude-agent-acp
+"""
+
+import copy
+from typing import Any
+
+from chat import ASKED, Chat, Config, heard_agent, heard_user, number, readable, summarised
+
+from guest_sdk.python import (
+    DROP,
+    Notification,
+    Proxy,
+    ProxyError,
+    Refused,
+    Request,
+    Session,
+    Update,
+    text,
+)
+
+SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+ENDS = ("session/close", "session/delete")
+RETRY = 10
+"""Prompts until another session is asked for again, where none was to be had."""
+COMMAND = {
+    "type": "command",
+    "name": "remember",
+    "description": "Keeps a fact for the whole session",
+    "input": {"type": "text", "hint": "what to keep"},
+}
+
+
+proxy = Proxy(
+    "history",
+    profile="trusted",
+    description="Keeps long sessions short for the agent.",
+    wants={"kv": "to find a session's parts again when it is loaded later"},
+    config=Config,
+    session=Chat,
+)
+inner: dict[str, str] = {}
+"""Sessions of the agent the client does not know, and the client's session each belongs to."""
+
+
+def chat_of(message: Request | Notification) -> tuple[Session, Chat] | None:
+    """The client's session a message belongs to, whichever id it has; None: to none."""
+    id_ = message.params.get("sessionId")
+    if not isinstance(id_, str):
+        return None
+    session = proxy.session(inner.get(id_, id_))
+    return session, session.state
+
+
+# -- sessions begin and end ------------------------------------------------------------------------
+
+
+@proxy.request(*SETUPS)
+async def set_up(request: Request, following: Any) -> Any:
+    if request.direction != "down":
+        return await following(request)
+    source: Session | None = getattr(request, "session", None)
+    mine = ("sessionId", "replayFrom")
+    setup = {k: v for k, v in copy.deepcopy(request.params).items() if k not in mine}
+    if source is not None and request.method in ("session/load", "session/resume"):
+        chat: Chat = source.state
+        chat.setup = setup
+        await recall(source, request)
+        try:
+            return await following(request)
+        finally:
+            chat.loading = chat.hiding = False
+    before = source.state if source is not None else Chat()
+    result = await following(request)
+    session = getattr(request, "session", None)
+    if session is not None:
+        chat = session.state = copy.deepcopy(before)
+        chat.agent, chat.past, chat.setup, chat.running = session.id, [], setup, 0
+        chat.spare = ""
+    return result
+
+
+async def recall(session: Session, request: Request) -> None:
+    """Finds the parts of a session that is loaded, and has all but the last told again."""
+    chat = session.state
+    await recognise(session)
+    if request.method != "session/load" and not request.params.get("replayFrom"):
+        return
+    chat.turns, chat.loading = [], True
+    for one in chat.past:
+        try:
+            await proxy.ask_agent(request.method, **{**request.params, "sessionId": one})
+        except ProxyError as error:
+            proxy.log.warn(f"{one} is not told again: {error.message}")
+    # What the last part holds is counted as it is told; if it is too much, the next prompt moves.
+    chat.chars, chat.used, chat.running, chat.since = 0, 0, 0, 1
+
+
+async def recognise(session: Session) -> None:
+    """Finds the parts of a session that an earlier instance knew."""
+    chat = session.state
+    if chat.agent:
+        return
+    chat.agent = session.id
+    known = await recorded(f"session/{session.id}")
+    if isinstance(known, dict):
+        chat.past, chat.agent = list(known["past"]), str(known["agent"])
+        chat.facts, chat.summary = list(known["facts"]), str(known["summary"])
+        inner.update({one: session.id for one in (*chat.past, chat.agent) if one != session.id})
+
+
+@proxy.request(*ENDS)
+async def end(request: Request, following: Any) -> Any:
+    found = chat_of(request)
+    result = await following(request)
+    if found is not None and request.direction == "down":
+        session, chat = found
+        for one in chat.past:
+            inner.pop(one, None)
+            proxy.start(also(request.method, one))
+        inner.pop(chat.agent, None)
+        if request.method == "session/delete" and chat.past:
+            proxy.start(forget(session.id, [*chat.past, chat.agent]))
+    return result
+
+
+async def also(method: str, agent: str) -> None:
+    """Ends an earlier part of a session."""
+    try:
+        await proxy.ask_agent(method, sessionId=agent)
+    except ProxyError as error:
+        proxy.log(f"{method} of {agent}: {error.message}")
+
+
+@proxy.request("session/list")
+async def list_sessions(request: Request, following: Any) -> Any:
+    result = await following(request)
+    sessions = result.get("sessions") if isinstance(result, dict) else None
+    if isinstance(sessions, list):
+        hidden = set(inner) | {key.removeprefix("inner/") for key in await keys("inner/")}
+        sessions[:] = [
+            one
+            for one in sessions
+            if not isinstance(one, dict) or one.get("sessionId") not in hidden
+        ]
+    return result
+
+
+@proxy.request("session/set_mode", "session/set_model", "session/set_config_option")
+async def chosen(request: Request, following: Any) -> Any:
+    found = chat_of(request)
+    result = await following(request)
+    if found is not None and request.direction == "down":
+        key = (request.method, request.params.get("configId"))
+        found[1].choices[key] = {k: v for k, v in request.params.items() if k != "sessionId"}
+    return result
+
+
+# -- what is kept across runs ----------------------------------------------------------------------
+
+
+async def recorded(key: str) -> Any:
+    """A value that was kept; None without one, or without the service."""
+    try:
+        return await proxy.kv.get(key)
+    except Refused as refused:
+        proxy.log(refused.message)
+        return None
+
+
+async def keys(prefix: str) -> list[str]:
+    """The keys of what was kept."""
+    try:
+        return await proxy.kv.keys(prefix)
+    except Refused:
+        return []
+
+
+async def record(session: Session) -> None:
+    """Keeps which sessions of the agent a session is."""
+    chat = session.state
+    held = {"past": chat.past, "agent": chat.agent, "facts": chat.facts, "summary": chat.summary}
+    try:
+        await proxy.kv.set(f"session/{session.id}", held)
+        await proxy.kv.set(f"inner/{chat.agent}", session.id)
+    except Refused as refused:
+        proxy.log.warn(f"loaded again, {session.id} is cut off: {refused.message}")
+
+
+async def forget(id_: str, agents: list[str]) -> None:
+    """Forgets a session that is deleted."""
+    try:
+        for key in (f"session/{id_}", *(f"inner/{one}" for one in agents)):
+            await proxy.kv.delete(key)
+    except Refused as refused:
+        proxy.log(refused.message)
+
+
+# -- prompts ---------------------------------------------------------------------------------------
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    found, blocks = chat_of(request), request.params.get("prompt")
+    if found is None or request.direction != "down" or not isinstance(blocks, list):
+        return await following(request)
+    session, chat = found
+    await recognise(session)
+    worded(blocks)
+    said = "\n".join(readable(blocks))
+    if chat.full(proxy.config) and not request.is_command:
+        await shorten(session, chat, blocks)
+    chat.begun(proxy.config, said)
+    chat.running += 1
+    over = True
+    try:
+        result = await following(request)
+        over = not isinstance(result, dict) or "stopReason" in result  # else a state ends it
+        return result
+    finally:
+        chat.running = max(0, chat.running - over)
+
+
+def worded(blocks: list[Any]) -> None:
+    """Makes words for the agent of `/remember …`, a command that it does not have."""
+    for block in blocks:
+        said = block.get("text") if isinstance(block, dict) else None
+        if isinstance(said, str) and said.lstrip().lower().startswith("/remember "):
+            block["text"] = "Remember: " + said.lstrip()[len("/remember ") :]
+
+
+# -- a fresh session -------------------------------------------------------------------------------
+
+
+async def shorten(session: Session, chat: Chat, blocks: list[Any]) -> None:
+    """Goes on in a fresh session of the agent's, and puts what it must know into the prompt."""
+    if not await spared(session, chat):
+        return
+    summary = await summed_up(chat) if proxy.config.summary else ""
+    for (method, _), params in chat.choices.items():
+        try:
+            await proxy.ask_agent(method, **{**params, "sessionId": chat.spare})
+        except ProxyError as error:
+            proxy.log.warn(f"{method} is not as before: {error.message}")
+    blocks.insert(0, text(chat.moved(proxy.config, summary)))
+    await record(session)
+    notify(session, chat)
+
+
+async def spared(session: Session, chat: Chat) -> bool:
+    """Opens the agent's next session, unless it is there already; whether it is."""
+    if chat.spare:
+        return True
+    try:
+        opened = await proxy.ask_agent("session/new", **copy.deepcopy(chat.setup))
+        chat.spare = str(opened["sessionId"])
+    except (ProxyError, KeyError, TypeError) as error:
+        if not chat.warned:
+            proxy.log.warn(f"the session grows on, no other can be opened: {error}")
+        chat.warned, chat.since = True, -RETRY
+        return False
+    inner[chat.spare] = session.id
+    return True
+
+
+async def summed_up(chat: Chat) -> str:
+    """The agent's own summary of its session; empty if it gives none."""
+    try:
+        ask = f"{ASKED}\n{proxy.config.ask}\n{ASKED.replace('<', '</')}"
+        turn = await proxy.session(chat.agent).prompt(ask, show="hidden")
+    except ProxyError as error:
+        proxy.log.warn(f"there is no summary: {error.message}")
+        return ""
+    return turn.text.strip() if turn.stop_reason != "cancelled" else ""
+
+
+def notify(session: Session, chat: Chat) -> None:
+    """Tells the user."""
+    with_ = summarised(chat)
+    said = f"[history: the conversation was long; the agent goes on with {with_}]\n\n"
+    if proxy.config.note == "message":
+        session.say(said)
+    elif proxy.config.note == "thought":
+        session.think(said)
+
+
+# -- what the agent says ---------------------------------------------------------------------------
+
+
+@proxy.update()
+def heard(update: Update) -> Any:
+    found = chat_of(update)
+    if found is None:
+        return None
+    _, chat = found
+    kind, said = update.kind, update.update
+    current = update.params["sessionId"] in (chat.agent, *(chat.past if chat.loading else ()))
+    if kind in ("user_message", "user_message_chunk"):
+        return None if heard_user(chat, proxy.config, said) else DROP
+    if kind == "current_mode_update" and current and "currentModeId" in said:
+        chat.choices["session/set_mode", None] = {"modeId": said["currentModeId"]}
+    elif kind == "usage_update" and current:
+        chat.used, chat.size = number(said.get("used")), number(said.get("size")) or chat.size
+    elif kind == "available_commands_update" and isinstance(said.get("availableCommands"), list):
+        listed = [one for one in said["availableCommands"] if isinstance(one, dict)]
+        if COMMAND["name"] not in [one.get("name") for one in listed]:
+            said["availableCommands"].append(COMMAND)
+    elif kind == "state_update" and said.get("state") == "idle" and current:
+        chat.running = 0
+    elif chat.hiding:
+        return DROP
+    elif current and chat.turns:
+        heard_agent(chat, kind, said)
+    return None
+
+
+# -- ids, last of all ------------------------------------------------------------------------------
+
+
+@proxy.request()
+async def readdress(request: Request, following: Any) -> Any:
+    before = renamed(request)
+    try:
+        return await following(request)
+    finally:
+        if before is not None:
+            request.params["sessionId"] = before
+
+
+@proxy.notification()
+def readdress_too(notification: Notification) -> None:
+    renamed(notification)
+
+
+def renamed(message: Request | Notification) -> str | None:
+    """Gives a message the id its session has on the other side; the one it had."""
+    params = message.params
+    id_ = params.get("sessionId") if isinstance(params, dict) else None
+    if not isinstance(id_, str):
+        return None
+    if message.direction == "up":
+        params["sessionId"] = inner.get(id_, id_)
+    elif id_ in proxy.sessions:
+        params["sessionId"] = proxy.sessions[id_].state.agent or id_
+    return id_
+
+
+if __name__ == "__main__":
+    proxy.run()
