@@ -28,7 +28,7 @@ PAGES: Final = tuple(
 )
 """Every page of the project whose links are checked."""
 
-_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED: Final = re.compile(r"^ {4}(.*)$", re.MULTILINE)
 _LINK: Final = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.*)$", re.MULTILINE)

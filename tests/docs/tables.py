@@ -29,7 +29,7 @@ DOCUMENTS: Final = tuple(
         ROOT / "README.md",
         ROOT / "CHANGELOG.md",
         ROOT / "components" / "README.md",
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
     )
     if path.is_file()
 )

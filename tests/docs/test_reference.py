@@ -1,0 +1,79 @@
+"""The reference is what the docstrings say, and leaves out nothing that a package exports."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+import conductor
+import guest_sdk.python
+import wasm_host
+
+from . import reference
+from .public import PAGES
+from .tables import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+DRAWN = dict(reference.pages())
+
+
+@pytest.mark.parametrize("path", DRAWN, ids=lambda path: path.name)
+def test_the_reference_is_what_the_docstrings_say(path: Path) -> None:
+    shown = path.read_text(encoding="utf-8") if path.is_file() else ""
+    assert shown == DRAWN[path], "write it anew: python -m tests.docs.reference"
+
+
+def test_no_page_is_left_over() -> None:
+    assert set(reference.FOLDER.iterdir()) == set(DRAWN)
+
+
+@pytest.mark.parametrize("package", [guest_sdk.python, wasm_host], ids=lambda one: one.__name__)
+def test_everything_exported_is_described(package: ModuleType) -> None:
+    (page,) = (page for page in PAGES if page.package == package.__name__)
+    described = {name for names in page.parts.values() for name in names}
+    assert set(package.__all__) <= described, "add what is missing to tests/docs/public.py"
+
+
+@pytest.mark.parametrize("path", DRAWN, ids=lambda path: path.name)
+def test_every_heading_is_followed_by_words_and_every_signature_is_python(path: Path) -> None:
+    text = DRAWN[path]
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for one in block.split("\n\n"):
+            body = ":\n    ..." if one.startswith(("def ", "async def ", "class ")) else ""
+            lines = one.split("\n") if one.count("\ndef ") else [one]
+            for line in lines:
+                ast.parse(_callable(line.rstrip()) + body)
+    sections = re.split(r"^#{3,4} (.*)$", text, flags=re.MULTILINE)
+    for name, section in zip(sections[1::2], sections[2::2], strict=True):
+        words = re.sub(r"```python\n.*?```|^`.*`$", "", section, flags=re.MULTILINE | re.DOTALL)
+        assert re.search(r"[a-z]{2}", words), f"{name} has no docstring"
+
+
+def _callable(line: str) -> str:
+    """How an instance is made is shown as a call with annotations, which only `def` may have."""
+    return line if line.startswith(("def ", "async def ", "class ")) else f"def {line}:\n    ..."
+
+
+def test_the_program_that_embeds_a_chain(tmp_path: Path) -> None:
+    blocks = re.findall(r"(?:^ {4}.*\n|^\n)+", conductor.__doc__ or "", re.MULTILINE)
+    program = textwrap.dedent(max(blocks, key=len))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout == '<current-date date="2026-03-01" time="12:00:00"/>\nhi'
