@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from conductor.core.jsonrpc import METHOD_NOT_FOUND, error_object
+from conductor.mcp.adapters import Adapter, Request
+from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
 from conductor.mcp.downgrade import Downgrade
 from conductor.mcp.json import EMPTY
 from conductor.mcp.line import Line, OnAnswer
-from conductor.mcp.providers import Call, Provider
+from conductor.mcp.providers import Provider
 from conductor.mcp.relay import Relay
 from conductor.mcp.revisions import DISCOVER, PROBE, modern
 from conductor.mcp.servers import Server
 from conductor.mcp.upgrade import Upgrade
-
-
-class Adapter(Protocol):
-    """What stands between a client and a component."""
-
-    def request(
-        self,
-        id_: bytes,
-        method: str,
-        params: bytes | None,
-        request_id: str | None = None,
-        raw: bytes | None = None,
-    ) -> None:
-        """The client asks; `request_id` and `raw` as of `Call`."""
-
-    def notification(self, method: str, params: bytes | None) -> None:
-        """The client tells."""
-
-    def cancel(self, key: bytes) -> None:
-        """The client's request of this id is to be cancelled, and answered nevertheless."""
-
-    def closed(self) -> None:
-        """The client is gone."""
-
-    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
-        """As of `Owner`."""
-
-    def withdrawn(self, reply: OnAnswer) -> None:
-        """As of `Owner`."""
-
-    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """As of `Owner`."""
 
 
 class Client:
@@ -68,30 +37,24 @@ class Client:
 
     # -- from the client -----------------------------------------------------------------------
 
-    def request(
-        self,
-        id_: bytes,
-        method: str,
-        params: bytes | None,
-        request_id: str | None = None,
-        raw: bytes | None = None,
-    ) -> None:
-        """The client asks; `request_id` and `raw` as of `Call`, from a client that is native."""
-        if self._modern and method == "initialize" and self._adapter is not None:
+    def request(self, asked: Request) -> None:
+        """The client asks."""
+        if self._modern and asked.method == "initialize" and self._adapter is not None:
             # It had tried the revision without sessions, and did not like what it found.
             self._adapter.closed()
             self._adapter = None
             self._provider = Provider(self.server, self._line, self)
         if self._adapter is not None:
-            self._adapter.request(id_, method, params, request_id, raw)
+            self._adapter.request(asked)
             return
-        self._waiting.append(lambda: self.request(id_, method, params, request_id, raw))
+        self._waiting.append(lambda: self.request(asked))
         if not self._choosing:
-            self._modern = modern(method, params)
-            self._first = method
-            probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(id_, member, body))
-            if method == DISCOVER:  # what the client asks first is what has to be known first
-                probe.params, probe.request_id, probe.raw = params, request_id, raw
+            self._modern = modern(asked.method, asked.params)
+            self._first = asked.method
+            probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(asked.id, member, body))
+            if asked.method == DISCOVER:  # what the client asks first is what has to be known first
+                probe.params, probe.raw = asked.params, asked.raw
+                probe.request_id = asked.request_id
             self._choose(probe)
 
     def notification(self, method: str, params: bytes | None) -> None:

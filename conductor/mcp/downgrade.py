@@ -19,13 +19,14 @@ from conductor.core.jsonrpc import (
     canonical_id,
     error_object,
 )
+from conductor.mcp.adapters import Request
+from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
 from conductor.mcp.json import EMPTY, encode, read, text, value, write
 from conductor.mcp.line import Line, OnAnswer
-from conductor.mcp.providers import Call, Provider
-from conductor.mcp.relay import CANCELLED, SUBSCRIPTION
+from conductor.mcp.ports import Port
+from conductor.mcp.providers import Provider
 from conductor.mcp.revisions import (
-    ACKNOWLEDGED,
     CAPABILITIES,
     CLIENT,
     DISCOVER,
@@ -35,9 +36,11 @@ from conductor.mcp.revisions import (
     MISSING_CAPABILITY,
     MODERN,
     NAMESPACE,
+    NEEDS,
     SERVER,
 )
 from conductor.mcp.servers import Server
+from conductor.mcp.subscriptions import Subscriptions
 
 _CACHEABLE: Final = frozenset(
     {
@@ -51,17 +54,6 @@ _CACHEABLE: Final = frozenset(
 )
 _MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests whose result may be that input is required."""
-_NEEDS: Final = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
-_KINDS: Final = {
-    "notifications/tools/list_changed": "toolsListChanged",
-    "notifications/prompts/list_changed": "promptsListChanged",
-    "notifications/resources/list_changed": "resourcesListChanged",
-}
-_UPDATED: Final = "notifications/resources/updated"
 _PROGRESS: Final = "notifications/progress"
 _LOG: Final = "notifications/message"
 _MOST_SUSPENDED: Final = 64
@@ -90,22 +82,6 @@ class Job:
         self.state = ""
 
 
-class Listening:
-    """One `subscriptions/listen` that is open."""
-
-    def __init__(self, port: Port, id_: bytes, wanted: dict[str, Any]) -> None:
-        self.port = port
-        self.id = id_
-        self.wanted = wanted
-
-    def wants(self, method: str, params: bytes | None) -> bool:
-        """Whether this notification was subscribed to."""
-        if method == _UPDATED:
-            uris = self.wanted.get("resourceSubscriptions", [])
-            return text(read(params).get("uri")) in uris
-        return self.wanted.get(_KINDS[method]) is True
-
-
 class Downgrade:
     """The session with one component, for every client of a server that has none."""
 
@@ -116,8 +92,7 @@ class Downgrade:
         self._jobs: dict[str, Job] = {}
         """By the progress token the component knows them by; the last one last."""
         self._suspended: dict[str, Job] = {}
-        self._listening: list[Listening] = []
-        self._uris: dict[str, int] = {}
+        self._subscriptions = Subscriptions(self._subscribe)
         self._level: bytes | None = None
         self._state = "new"
         self._waiting: list[Callable[[bytes | None], None]] = []
@@ -148,7 +123,7 @@ class Downgrade:
         if self._state == "opening":
             return
         self._state = "opening"
-        able: dict[str, object] = {name: {} for name in _NEEDS.values()}
+        able: dict[str, object] = {name: {} for name in NEEDS.values()}
         info = meta.get(CLIENT) or {"name": "conductor", "version": "0"}
         params = {"protocolVersion": LATEST_SESSION, "capabilities": able, "clientInfo": info}
         self._provider.request(Call("initialize", write(params), self._initialized))
@@ -170,8 +145,7 @@ class Downgrade:
         """A client is gone: what it waits for is cancelled, unless input was asked for."""
         for job in [job for job in self._jobs.values() if job.port is port]:
             self.cancel(port, job.id)
-        for listening in [one for one in self._listening if one.port is port]:
-            self._unlisten(listening)
+        self._subscriptions.leave(port)
         self.ports -= 1
 
     def close(self) -> None:
@@ -180,9 +154,10 @@ class Downgrade:
 
     # -- from clients ----------------------------------------------------------------------------
 
-    def request(self, port: Port, id_: bytes, method: str, params: bytes | None) -> None:
+    def request(self, port: Port, asked: Request) -> None:
         """A client asks."""
-        held = read(params)
+        id_, method = asked.id, asked.method
+        held = read(asked.params)
         meta = read(held.get("_meta"))
 
         def begun(error: bytes | None) -> None:
@@ -193,7 +168,8 @@ class Downgrade:
             elif method == DISCOVER:
                 port.answer(id_, b"result", self._discovered())
             elif method == LISTEN:
-                self._listen(port, id_, value(held.get("notifications", EMPTY)) or {})
+                wanted = value(held.get("notifications", EMPTY)) or {}
+                self._subscriptions.listen(port, id_, wanted, self._able)
             elif "requestState" in held:
                 self._resume(port, id_, held, meta)
             else:
@@ -269,11 +245,7 @@ class Downgrade:
                 self._jobs.pop(job.state)
                 self._drop(job)
                 return True
-        for listening in self._listening:
-            if listening.port is port and canonical_id(listening.id) == id_:
-                self._unlisten(listening)
-                return True
-        return False
+        return self._subscriptions.cancel(port, id_)
 
     def _drop(self, job: Job) -> None:
         assert job.call is not None
@@ -287,7 +259,7 @@ class Downgrade:
         if method == "ping":
             reply(b"result", EMPTY)
             return
-        need = _NEEDS.get(method)
+        need = NEEDS.get(method)
         open_ = [job for job in self._jobs.values() if job.method in _MAY_ASK]
         able = [job for job in open_ if need in job.able]
         if not able:
@@ -353,32 +325,6 @@ class Downgrade:
 
     # -- notifications ---------------------------------------------------------------------------
 
-    def _listen(self, port: Port, id_: bytes, wanted: dict[str, Any]) -> None:
-        agreed: dict[str, Any] = {}
-        for name in _KINDS.values():
-            kind = self._able.get(name.removesuffix("ListChanged"), {})
-            if wanted.get(name) is True and kind.get("listChanged") is True:
-                agreed[name] = True
-        uris = wanted.get("resourceSubscriptions")
-        if uris and self._able.get("resources", {}).get("subscribe") is True:
-            agreed["resourceSubscriptions"] = uris
-        listening = Listening(port, id_, agreed)
-        self._listening.append(listening)
-        params = {"_meta": {SUBSCRIPTION: Raw(id_)}, "notifications": agreed}
-        port.tell(ACKNOWLEDGED, write(params), id_)
-        for uri in agreed.get("resourceSubscriptions", []):
-            self._uris[uri] = self._uris.get(uri, 0) + 1
-            if self._uris[uri] == 1:
-                self._subscribe("resources/subscribe", uri)
-
-    def _unlisten(self, listening: Listening) -> None:
-        self._listening.remove(listening)
-        for uri in listening.wanted.get("resourceSubscriptions", []):
-            self._uris[uri] -= 1
-            if not self._uris[uri]:
-                del self._uris[uri]
-                self._subscribe("resources/unsubscribe", uri)
-
     def _subscribe(self, method: str, uri: str) -> None:
         self._provider.request(Call(method, write({"uri": uri}), lambda member, body: None))
 
@@ -393,81 +339,16 @@ class Downgrade:
             for job in [job for job in self._jobs.values() if job.logs and job.port][-1:]:
                 assert job.port is not None
                 job.port.tell(method, params, job.id)
-        elif method in _KINDS or method == _UPDATED:
-            for one in self._listening:
-                if one.wants(method, params):
-                    held = read(params)
-                    meta = {**read(held.get("_meta")), SUBSCRIPTION: Raw(one.id)}
-                    one.port.tell(method, write({**held, "_meta": meta}), one.id)
+        else:
+            self._subscriptions.told(method, params)
 
     def gone(self) -> None:
         """The component closed the connection: the next request opens another."""
-        for listening in self._listening:
-            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: Raw(listening.id)}}
-            listening.port.answer(listening.id, b"result", write(result))
-        self._listening.clear()
-        self._uris.clear()
+        self._subscriptions.end()
         self._level = None
         self._provider.close()
         self._provider = Provider(self._server, self._line, self)
         self._state = "new"
-
-
-class Port:
-    """One client's way to the session."""
-
-    def __init__(self, hub: Downgrade, consumer: Consumer) -> None:
-        self._hub = hub
-        self._consumer = consumer
-        self.open = True
-
-    def request(
-        self,
-        id_: bytes,
-        method: str,
-        params: bytes | None,
-        request_id: str | None = None,
-        raw: bytes | None = None,
-    ) -> None:
-        """The client asks."""
-        self._hub.request(self, id_, method, params)
-
-    def notification(self, method: str, params: bytes | None) -> None:
-        """The client tells: only a cancellation means something to it."""
-        raw = read(params).get("requestId") if method == CANCELLED else None
-        key = canonical_id(raw) if raw is not None else None
-        if key is not None and self._hub.cancel(self, key):
-            self._consumer.give_up(key)
-
-    def cancel(self, key: bytes) -> None:
-        """The client's request of this id is to be cancelled, and answered nevertheless."""
-        if self._hub.cancel(self, key):
-            self._consumer.give_up(key)
-
-    def closed(self) -> None:
-        """The client is gone."""
-        if self.open:
-            self.open = False
-            self._hub.leave(self)
-
-    def answer(self, id_: bytes, member: bytes, body: bytes) -> None:
-        """Answers the client."""
-        if self.open:
-            self._consumer.answer(id_, member, body)
-
-    def tell(self, method: str, params: bytes | None, related: bytes | None) -> None:
-        """Notifies the client."""
-        self._consumer.tell(method, params, related)
-
-    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
-        """The client's own provider is not connected."""
-        reply(b"error", error_object(METHOD_NOT_FOUND, f"`{method}`: nobody is there"))
-
-    def withdrawn(self, reply: OnAnswer) -> None:
-        """Nothing is ever left open."""
-
-    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """The client's own provider is not connected."""
 
 
 def _complete(body: bytes, *, cacheable: bool) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from conductor.core import members
 
@@ -48,3 +48,8 @@ def code(error: Raw | bytes) -> int | None:
     """The code of an error object."""
     found = value(read(error).get("code", NULL))
     return found if isinstance(found, int) else None
+
+
+def bytes_of(raw: Raw | UnsetType) -> bytes | None:
+    """A member of a message as it was written; None where there is none."""
+    return None if isinstance(raw, UnsetType) else bytes(raw)

@@ -14,6 +14,7 @@ from conductor.core.jsonrpc import (
     error_object,
 )
 from conductor.mcp import generations
+from conductor.mcp.adapters import Request
 from conductor.mcp.clients import Client
 from conductor.mcp.generations import (
     CONNECTS,
@@ -31,7 +32,7 @@ from conductor.mcp.generations import (
 )
 from conductor.mcp.json import EMPTY, read, text, write
 from conductor.mcp.line import Line, OnAnswer
-from conductor.mcp.relay import CANCELLED
+from conductor.mcp.revisions import CANCELLED
 from conductor.mcp.servers import Server
 
 _SPOKEN: Final = {
@@ -173,7 +174,8 @@ class Native:
             return True
         consumer.note(id_, asked)
         same = consumer.generation.numbered
-        client.request(id_, asked.method, asked.params, asked.request_id, params if same else None)
+        raw = params if same else None
+        client.request(Request(id_, asked.method, asked.params, asked.request_id, raw))
         return True
 
     def notification(self, method: str, params: bytes | None) -> bool:

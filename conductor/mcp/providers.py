@@ -15,19 +15,17 @@ from conductor.core.jsonrpc import (
     error_object,
 )
 from conductor.mcp import generations
+from conductor.mcp.calls import Call
 from conductor.mcp.generations import Carried, Generation
 from conductor.mcp.json import code, encode, read, text, write
 from conductor.mcp.line import Line, OnAnswer
+from conductor.mcp.revisions import CANCELLED
 from conductor.mcp.servers import Server
 
 _UNKNOWN: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
 """How a component says that it does not know a generation."""
 
 _PROGRESS: Final = "notifications/progress"
-_CANCELLED: Final = "notifications/cancelled"
-
-Tell = Callable[[str, bytes | None], None]
-"""Takes a notification: method and params."""
 
 
 class Owner(Protocol):
@@ -44,57 +42,6 @@ class Owner(Protocol):
 
     def gone(self) -> None:
         """It closed the connection."""
-
-
-class Call:
-    """One request to a component."""
-
-    __slots__ = (
-        "cancelled",
-        "first_error",
-        "id",
-        "inner_id",
-        "key",
-        "method",
-        "on_answer",
-        "owner_id",
-        "params",
-        "provider",
-        "raw",
-        "request_id",
-        "token",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        params: bytes | None,
-        on_answer: OnAnswer,
-        *,
-        owner_id: bytes | None = None,
-        request_id: str | None = None,
-        raw: bytes | None = None,
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.on_answer = on_answer
-        self.owner_id = owner_id
-        """Raw id of the client's request it serves."""
-        self.request_id = request_id
-        """The `requestId` to be used, where the client has given one."""
-        self.raw = raw
-        """The params of ACP to be used as they are, in the stateless generation."""
-        self.provider: Provider | None = None
-        self.id: bytes | None = None
-        """Raw id it was sent under; None before that and after its answer."""
-        self.inner_id: int | None = None
-        """The id of the message inside, in generations that nest it."""
-        self.key = ""
-        self.token: Raw | None = None
-        """The client's progress token, where the component got another."""
-        self.first_error: bytes | None = None
-        """How the first generation that was tried refused it."""
-        self.cancelled = False
 
 
 class Provider:
@@ -288,7 +235,7 @@ class Provider:
         if self.generation.nested:
             params = write({**read(params), "requestId": call.inner_id})
         if call.id is not None:
-            self.notify(_CANCELLED, params)
+            self.notify(CANCELLED, params)
 
     def cancel(self, call: Call, *, forget: bool = False) -> None:
         """Passes a cancellation on. `forget`: nobody waits for the answer."""

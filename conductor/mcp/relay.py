@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import Raw
 
 from conductor.core.jsonrpc import canonical_id
+from conductor.mcp.adapters import Request, cancelled
+from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
 from conductor.mcp.json import read, write
 from conductor.mcp.line import OnAnswer
-from conductor.mcp.providers import Call, Provider
-
-CANCELLED: Final = "notifications/cancelled"
-SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-"""In `_meta`: the id of the request that a subscription's notifications and result belong to."""
+from conductor.mcp.providers import Provider
+from conductor.mcp.revisions import CANCELLED, SUBSCRIPTION
 
 
 class Relay:
@@ -28,23 +25,23 @@ class Relay:
 
     # -- from the client -----------------------------------------------------------------------
 
-    def request(
-        self,
-        id_: bytes,
-        method: str,
-        params: bytes | None,
-        request_id: str | None = None,
-        raw: bytes | None = None,
-    ) -> None:
-        """The client asks; `request_id` and `raw` as of `Call`."""
-        key = canonical_id(id_) or id_
+    def request(self, asked: Request) -> None:
+        """The client asks."""
+        id_, key = asked.id, canonical_id(asked.id) or asked.id
 
         def answered(member: bytes, body: bytes) -> None:
             self._calls.pop(key, None)
-            shown = body if request_id is not None else subscription(body, id_)
+            shown = body if asked.request_id is not None else subscription(body, id_)
             self._consumer.answer(id_, member, shown)
 
-        call = Call(method, params, answered, owner_id=id_, request_id=request_id, raw=raw)
+        call = Call(
+            asked.method,
+            asked.params,
+            answered,
+            owner_id=id_,
+            request_id=asked.request_id,
+            raw=asked.raw,
+        )
         self._calls[key] = call
         self._provider.request(call)
 
@@ -57,8 +54,7 @@ class Relay:
     def notification(self, method: str, params: bytes | None) -> None:
         """The client tells."""
         if method == CANCELLED:
-            raw = read(params).get("requestId")
-            key = canonical_id(raw) if raw is not None else None
+            key = cancelled(params)
             call = self._calls.pop(key, None) if key is not None else None
             if call is not None and call.owner_id is not None:
                 self._provider.tell_cancelled(call, params)

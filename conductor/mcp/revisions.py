@@ -25,6 +25,18 @@ DISCOVER: Final = "server/discover"
 LISTEN: Final = "subscriptions/listen"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
+SUBSCRIPTION: Final = NAMESPACE + "subscriptionId"
+"""In `_meta`: the id of the request that a subscription's notifications and result belong to."""
+
+CANCELLED: Final = "notifications/cancelled"
+
+NEEDS: Final = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""What a component may ask a client for, and the capability that takes."""
+
 MISSING_CAPABILITY: Final = -32021
 """The error code, since 2026-07-28, of a request that takes what its client does not offer."""
 

@@ -9,9 +9,10 @@ from conductor.mcp.declarations import Declared
 from conductor.mcp.generations import LADDERS, Carried, Generation
 
 if TYPE_CHECKING:
+    from conductor.mcp.calls import Call
     from conductor.mcp.clients import Client
     from conductor.mcp.downgrade import Downgrade
-    from conductor.mcp.providers import Call, Provider
+    from conductor.mcp.providers import Provider
 
 
 class Setup:

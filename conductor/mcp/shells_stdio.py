@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import itertools
-import os
 import re
 import secrets
 import shutil
@@ -20,27 +19,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.errors import ComponentError
+from conductor.mcp import stdio_clients
 from conductor.mcp.declarations import StdioDeclaration
 from conductor.mcp.shells import NAME
-from conductor.mcp.shells_socket import command, shut_down, socket_for_shims
+from conductor.mcp.shells_socket import command, socket_for_shims
 from conductor.mcp.shim import TOKEN_VARIABLE
-from conductor.transports.fds import FdReader, FdWriter
+from conductor.mcp.stdio_clients import KEY_LENGTH, TOKEN_LENGTH, Client, Login
+from conductor.transports.fds import FdWriter
 
 if TYPE_CHECKING:
     from conductor.mcp.shells import Log, ShellEvents
 
-_KEY_LENGTH: Final = 8
-_TOKEN_LENGTH: Final = _KEY_LENGTH + 64
-_LOGIN: Final = 10.0
-"""Seconds a client has to present its secret."""
-
-_HIGH_WATER: Final = 4 * 1024 * 1024
-"""Unsent bytes above which a client that does not read is not read from either."""
-
-_MOST_UNSENT: Final = 256 * 1024 * 1024
-"""Unsent bytes at which a client that does not read is given up."""
-
-_SMALL: Final = 64 * 1024
 _RETRY: Final = 0.5
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.){0,512}"|-?\d{1,20})')
 
@@ -66,8 +55,8 @@ class StdioShell:
         self._doors: dict[bytes, Door] = {}
         self._keys: dict[str, bytes] = {}
         self._numbers = itertools.count(1)
-        self._guests: dict[str, _Client] = {}
-        self._logins: set[_Login] = set()
+        self._guests: dict[str, Client] = {}
+        self._logins: set[Login] = set()
         self._leaving: set[FdWriter] = set()
         """Writers of closed connections that still hold something."""
         self._retry: asyncio.TimerHandle | None = None
@@ -76,8 +65,8 @@ class StdioShell:
         """Lets clients in; how the shim is started."""
         if self._socket is None:
             self._open()
-        key = f"{next(self._numbers):0{_KEY_LENGTH}x}".encode()
-        secret = secrets.token_hex((_TOKEN_LENGTH - _KEY_LENGTH) // 2)
+        key = f"{next(self._numbers):0{KEY_LENGTH}x}".encode()
+        secret = secrets.token_hex((TOKEN_LENGTH - KEY_LENGTH) // 2)
         self._doors[key] = Door(listener, secret.encode(), set())
         self._keys[listener] = key
         program, *words = command()
@@ -162,14 +151,14 @@ class StdioShell:
             self._retry = loop.call_later(_RETRY, self._watch)
             self._log("warning", NAME, f"cannot let a client in: {error.strerror or error}")
             return
-        self._logins.add(_Login(self, connection))
+        self._logins.add(Login(self, connection))
 
-    def admitted(self, login: _Login, connection: socket.socket, token: bytes) -> None:
+    def admitted(self, login: Login, connection: socket.socket, token: bytes) -> None:
         """A client has presented something; it comes in, or the connection ends."""
         self._logins.discard(login)
-        door = self._doors.get(token[:_KEY_LENGTH])
-        wanted = door.secret if door is not None else b"\0" * (_TOKEN_LENGTH - _KEY_LENGTH)
-        if not hmac.compare_digest(token[_KEY_LENGTH:], wanted) or door is None:
+        door = self._doors.get(token[:KEY_LENGTH])
+        wanted = door.secret if door is not None else b"\0" * (TOKEN_LENGTH - KEY_LENGTH)
+        if not hmac.compare_digest(token[KEY_LENGTH:], wanted) or door is None:
             connection.close()
             self._log("warning", NAME, "a client without the secret of a session was refused")
             return
@@ -178,10 +167,10 @@ class StdioShell:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         door.connections.add(name)
         # Reported before anything can be read: the reader is woken by the event loop only.
-        self._guests[name] = _Client(self, name, door, connection.detach())
+        self._guests[name] = Client(self, name, door, connection.detach(), self._limit)
         self._events.opened(name, door.listener)
 
-    def dismissed(self, login: _Login) -> None:
+    def dismissed(self, login: Login) -> None:
         """A client left, or took too long, before it had presented its secret."""
         self._logins.discard(login)
 
@@ -191,7 +180,7 @@ class StdioShell:
             if name in self._guests:
                 self._events.received(name, frame)
 
-    def oversized(self, client: _Client, head: bytes, limit: int) -> None:
+    def oversized(self, client: Client, head: bytes, limit: int) -> None:
         """Tells whoever sent a line that is too long."""
         found = _ID.search(head.partition(b'"params"')[0])
         text = f"the message is longer than {limit} bytes (hint: --line-limit raises that)"
@@ -216,7 +205,8 @@ class StdioShell:
 
     def flooded(self, name: str) -> None:
         """A client reads nothing of what it is sent."""
-        self._log("warning", NAME, f"an MCP client took none of {_MOST_UNSENT} bytes; it is closed")
+        unsent = stdio_clients.MOST_UNSENT
+        self._log("warning", NAME, f"an MCP client took none of {unsent} bytes; it is closed")
         self.lost(name)
 
     def _close_socket(self) -> None:
@@ -233,100 +223,3 @@ class StdioShell:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
-
-
-class _Login:
-    """A connection that has not presented its secret yet."""
-
-    def __init__(self, shell: StdioShell, connection: socket.socket) -> None:
-        self._shell = shell
-        self._connection = connection
-        self._said = b""
-        connection.setblocking(False)
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(_LOGIN, self._leave)
-        self._loop.add_reader(connection.fileno(), self._read)
-
-    def _read(self) -> None:
-        wanted = _TOKEN_LENGTH + 1
-        try:
-            more = self._connection.recv(wanted - len(self._said))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            more = b""
-        self._said += more
-        if not more:
-            self._leave()
-        elif len(self._said) == wanted:
-            self._detach()
-            self._shell.admitted(self, self._connection, self._said[:-1])
-
-    def _leave(self) -> None:
-        self.close()
-        self._shell.dismissed(self)
-
-    def _detach(self) -> None:
-        self._timer.cancel()
-        self._loop.remove_reader(self._connection.fileno())
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self._detach()
-        self._connection.close()
-
-
-class _Client:
-    """A connection that has been let in."""
-
-    def __init__(self, shell: StdioShell, name: str, door: Door, fd: int) -> None:
-        self._shell = shell
-        self._name = name
-        self.door = door
-        self._holds: set[str] = set()
-        self._loop = asyncio.get_running_loop()
-        self.writer = FdWriter(os.dup(fd), self._drained, self._later, shut_down)
-        self._reader = FdReader(
-            fd,
-            shell._limit,
-            lambda frames: shell.received(name, frames),
-            lambda head, limit: shell.oversized(self, head, limit),
-            lambda _: shell.lost(name),
-        )
-
-    def send(self, frame: bytes) -> None:
-        """Queues a line; a large one is not copied for its newline."""
-        if len(frame) < _SMALL:
-            self.writer.write(frame + b"\n")
-        else:
-            self.writer.write(frame)
-            self.writer.write(b"\n")
-        if self.writer.buffered > _HIGH_WATER:
-            self.hold("full", True)
-            if self.writer.buffered > _MOST_UNSENT:
-                self._loop.call_soon(self._shell.flooded, self._name)
-
-    def hold(self, reason: str, wait: bool) -> None:
-        """Reads nothing while there is any reason to wait."""
-        (self._holds.add if wait else self._holds.discard)(reason)
-        (self._reader.pause if self._holds else self._reader.resume)()
-
-    def finish(self) -> bool:
-        """Ends the connection when everything queued has left; whether something has not yet."""
-        self._reader.close()
-        self.writer.finish()
-        return self.writer.buffered > 0
-
-    def close(self) -> None:
-        """Ends the connection now."""
-        self._reader.close()
-        self.writer.close()
-
-    def _drained(self) -> None:
-        if self.writer.buffered <= _HIGH_WATER:
-            self.hold("full", False)
-        self._shell.drained(self._name, self.writer)
-
-    def _later(self, _: OSError) -> None:
-        """Writing failed, possibly within a call of the owner's."""
-        self._loop.call_soon(self._shell.lost, self._name)

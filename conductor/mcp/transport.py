@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from msgspec import Raw
 
 from conductor.errors import ComponentError
-from conductor.transports.base import Ended, Events, Transport
+from conductor.transports.base import Ended, Transport, Wrapper
 
 if TYPE_CHECKING:
     from conductor.core.jsonrpc import Message
@@ -42,8 +42,8 @@ _DECLARES: Final = re.compile(rb"acp|scp|\\u").search
 """What a setup contains that may declare a server of ACP transport."""
 
 
-class BridgedTransport:
-    """The agent's transport, with a bridge in it. See `conductor.transports.base.Transport`."""
+class BridgedTransport(Wrapper):
+    """The agent's transport, with a bridge in it."""
 
     def __init__(
         self,
@@ -56,12 +56,11 @@ class BridgedTransport:
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether behind `inner` is an agent that
         proxies stand before; asked when it is initialized."""
-        self._inner = inner
+        super().__init__(inner)
         self._kind = kind
         self._log = log
         self._line_limit = line_limit
         self._proxied = proxied
-        self._events: Events | None = None
         self._bridge: Bridge | None = None
         self._support: Support | None = None
         self._initialize: set[bytes] = set()
@@ -77,11 +76,6 @@ class BridgedTransport:
         self._over = False
 
     # -- transport -----------------------------------------------------------------------------
-
-    async def open(self, events: Events) -> None:
-        """Starts carrying."""
-        self._events = events
-        await self._inner.open(self)
 
     def write(self, data: bytes) -> None:
         """Queues whole lines; what concerns the bridge it gets."""
@@ -103,11 +97,6 @@ class BridgedTransport:
                 plain.append(line)
         if plain:
             self._inner.write(b"".join(plain))
-
-    @property
-    def buffered(self) -> int:
-        """Bytes written that have not left yet."""
-        return self._inner.buffered
 
     def pause(self) -> None:
         """Stops reading, from the agent and its MCP clients."""
@@ -216,21 +205,6 @@ class BridgedTransport:
             else:
                 self._up.append(frame)
         self._flush()
-
-    def oversized(self, head: bytes, limit: int) -> None:
-        """A line was skipped."""
-        assert self._events is not None
-        self._events.oversized(head, limit)
-
-    def undeliverable(self, frame: bytes, why: str) -> None:
-        """A line will not reach the agent."""
-        assert self._events is not None
-        self._events.undeliverable(frame, why)
-
-    def drained(self) -> None:
-        """Some of what was queued has left."""
-        assert self._events is not None
-        self._events.drained()
 
     def ended(self, how: Ended) -> None:
         """The agent is gone: so are its MCP connections."""

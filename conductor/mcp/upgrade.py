@@ -13,21 +13,25 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, canonical_id, error_object
+from conductor.mcp.adapters import Request, cancelled
+from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
 from conductor.mcp.json import EMPTY, encode, read, text, value, write
 from conductor.mcp.line import OnAnswer
-from conductor.mcp.providers import Call, Provider
-from conductor.mcp.relay import CANCELLED, SUBSCRIPTION
+from conductor.mcp.providers import Provider
 from conductor.mcp.revisions import (
     ACKNOWLEDGED,
+    CANCELLED,
     CAPABILITIES,
     CLIENT,
     LATEST_SESSION,
     LISTEN,
     LOG_LEVEL,
     MODERN,
+    NEEDS,
     SERVER,
     SESSIONS,
+    SUBSCRIPTION,
     VERSION,
 )
 
@@ -35,13 +39,6 @@ _ROUNDS: Final = 32
 """How often one request may want more input."""
 
 _ONLY_MODERN: Final = ("resultType", "ttlMs", "cacheScope")
-
-_NEEDS: Final = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
-"""What a component may ask a client for, and the capability that takes."""
 
 
 class Upgrade:
@@ -61,15 +58,9 @@ class Upgrade:
 
     # -- from the client -----------------------------------------------------------------------
 
-    def request(
-        self,
-        id_: bytes,
-        method: str,
-        params: bytes | None,
-        request_id: str | None = None,
-        raw: bytes | None = None,
-    ) -> None:
+    def request(self, asked: Request) -> None:
         """The client asks."""
+        id_, method, params = asked.id, asked.method, asked.params
         match method:
             case "initialize":
                 self._initialize(id_, params)
@@ -89,8 +80,7 @@ class Upgrade:
             if any(self._filter().values()):
                 self._listen()
         elif method == CANCELLED:
-            raw = read(params).get("requestId")
-            key = canonical_id(raw) if raw is not None else None
+            key = cancelled(params)
             call = self._calls.pop(key, None) if key is not None else None
             if call is not None and call.owner_id is not None:
                 self._provider.cancel(call, forget=True)
@@ -174,7 +164,7 @@ class Upgrade:
         meta: dict[str, object] = dict(read(held.get("_meta")))
         meta[VERSION] = MODERN
         meta[CAPABILITIES] = {
-            name: one for name, one in self._able.items() if name in _NEEDS.values()
+            name: one for name, one in self._able.items() if name in NEEDS.values()
         }
         if self._info is not None:
             meta[CLIENT] = self._info
@@ -232,7 +222,7 @@ class Upgrade:
         for request in wanted.values():
             asked = read(request)
             method = text(asked.get("method")) or ""
-            if _NEEDS.get(method) not in self._able:
+            if NEEDS.get(method) not in self._able:
                 self._fail(key, f"wants `{method}`, which the agent's MCP client does not offer")
                 return
         if not wanted:

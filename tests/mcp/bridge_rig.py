@@ -157,7 +157,7 @@ class Rig:
 
     def servers(self) -> list[tuple[str, str]]:
         """Listener and name of each server there is."""
-        return [(key, one.name) for key, one in self.bridge._servers.items()]
+        return [(key, one.name) for key, one in self.bridge.servers.items()]
 
     def _listen(self, listener: str, kind: str) -> None:
         if kind == "stdio":

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -25,6 +26,12 @@ from conductor.mcp.shells import Shells
 Json = dict[str, Any]
 PATIENCE = 30.0
 """Seconds anything may take before a test fails instead of hanging."""
+
+
+def descriptors() -> int:
+    """How many descriptors this process has open."""
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    return len(os.listdir(folder))
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -158,7 +158,7 @@ def test_a_stateless_agent_is_told_what_it_cannot_be_asked() -> None:
     inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
     params = {"serverId": "ID", "requestId": "r", **inner}
     rig.up({"id": 5, "method": "mcp/message", "params": params})
-    (client,) = rig.bridge._servers["1-0"].clients
+    (client,) = rig.bridge.servers["1-0"].clients
     answers: list[tuple[bytes, bytes]] = []
     client.asked("sampling/createMessage", b"{}", lambda *one: answers.append(one), None)
     assert b"takes no requests" in answers[0][1]
@@ -181,7 +181,7 @@ def test_one_of_two_native_sessions_ends() -> None:
         rig.up({"id": id_, "method": "mcp/message", "params": params})
     id_ = rig.request("session/close", {"sessionId": "S1"})
     rig.up({"id": id_, "result": {}})
-    assert [server.declared.id for server in rig.bridge._servers.values()] == ["ID2"]
+    assert [server.declared.id for server in rig.bridge.servers.values()] == ["ID2"]
     rig.up({"id": 7, "method": "mcp/disconnect", "params": {"serverId": "ID2"}})
     assert rig.agent[-1] == {"jsonrpc": "2.0", "id": 7, "result": {}}
 

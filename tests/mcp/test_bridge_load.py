@@ -127,7 +127,7 @@ def test_any_order(generation: str, modern: bool, steps: list[tuple[str, int]]) 
         client.close()
     rig.perform(rig.bridge.end())
     assert rig.listeners == {}
-    assert rig.bridge._servers == {}
+    assert rig.bridge.servers == {}
     assert all(one.startswith(("B> ", "C> ")) for one in rig.wire)
     assert rig.upstream[1:] == []
 

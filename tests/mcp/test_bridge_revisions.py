@@ -199,7 +199,7 @@ def test_a_session_left_cancels_what_is_open() -> None:
     client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
     client.close()
     assert len(rig.component.cancelled) == 2, "the call, and the subscription"
-    assert rig.bridge._servers["1-0"].calls == {} or not rig.bridge._servers["1-0"].clients
+    assert rig.bridge.servers["1-0"].calls == {} or not rig.bridge.servers["1-0"].clients
 
 
 # -- a client without sessions, a component with ---------------------------------------------------
@@ -465,7 +465,7 @@ def test_a_component_takes_its_question_back() -> None:
     rig.component._send({"method": "$/cancel_request", "params": {"requestId": id_}})
     assert len(client.told("notifications/cancelled")) == 1
     client.close()
-    assert not rig.bridge._servers["1-0"].clients
+    assert not rig.bridge.servers["1-0"].clients
 
 
 def test_a_component_drops_a_client() -> None:

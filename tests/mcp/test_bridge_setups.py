@@ -248,8 +248,9 @@ def test_five_hundred_sessions_leave_nothing() -> None:
     assert rig.listeners == {}
     assert len(rig.component.disconnected) == 500
     bridge = rig.bridge
-    held = (bridge._setups, bridge._sessions, bridge._servers, bridge._connections,
-            bridge._watched, bridge._asked, bridge._chain._open)  # fmt: skip
+    setups = bridge._setups
+    held = (setups._numbered, setups._sessions, bridge.servers, bridge._connections,
+            setups.watched, bridge._asked, bridge._chain._open)  # fmt: skip
     assert [len(one) for one in held] == [0] * 7
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +17,7 @@ import pytest
 import conductor.mcp.http as module
 from conductor.mcp import http_session
 from conductor.mcp.declarations import HttpDeclaration
-from tests.mcp.shell_rig import PATIENCE, Bridge, Json, run_loop, running
+from tests.mcp.shell_rig import PATIENCE, Bridge, Json, descriptors, run_loop, running
 
 STATELESS = "2026-07-28"
 META = {
@@ -683,12 +682,6 @@ def test_many_clients_keep_their_answers_apart() -> None:
         assert len(bridge.open) == 8
 
     run(body)
-
-
-def descriptors() -> int:
-    """How many descriptors this process has open."""
-    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-    return len(os.listdir(folder))
 
 
 def test_five_hundred_listeners_leave_nothing_behind() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import stat
 import subprocess
@@ -17,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import conductor.mcp.shells_stdio as module
-from conductor.mcp import shells_socket
+from conductor.mcp import shells_socket, stdio_clients
 from conductor.mcp.declarations import StdioDeclaration
 from conductor.mcp.shim import TOKEN_VARIABLE
-from tests.mcp.shell_rig import PATIENCE, Bridge, run_loop, running
+from tests.mcp.shell_rig import PATIENCE, Bridge, descriptors, run_loop, running
 
 Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
 
@@ -157,12 +156,12 @@ def test_who_does_not_know_the_secret_is_sent_away(change: Callable[[bytes], byt
 def test_who_leaves_or_says_nothing_does_not_hold_others_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_LOGIN", 0.01)
+    monkeypatch.setattr(stdio_clients, "_LOGIN", 0.01)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         silent = await Client.connect(address(declaration), b"0000")
         assert await silent.ended()
-        monkeypatch.setattr(module, "_LOGIN", PATIENCE)
+        monkeypatch.setattr(stdio_clients, "_LOGIN", PATIENCE)
         gone = await Client.connect(address(declaration), b"0000")
         await gone.close()
         client = await Client.enter(declaration)
@@ -227,7 +226,7 @@ def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> Non
 
 
 def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_UNSENT", 1024 * 1024)
+    monkeypatch.setattr(stdio_clients, "MOST_UNSENT", 1024 * 1024)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         client = await Client.enter(declaration)
@@ -325,12 +324,6 @@ def test_what_is_queued_for_a_closed_client_still_arrives() -> None:
 def there_is(path: Path) -> bool:
     """Whether there is something at `path`."""
     return path.exists()
-
-
-def descriptors() -> int:
-    """How many descriptors this process has open."""
-    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-    return len(os.listdir(folder))
 
 
 def test_five_hundred_listeners_leave_nothing_behind() -> None:

@@ -1,0 +1,125 @@
+"""Who connects to the socket of the stdio shim: first unknown, then let in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+
+from conductor.mcp.shells_socket import shut_down
+from conductor.transports.fds import FdReader, FdWriter
+
+if TYPE_CHECKING:
+    from conductor.mcp.shells_stdio import Door, StdioShell
+
+KEY_LENGTH: Final = 8
+TOKEN_LENGTH: Final = KEY_LENGTH + 64
+_LOGIN: Final = 10.0
+"""Seconds a client has to present its secret."""
+
+_HIGH_WATER: Final = 4 * 1024 * 1024
+"""Unsent bytes above which a client that does not read is not read from either."""
+
+MOST_UNSENT: Final = 256 * 1024 * 1024
+"""Unsent bytes at which a client that does not read is given up."""
+
+_SMALL: Final = 64 * 1024
+
+
+class Login:
+    """A connection that has not presented its secret yet."""
+
+    def __init__(self, shell: StdioShell, connection: socket.socket) -> None:
+        self._shell = shell
+        self._connection = connection
+        self._said = b""
+        connection.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(_LOGIN, self._leave)
+        self._loop.add_reader(connection.fileno(), self._read)
+
+    def _read(self) -> None:
+        wanted = TOKEN_LENGTH + 1
+        try:
+            more = self._connection.recv(wanted - len(self._said))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            more = b""
+        self._said += more
+        if not more:
+            self._leave()
+        elif len(self._said) == wanted:
+            self._detach()
+            self._shell.admitted(self, self._connection, self._said[:-1])
+
+    def _leave(self) -> None:
+        self.close()
+        self._shell.dismissed(self)
+
+    def _detach(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._connection.fileno())
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._detach()
+        self._connection.close()
+
+
+class Client:
+    """A connection that has been let in."""
+
+    def __init__(self, shell: StdioShell, name: str, door: Door, fd: int, limit: int) -> None:
+        """`limit`: bytes of one line."""
+        self._shell = shell
+        self._name = name
+        self.door = door
+        self._holds: set[str] = set()
+        self._loop = asyncio.get_running_loop()
+        self.writer = FdWriter(os.dup(fd), self._drained, self._later, shut_down)
+        self._reader = FdReader(
+            fd,
+            limit,
+            lambda frames: shell.received(name, frames),
+            lambda head, limit: shell.oversized(self, head, limit),
+            lambda _: shell.lost(name),
+        )
+
+    def send(self, frame: bytes) -> None:
+        """Queues a line; a large one is not copied for its newline."""
+        if len(frame) < _SMALL:
+            self.writer.write(frame + b"\n")
+        else:
+            self.writer.write(frame)
+            self.writer.write(b"\n")
+        if self.writer.buffered > _HIGH_WATER:
+            self.hold("full", True)
+            if self.writer.buffered > MOST_UNSENT:
+                self._loop.call_soon(self._shell.flooded, self._name)
+
+    def hold(self, reason: str, wait: bool) -> None:
+        """Reads nothing while there is any reason to wait."""
+        (self._holds.add if wait else self._holds.discard)(reason)
+        (self._reader.pause if self._holds else self._reader.resume)()
+
+    def finish(self) -> bool:
+        """Ends the connection when everything queued has left; whether something has not yet."""
+        self._reader.close()
+        self.writer.finish()
+        return self.writer.buffered > 0
+
+    def close(self) -> None:
+        """Ends the connection now."""
+        self._reader.close()
+        self.writer.close()
+
+    def _drained(self) -> None:
+        if self.writer.buffered <= _HIGH_WATER:
+            self.hold("full", False)
+        self._shell.drained(self._name, self.writer)
+
+    def _later(self, _: OSError) -> None:
+        """Writing failed, possibly within a call of the owner's."""
+        self._loop.call_soon(self._shell.lost, self._name)
