@@ -10,13 +10,14 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 import wasm_host
-from conductor import playback, segment
+from conductor import guest_module, playback
 from conductor.catalog import Spec
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
@@ -24,6 +25,7 @@ from conductor.guest_spec import GuestSpec
 from conductor.hosting import cache_folder
 from conductor.playback import Difference
 from conductor.playing_wire import Wire
+from conductor.transports.delivery import deliver
 
 DEADLINE: Final = 60.0
 """Seconds a program may take for one delivery."""
@@ -71,13 +73,11 @@ def targets(spec: Spec) -> Iterator[Callable[[], Target]]:
     """Makes instances of a component, and ends them. Raises `UsageError` for one without a channel
     of its own, `ComponentError` for one that cannot be loaded."""
     made: list[Guest | Program] = []
+    load: Callable[[], Guest | Program]
     if spec.sandboxed:
-        load = _loader(spec)
+        load = loader(spec)
     elif spec.command is not None and spec.dialect == "channel":
-        command = spec.command
-
-        def load() -> Guest | Program:
-            return Program(command, spec)
+        load = partial(Program, spec.command, spec)
     else:
         raise UsageError(
             f"{spec.label('component')} is no sandboxed proxy and does not speak `channel`, so "
@@ -96,7 +96,8 @@ def targets(spec: Spec) -> Iterator[Callable[[], Target]]:
             one.close()
 
 
-def _loader(spec: Spec) -> Callable[[], Guest | Program]:
+def loader(spec: Spec) -> Callable[[], Guest]:
+    """Makes instances of a sandboxed component. Raises `ComponentError`."""
     assert spec.wasm is not None
     guest = GuestSpec(
         name=spec.name,
@@ -109,7 +110,7 @@ def _loader(spec: Spec) -> Callable[[], Guest | Program]:
         limits=spec.limits,
     )
     try:
-        module = segment.load(guest, cache_folder())
+        module = guest_module.load(guest, cache_folder())
     except wasm_host.GuestError as error:
         raise ComponentError(f"{guest.label}: {error}", error.hint) from None
     return lambda: Guest(module, spec)
@@ -123,16 +124,28 @@ class Guest:
             self._guest = module.instantiate(spec.name)
             self._said = self._guest.start(b"")
         wrapped = self._guest.carrier == "wasi" and spec.dialect == "acp"
-        self._wire = Wire(self._deliver) if wrapped else None
+        self._wire = Wire(self.deliver) if wrapped else None
+
+    @property
+    def carrier(self) -> str:
+        """How it carries the channel: core, component or wasi."""
+        return self._guest.carrier
 
     def exchange(self, lines: bytes) -> bytes:
-        """Delivers lines."""
-        return self._deliver(lines) if self._wire is None else self._wire.exchange(lines)
+        """Delivers lines of the channel."""
+        return self.deliver(lines) if self._wire is None else self._wire.exchange(lines)
 
-    def _deliver(self, lines: bytes) -> bytes:
+    def deliver(self, lines: bytes) -> bytes:
+        """Delivers lines as the component takes them."""
         said, self._said = self._said, b""
         with _failures():
             return said + self._guest.deliver(lines)
+
+    def deliver_as_in_a_chain(self, lines: bytes) -> bytes:
+        """The same, but lines beyond its limits are left out, as a conductor does."""
+        said, self._said = self._said, b""
+        with _failures():
+            return said + deliver(self._guest, lines, lambda line, why: None)
 
     def close(self) -> None:
         """Frees it."""

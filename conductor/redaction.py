@@ -69,6 +69,11 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
     return _object({k: bytes(v) if k in _LOGIN_KEPT else _blank(v) for k, v in held.items()})
 
 
+def is_secret(name: str) -> bool:
+    """Whether a value under such a name is taken out."""
+    return bool(_SECRET.search(name) or _TOKEN.search(name))
+
+
 def _suspicious(value: bytes) -> bool:
     lower = value.lower()
     return any(hint in lower for hint in _HINTS)

@@ -5,51 +5,46 @@ The lines are events as the reference conductor writes them, so its viewer shows
 began), `protocol`, `from`, `to`, `id`, `method`, `session`, `params` or `payload`, `is_error`,
 `error_domain`. What is ours stands under `_conductor`. An `id` is unique in its file, since the
 viewer pairs by receiver and id; the one the asker used is `_conductor.id`.
+
+Lines of type `_conductor` hold what each component was given and said (`conductor.trace_records`).
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Trace, members
-from conductor.core.launching import successor_name
-from conductor.guest_spec import Hop
+from conductor.core import UPSTREAM, Trace
+from conductor.core.policy import Policy
+from conductor.delivery_report import Delivered, text_lines
+from conductor.planned import Planned
 from conductor.redaction import redacted
 from conductor.trace_file import TraceFile
+from conductor.trace_messages import carried_by, code, read_hop, session_of, unwrapped
+from conductor.trace_names import Names, proxy
+from conductor.trace_records import Conversation, header
+from conductor.transports.base import Transport
+from conductor.transports.recorded import Recorded
 
 _KINDS: Final = frozenset({"request", "response", "notification"})
-_ENDS: Final = frozenset({"client", "agent"})
-"""The names the viewer puts first and last: what is before the chain and what is behind it."""
-
-_CARRIERS: Final = frozenset({"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"})
-"""Methods that carry a message of MCP; it is shown in their place."""
-
-_Key = tuple[str, str, str | None]
-"""Who asked whom, by the names in the file, and under which id."""
+_Key = tuple[str, str, str, str, str | None]
+"""Which peer asked on which side, which was asked on which, and under which id."""
 
 _LATE: Final = 1.0
 """Seconds by which a child's report may be older than its arrival to be dated by it."""
-
-
-class _Carried(msgspec.Struct):
-    method: str
-    params: bytes
-    numbered: bool
-    """Whether it names a `requestId`, as stateless MCP does."""
-
-
-class _Error(msgspec.Struct):
-    code: int
 
 
 class _Open(msgspec.Struct, gc=False):
     """A request whose answer has not passed yet."""
 
     number: int
+    source: str
+    target: str
+    """By their names in the file."""
     method: str
     session: bytes | None
     at: float
@@ -58,10 +53,7 @@ class _Open(msgspec.Struct, gc=False):
     """Whether the answer holds MCP's own result or error as a member."""
 
 
-_error = msgspec.json.Decoder(_Error)
-_hop = msgspec.json.Decoder(Hop)
-_text = msgspec.json.Decoder(str)
-_id = msgspec.json.Decoder(int | str | None)
+_delivered = msgspec.json.Decoder(Delivered)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -81,47 +73,104 @@ class Tracer:
         self._start = clock()
         self._last = 0.0
         self._number = 0
-        self._names: dict[str, tuple[str, str]] = {UPSTREAM: ("client", "agent")}
-        self._guests: dict[str, frozenset[str]] = {}
-        self._agent = ""
+        self._names = Names()
+        self._mode = ""
         self._open: dict[_Key, _Open] = {}
+        self._guests: dict[str, Conversation] = {}
+        """What guests in a child are given and say now."""
+        self._runs: Counter[str] = Counter()
+        """How many instances of each component there have been."""
 
-    def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Names the chain's peers in order, each with the guests it hosts, if it is a host."""
-        for name, guests in chain:
-            inside = [_proxy(one) for one in guests] or [_proxy(name)]
-            self._names[name] = self._names[successor_name(name)] = inside[0], inside[-1]
-            self._guests[name] = frozenset(guests)
-            self._agent = name
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], Sequence[Policy | None]]]) -> None:
+        """Names the chain's peers in order, each with the guests it hosts, if it is a host, and
+        what those may do."""
+        self._names.begin(chain)
+        names = [one for name, guests, _ in chain for one in guests or (name,)]
+        self._file.begin(header(self._content, names))
+
+    def watched(self, planned: Planned) -> Planned:
+        """A component whose lines are written down; a host says those of its guests itself."""
+        if planned.guests:
+            return planned
+        name, renew = planned.component.name, planned.renew
+
+        def again(make: Callable[[], Transport]) -> Callable[[], Transport]:
+            return lambda: Recorded(make(), _Lines(self, name))
+
+        return msgspec.structs.replace(
+            planned,
+            transport=Recorded(planned.transport, _Lines(self, name)),
+            renew=renew and again(renew),
+        )
 
     def crossed(self, trace: Trace, mode: str) -> None:
         """Writes a message that crossed between two peers of the router, which is in `mode`."""
-        source = self._name(trace.source, trace.source_side, mode)
-        target = self._name(trace.target, trace.target_side, mode)
+        self._mode = mode
+        if trace.kind == "response":  # as its request
+            source = self._names.end(trace.source, trace.source_side, mode)
+            target = self._names.end(trace.target, trace.target_side, mode)
+        else:
+            source, target = self._names.ends(trace, mode)
         self._write(trace, source, target, self._now())
 
     def hop(self, segment: str, params: bytes) -> None:
-        """Writes a message between two guests, as the child that hosts them reported it.
+        """Writes a message between two guests, as the child that hosts them reported it, or notes
+        which of them has sent what leaves the child next.
 
         Raises `ValueError` for a report of anything else: a child is not trusted.
         """
-        hop, payload = _read_hop(params)
-        if not {hop.source, hop.target} <= self._guests[segment] or hop.kind not in _KINDS:
+        hop, payload = read_hop(params)
+        guests = self._names.guests[segment]
+        if hop.source not in guests or hop.kind not in _KINDS:
+            raise ValueError(f"not a message of a guest of {segment}")
+        if hop.target == UPSTREAM and payload is None:
+            self._names.leaving(segment, hop)
+            return
+        if hop.target not in guests:
             raise ValueError(f"not a message between guests of {segment}")
         at = self._now(hop.at - self._start)
         trace = Trace(hop.kind, hop.source, hop.target, hop.id, hop.method, payload, hop.is_error)
-        self._write(trace, _proxy(hop.source), _proxy(hop.target), at, hop.size)
+        self._write(trace, proxy(hop.source), proxy(hop.target), at, hop.size)
+
+    def delivered(self, segment: str, params: bytes) -> None:
+        """Writes down what a guest was given and said, as the child that hosts it reported it.
+
+        Raises `ValueError` for a report that is none, or is about somebody else.
+        """
+        try:
+            told = _delivered.decode(params)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ValueError(str(error)) from None
+        if told.component not in self._names.guests[segment]:
+            raise ValueError(f"`{told.component}` is not one of its guests")
+        at = self._now(told.at - self._start)
+        if told.number == 0 or told.component not in self._guests:
+            self._guests[told.component] = self.conversation(told.component)
+        self._guests[told.component].reported(told, at)
 
     def close(self) -> None:
         """Writes what is left."""
         self._file.close()
 
+    def conversation(self, name: str) -> Conversation:
+        """Where what the next instance of a component is given and says is written down."""
+        self._runs[name] += 1
+        run = self._runs[name]
+        return Conversation(name, run, self._file.gather, self._service, self._content)
+
+    def is_agent(self, name: str) -> bool:
+        """Whether it is the agent, as far as that is known: it is told nothing before."""
+        return self._mode == "agent" and name == self._names.agent
+
+    def now(self) -> float:
+        """Seconds since the start; never less than before."""
+        return self._now()
+
     # -- inside ------------------------------------------------------------------------------
 
-    def _name(self, peer: str, side: str, mode: str) -> str:
-        if mode == "agent" and peer == self._agent:
-            return "agent"
-        return self._names[peer][side == "s"]
+    def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
+        """Writes what passed between a component and the conductor itself."""
+        self._write(trace, source, target, self._last, size)
 
     def _now(self, reported: float | None = None) -> float:
         """Seconds since the start; never less than the event before, as readers expect."""
@@ -139,28 +188,30 @@ class Tracer:
         if size is None:
             size = len(trace.payload or b"")
         head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
-        ends = b'"from":%b,"to":%b,' % (_encode(source), _encode(target))
         if trace.kind == "response":
-            asked = self._asked(trace, (target, source, trace.id), at)
-            parts = self._response(trace, asked, ends, at, size)
+            parts = self._response(trace, self._asked(trace, source, target, at), at, size)
         else:
-            parts = self._call(trace, (source, target, trace.id), ends, at, size)
+            parts = self._call(trace, source, target, at, size)
         self._file.write(b"".join((head, *parts, b"}}\n")))
 
-    def _call(self, trace: Trace, key: _Key, ends: bytes, at: float, size: int) -> list[bytes]:
+    def _call(self, trace: Trace, source: str, target: str, at: float, size: int) -> list[bytes]:
         """A request or notification, without its head."""
         method, params = trace.method or "", trace.payload or b"null"
-        carried = _carried_by(method, params)
+        carried = carried_by(method, params)
         own = b'"_conductor":{"bytes":%d' % size
         if carried is not None:
             own += b',"carrier":' + _encode(method)
             method, params = carried.method, carried.params
-        session = _session_of(trace.payload)
-        parts = [b'"protocol":"mcp",' if carried is not None else b'"protocol":"acp",', ends]
+        session = session_of(trace.payload)
+        parts = [b'"protocol":"mcp",' if carried is not None else b'"protocol":"acp",']
+        parts.append(b'"from":%b,"to":%b,' % (_encode(source), _encode(target)))
         if trace.kind == "request":
             self._number += 1
+            key = trace.source, trace.source_side, trace.target, trace.target_side, trace.id
             self._open[key] = _Open(
                 number=self._number,
+                source=source,
+                target=target,
                 method=method,
                 session=session,
                 at=at,
@@ -175,24 +226,25 @@ class Tracer:
         parts += [b'"params":', self._shown(params, method), b",", own]
         return parts
 
-    def _asked(self, trace: Trace, key: _Key, at: float) -> _Open:
-        """The request a response answers."""
+    def _asked(self, trace: Trace, source: str, target: str, at: float) -> _Open:
+        """The request that a response from `source` to `target` answers."""
+        key = trace.target, trace.target_side, trace.source, trace.source_side, trace.id
         asked = self._open.pop(key, None)
         if asked is None:  # a child's report that makes no sense
             self._number += 1
-            asked = _Open(self._number, trace.method or "", None, at, mcp=False, wrapped=False)
+            asked = _Open(
+                self._number, target, source, trace.method or "", None, at, mcp=False, wrapped=False
+            )
         return asked
 
-    def _response(
-        self, trace: Trace, asked: _Open, ends: bytes, at: float, size: int
-    ) -> list[bytes]:
+    def _response(self, trace: Trace, asked: _Open, at: float, size: int) -> list[bytes]:
         """A response, without its head."""
         payload, domain = trace.payload or b"null", "acp" if trace.is_error else None
         if asked.wrapped and domain is None:
-            payload, domain = _unwrapped(payload)
+            payload, domain = unwrapped(payload)
         session = asked.session
         if session is None and domain is None:
-            session = _session_of(payload)
+            session = session_of(payload)
         own = b'"_conductor":{"bytes":%d,"id":%b,"method":%b,"ms":%.3f' % (
             size,
             (trace.id or "null").encode(),
@@ -204,8 +256,9 @@ class Tracer:
         if session is not None:
             own += b',"session":' + session
         if domain is not None:
-            own += _code(payload)
-        parts = [ends, b'"id":%d,' % asked.number]
+            own += code(payload)
+        parts = [b'"from":%b,"to":%b,' % (_encode(asked.target), _encode(asked.source))]
+        parts.append(b'"id":%d,' % asked.number)
         if domain is None:
             parts.append(b'"is_error":false,')
         else:
@@ -222,59 +275,31 @@ class Tracer:
         return payload.replace(b"\n", b" ") if b"\n" in payload else payload
 
 
-def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:
-    """A child's report and the payload it holds. Raises `ValueError`."""
-    held = members.read(params)
-    if held is None:
-        raise ValueError("it is no object")
-    payload = held.pop("payload", None)
-    try:
-        hop = _hop.decode(members.write(held))
-        if hop.id is not None and (_id.decode(hop.id) is None or "\n" in hop.id):
-            raise ValueError("its id is none")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from None
-    return hop, None if payload is None else bytes(payload)
+class _Lines:
+    """Takes the lines of one component that is no host; those of the agent are not kept."""
 
+    def __init__(self, tracer: Tracer, name: str) -> None:
+        self._tracer = tracer
+        self._name = name
+        self._known: Conversation | None = None
 
-def _proxy(name: str) -> str:
-    """How a proxy is called; never as the ends of the chain are."""
-    return f"{name} (proxy)" if name in _ENDS else name
+    def _conversation(self) -> Conversation:
+        """The instance gets its number when the first line passes."""
+        if self._known is None:
+            self._known = self._tracer.conversation(self._name)
+        return self._known
 
+    def given(self, data: bytes) -> None:
+        """Lines were written to it."""
+        if not self._tracer.is_agent(self._name):
+            self._conversation().write(self._tracer.now(), text_lines(data), ())
 
-def _session_of(payload: bytes | None) -> bytes | None:
-    """The session a payload names, as raw JSON."""
-    if payload is None or b'"sessionId"' not in payload:
-        return None
-    raw = bytes((members.read(payload) or {}).get("sessionId", b""))
-    return raw if raw[:1] == b'"' else None
+    def said(self, frames: list[bytes]) -> None:
+        """Lines came from it."""
+        if not self._tracer.is_agent(self._name):
+            lines = [one.decode("utf-8", "backslashreplace") for one in frames]
+            self._conversation().write(self._tracer.now(), (), lines)
 
-
-def _carried_by(method: str, params: bytes) -> _Carried | None:
-    """The message of MCP that `method` carries."""
-    if method not in _CARRIERS:
-        return None
-    held = members.read(params) or {}
-    try:
-        inner = _text.decode(held.get("method", b"null"))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # it is shown as it is
-    return _Carried(inner, bytes(held.get("params", b"null")), "requestId" in held)
-
-
-def _unwrapped(payload: bytes) -> tuple[bytes, str | None]:
-    """The outcome of MCP in an answer that carries one, and whose error it is."""
-    held = members.read(payload) or {}
-    if "result" in held:
-        return bytes(held["result"]), None
-    if "error" in held:
-        return bytes(held["error"]), "mcp"
-    return payload, None
-
-
-def _code(error: bytes) -> bytes:
-    """The member `code` of an error object, for traces without content."""
-    try:
-        return b',"code":%d' % _error.decode(error).code
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return b""
+    def delivered(self, given: bytes, said: bytes, failed: str) -> None:
+        """Lines were delivered to it."""
+        self._conversation().delivered(self._tracer.now(), given, said, failed)

@@ -43,6 +43,8 @@ class TraceFile:
         self._size = 0
         self._due = False
         self._blocked = False
+        self._gathered: list[bytes] = []
+        self._gathered_size = 0
         self.failed = False
         """Whether nothing more can be written."""
 
@@ -63,6 +65,11 @@ class TraceFile:
             raise UsageError(f"cannot write the trace `{path}`: {why}", _HINT) from None
         return cls(fd, path, log)
 
+    def begin(self, line: bytes) -> None:
+        """Takes the first line, before there is an event loop; it is written with the next."""
+        self._held.append(line)
+        self._size += len(line)
+
     def write(self, line: bytes) -> None:
         """Takes one line."""
         if self.failed:
@@ -74,6 +81,23 @@ class TraceFile:
         elif not self._due:
             self._due = True
             self._later(FLUSH_SECONDS, self._when_due)
+
+    def gather(self, record: bytes) -> None:
+        """Takes a record (JSON): those of a moment share a line of type `_conductor`."""
+        if self.failed:
+            return
+        self._gathered.append(record)
+        self._gathered_size += len(record)
+        if self._gathered_size >= FLUSH_BYTES:
+            self._write_gathered()
+        elif not self._due:
+            self._due = True
+            self._later(FLUSH_SECONDS, self._when_due)
+
+    def _write_gathered(self) -> None:
+        records, self._gathered, self._gathered_size = self._gathered, [], 0
+        if records:
+            self.write(b'{"type":"_conductor","records":[' + b",".join(records) + b"]}\n")
 
     def flush(self) -> None:
         """Writes what is held."""
@@ -97,6 +121,7 @@ class TraceFile:
 
     def close(self) -> None:
         """Writes what is held and closes the file."""
+        self._write_gathered()
         self.flush()
         if not self.failed:
             if self._held:
@@ -106,6 +131,7 @@ class TraceFile:
             os.close(self._fd)
 
     def _when_due(self) -> None:
+        self._write_gathered()
         self._due = False
         self.flush()
         if self._held and not self.failed:

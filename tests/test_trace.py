@@ -87,21 +87,48 @@ def conversation(prompt: str = PROMPT) -> bytes:
 
 
 def events(file: Path) -> list[Event]:
-    """The events of a trace, each as the schema has it."""
-    found = [json.loads(line) for line in file.read_bytes().splitlines()]
+    """The messages of a trace between components, each as the schema has it.
+
+    Those to and from the conductor itself are `services`; what is recorded is of no known type.
+    """
+    found = [one for one in everything(file) if "conductor" not in (one["from"], one["to"])]
+    times = [event["ts"] for event in found]
+    assert times == sorted(times)
+    return found
+
+
+def services(file: Path) -> list[Event]:
+    """What components and the conductor itself said to each other."""
+    return [one for one in everything(file) if "conductor" in (one["from"], one["to"])]
+
+
+def everything(file: Path) -> list[Event]:
+    """All events of a trace."""
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    assert lines[0]["type"] == "_conductor"
+    found = [one for one in lines if one["type"] != "_conductor"]
     for event in found:
         kind = event["type"]
         names = set(event) - {"_conductor"}
         assert FIELDS[kind] <= names <= FIELDS[kind] | OPTIONAL[kind], event
         assert type(event["ts"]) is float
         assert event.get("protocol", "acp") in ("acp", "mcp")
-    times = [event["ts"] for event in found]
-    assert times == sorted(times)
     return found
 
 
 def talk(command: list[str], said: bytes) -> int:
     """Plays a client that waits for each answer before it goes on; the exit code."""
+    return _talk(command, said, [])
+
+
+def heard(command: list[str], said: bytes) -> list[Event]:
+    """The same; what the client got."""
+    got: list[Event] = []
+    assert _talk(command, said, got) == 0
+    return got
+
+
+def _talk(command: list[str], said: bytes, got: list[Event]) -> int:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as process:
@@ -111,9 +138,12 @@ def talk(command: list[str], said: bytes) -> int:
             process.stdin.write(line)
             process.stdin.flush()
             wanted = json.loads(line).get("id")
-            while wanted is not None and json.loads(process.stdout.readline()).get("id") != wanted:
-                pass
+            while wanted is not None:
+                got.append(json.loads(process.stdout.readline()))
+                if got[-1].get("id") == wanted:
+                    break
         process.stdin.close()
+        got += map(json.loads, process.stdout)
         return process.wait(DEADLINE)
 
 
@@ -162,6 +192,38 @@ def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> Non
     assert len(found) == 8 * len(down) + len(cancels) + len(updates)
 
 
+def test_what_passes_a_guest_unseen_is_not_shown_as_going_to_it(tmp_path: Path) -> None:
+    """Neighbours in one process: a `context` proxy is given prompts, and setups of sessions."""
+    seen = {"session/new", "session/prompt"}
+    for chain in (("datetime", "passthrough"), ("passthrough", "datetime")):
+        for event in trace(tmp_path / "t", *chain, DEMO):
+            *_, method = route(event)
+            if method not in seen:
+                assert "datetime" not in (event["from"], event["to"]), event
+        found = [route(one) for one in events(tmp_path / "t")]
+        for method in (*seen, "initialize", "_unknown"):
+            way = [one for one in chain if one != "datetime" or method in seen]
+            hops = [one[1:3] for one in found if (one[0], one[3]) == ("request", method)]
+            assert hops == list(pairwise(["client", *way, "agent"]))
+        updates = [one[1:3] for one in found if one[3] == "session/update"]
+        assert set(updates) == {("agent", "passthrough"), ("passthrough", "client")}
+
+
+def test_the_trace_holds_what_the_client_got(tmp_path: Path) -> None:
+    """In order, each message once, with all that was in it."""
+    file = tmp_path / "t"
+    command = [*COMMAND, "agent", "--trace", str(file), "datetime", "passthrough", DEMO]
+    got = heard(command, conversation())
+    traced = [one for one in events(file) if one["to"] == "client"]
+    assert [one.get("method") for one in got] == [one.get("method") for one in traced]
+    for message, event in zip(got, traced, strict=True):
+        if "method" in message:
+            assert event["params"] == message["params"]
+        else:
+            assert event["_conductor"]["id"] == message["id"]
+            assert event["payload"] == message.get("result", message.get("error"))
+
+
 def test_roles_sessions_and_sizes(tmp_path: Path, proxy: str) -> None:
     found = trace(tmp_path / "t", WHOLE, proxy, DEMO)
     roles = [e["method"] for e in found if e["type"] == "request"][:3]
@@ -185,7 +247,7 @@ def test_roles_sessions_and_sizes(tmp_path: Path, proxy: str) -> None:
 def test_an_id_stands_for_one_request(tmp_path: Path, proxy: str) -> None:
     """The viewer pairs a request and its response by receiver and id, over the whole file."""
     found = trace(tmp_path / "t", WHOLE, "passthrough", proxy, DEMO)
-    numbers = [e["id"] for e in found if e["type"] == "request"]
+    numbers = [e["id"] for e in everything(tmp_path / "t") if e["type"] == "request"]
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
     asked = {e["id"]: (e["from"], e["to"]) for e in found if e["type"] == "request"}
     for event in found:
@@ -231,7 +293,8 @@ def test_secrets_are_taken_out_unless_asked_for(tmp_path: Path) -> None:
         assert server["args"] == ["--token", "[redacted]"]
         assert server["command"] == "/bin/x"
     trace(tmp_path / "t", "--trace-content", "all", "passthrough", "passthrough", DEMO)
-    assert (tmp_path / "t").read_text().count(SECRET) == 2 * 3
+    # On each hop, and in what either proxy was given and said; two in each message.
+    assert (tmp_path / "t").read_text().count(SECRET) == 2 * 3 + 2 * 2 * 2
 
 
 def test_exec_traces_and_overwrites_for_its_owner_alone(tmp_path: Path) -> None:

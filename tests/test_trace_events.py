@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, Note, Router, Serve, Trace
+from conductor.core.policy import Policy, PolicyWords
 from conductor.core.services import TRACED
-from conductor.segment import hop_line
+from conductor.report_lines import hop_line
 from conductor.trace import Tracer
 from conductor.trace_file import TraceFile
 
@@ -28,16 +29,20 @@ class Recording:
         self.now = 100.0
         file = TraceFile.create(str(path), lambda *_: None)
         self.tracer = Tracer(file, content, clock=lambda: self.now)
-        self.tracer.begin([("x", ()), ("a+b+c", ("a", "b", "c")), ("last", ())])
+        self.tracer.begin(
+            [("x", (), ()), ("a+b+c", ("a", "b", "c"), (None, None, None)), ("last", (), ())]
+        )
 
     def crossed(self, *fields: Any, mode: str = "agent", **sides: str) -> None:
         """A message crossed; `fields` are those of `Trace`, less its sides."""
         self.tracer.crossed(msgspec.structs.replace(Trace(*fields), **sides), mode)
 
     def events(self) -> list[Json]:
-        """Everything written, once."""
+        """All events written, once."""
         self.tracer.close()
-        return [json.loads(line) for line in self._path.read_bytes().splitlines()]
+        found = [json.loads(line) for line in self._path.read_bytes().splitlines()]
+        assert found[0]["components"][-1] in ("last", "demo")
+        return [one for one in found if one["type"] != "_conductor"]
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +91,7 @@ def test_ends_of_the_chain(recording: Recording) -> None:
 
 def test_a_proxy_is_never_called_like_an_end(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "t")
-    recording.tracer.begin([("agent", ()), ("demo", ())])
+    recording.tracer.begin([("agent", (), ()), ("demo", (), ())])
     recording.crossed("notification", "agent", "demo", None, "_n", None, False)
     (event,) = recording.events()
     assert (event["from"], event["to"]) == ("agent (proxy)", "agent")
@@ -218,6 +223,65 @@ def test_reports_of_a_child(recording: Recording) -> None:
 def test_reports_that_make_no_sense(recording: Recording, params: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         recording.tracer.hop("a+b+c", params)
+    assert recording.events() == []
+
+
+def policed(tmp_path: Path, *policies: Policy | None) -> Recording:
+    """A recording of a host of three guests, held to these policies."""
+    recording = Recording(tmp_path / "policed")
+    recording.tracer.begin([("a+b+c", ("a", "b", "c"), policies), ("last", (), ())])
+    return recording
+
+
+def test_what_passes_a_guest_by_goes_to_the_next(tmp_path: Path) -> None:
+    context, observer = (PolicyWords(one).policy() for one in ("context", "observer"))
+    recording = policed(tmp_path, context, None, observer)
+    down: Json = {"source_side": "p", "target_side": "p"}
+    for method in ("session/prompt", "initialize"):
+        recording.crossed("request", UPSTREAM, "a+b+c", "1", method, b"{}", False, **down)
+        recording.crossed("response", "a+b+c", UPSTREAM, "1", method, b"{}", False, **down)
+    recording.crossed("notification", "last", "a+b+c", None, "_n", b"{}", False, target_side="s")
+    assert [(e["from"], e["to"]) for e in recording.events()] == [
+        ("client", "a"), ("a", "client"), ("client", "b"), ("b", "client"), ("agent", "b"),
+    ]  # fmt: skip
+
+
+def test_a_host_says_which_guest_has_sent_what_leaves_it(tmp_path: Path) -> None:
+    recording = policed(tmp_path, None, None, None)
+    for source, method in (("c", "_dropped"), ("b", "_n"), ("b", "_up")):
+        bare = hop(source=source, target="client", method=method, size=2, side="s")
+        report = json.loads(bare)
+        del report["payload"]
+        recording.tracer.hop("a+b+c", json.dumps(report).encode())
+    out: Json = {"source_side": "s", "target_side": "p"}
+    recording.crossed("notification", "a+b+c", "last", None, "_n", b"{}", False, **out)
+    recording.crossed("notification", "a+b+c", "last", None, "_unknown", b"{}", False, **out)
+    recording.crossed("request", "a+b+c", "last", "7", "_up", b"{}", False, **out)
+    recording.crossed("response", "last", "a+b+c", "7", "_up", b"{}", False, target_side="s")
+    # The one of which nothing was heard is named as before.
+    assert [(e["from"], e["to"]) for e in recording.events()] == [
+        ("b", "agent"), ("c", "agent"), ("c", "agent"), ("agent", "c"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        b"", b"[]", b'{"component":"x","number":1,"at":1.0}', b'{"component":"a","at":1.0}',
+        b'{"component":"a","number":1,"at":1.0,"given":[1]}',
+        b'{"component":"a","number":1,"at":1.0,"said":["\xff"]}',
+    ],
+)  # fmt: skip
+def test_deliveries_that_make_no_sense(recording: Recording, params: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        recording.tracer.delivered("a+b+c", params)
+    assert recording.events() == []
+
+
+def test_a_delivery_cannot_break_out_of_its_line(recording: Recording) -> None:
+    lines = ['p{"a":1}\n{"type":"request"}', 's{"jsonrpc":"2.0"}],"x":[', "c\r\n{}"]
+    told = {"component": "a", "number": 1, "at": 100.0, "given": lines, "said": lines}
+    recording.tracer.delivered("a+b+c", json.dumps(told).encode())
     assert recording.events() == []
 
 
