@@ -159,6 +159,21 @@ def resolve(text: str) -> Spec:
     base, options = component_options.split(text)
     if not base:
         raise UsageError("an empty component", "give a path, a name or a command")
+    try:
+        return _resolve(base, options)
+    except UsageError as error:
+        odd = component_options.unread(base)
+        if odd is None:
+            raise
+        key = odd.partition("=")[0]
+        raise UsageError(
+            error.text,
+            f"`{odd}` is not read as an option: a value with commas is written in quotes, "
+            f"""as in '…,{key}="a,b"'""",
+        ) from None
+
+
+def _resolve(base: str, options: list[tuple[str, str]]) -> Spec:
     if base.startswith("py:"):
         spec = Spec(name=base.rpartition(":")[2], attribute=base[3:], source=base)
         return _apply(spec, options)

@@ -80,12 +80,50 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options."""
-    options: list[tuple[str, str]] = []
-    while (match := _OPTION.search(text)) is not None:
-        options.insert(0, (match.group(1), match.group(2)))
-        text = text[: match.start()]
-    return text, options
+    """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options.
+
+    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end.
+    """
+    for begin in _OPTION.finditer(text):
+        options = _options(text, begin.start())
+        if options is not None:
+            return text[: begin.start()], options
+    return text, []
+
+
+def unread(base: str) -> str | None:
+    """What looks like an option in a component without its options, and is none; None: nothing.
+
+    So it is with a comma in a value that is not quoted.
+    """
+    found = _OPTION.search(base)
+    return base[found.start() + 1 :] if found is not None else None
+
+
+def _options(text: str, at: int) -> list[tuple[str, str]] | None:
+    """The options from here to the end; None where something else is among them."""
+    options = []
+    while at < len(text):
+        key = _OPTION.match(text, at)
+        if key is None:
+            return None
+        at = _value_end(text, key.end())
+        options.append((key[1], text[key.end() : at]))
+    return options
+
+
+def _value_end(text: str, start: int) -> int:
+    if text[start : start + 1] in ('"', "[", "{"):
+        import json  # msgspec reads whole texts only
+
+        try:
+            end = json.JSONDecoder().raw_decode(text, start)[1]
+        except (ValueError, RecursionError):
+            end = -1
+        if text[end : end + 1] == "," or end == len(text):
+            return end
+    end = text.find(",", start)
+    return len(text) if end < 0 else end
 
 
 def read(name: str, options: list[tuple[str, Any]]) -> Given:
@@ -103,16 +141,24 @@ def from_json(held: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The options among the keys of a JSON object; `config` and `limits` are objects there."""
     options: list[tuple[str, Any]] = []
     for key, value in held.items():
-        if key in ("config", "limits") and isinstance(value, dict):
-            single = "limit" if key == "limits" else key
-            options += [(f"{single}.{inner}", each) for inner, each in value.items()]
+        if key == "config" and isinstance(value, dict):
+            options += [(f"config.{inner}", _written(each)) for inner, each in value.items()]
+        elif key == "limits" and isinstance(value, dict):
+            options += [(f"limit.{inner}", each) for inner, each in value.items()]
         else:
             options.append((key, value))
     return options
 
 
+def _written(value: Any) -> Any:
+    """A setting of a JSON object as `_loose` reads it: text stays text, whatever it looks like."""
+    return msgspec.json.encode(value).decode() if isinstance(value, str) else value
+
+
 def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
     base, _, inner = key.partition(".")
+    if base != "config" and isinstance(value, str) and value.startswith('"'):
+        value = _loose(value)
     if base == "config" and inner:
         found["config"][inner] = _loose(value)
     elif base == "limit" and inner:
@@ -258,9 +304,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
 NAMES: Final = (*_READERS, *SHORT, "config.KEY", "limit.KEY")
 """Every option there is."""
 
-_OPTION: Final = re.compile(
-    rf",((?:{'|'.join([*_READERS, *SHORT])})|(?:config|limit)\.\w+)=([^,]*)$"
-)
+_OPTION: Final = re.compile(rf",((?:{'|'.join([*_READERS, *SHORT])})|(?:config|limit)\.\w+)=")
 _HINT: Final = f"options are: {', '.join(NAMES)}"
 
 

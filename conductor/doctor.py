@@ -18,26 +18,14 @@ from typing import Final
 
 import msgspec
 
-from conductor import catalog, launch
+from conductor import catalog, doctor_guest, launch
+from conductor.doctor_check import Check
+from wasm_host import pruning
 from wasm_host.harden import ESSENTIAL, Layer
 from wasm_host.probe import probe
 
 PYTHON: Final = (3, 11)
 """The oldest Python that will do."""
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One finding.
-
-    `ok`: it is as it should be. `hint`: what to do if not. `needed`: without it conductor does not
-    work, or not as promised, so that `conductor doctor` ends with exit code 1.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    hint: str = ""
-    needed: bool = True
 
 
 def checks(cache: str | None = None) -> list[Check]:
@@ -46,7 +34,7 @@ def checks(cache: str | None = None) -> list[Check]:
     `cache`: the folder of compiled modules to examine; None: the user's.
     """
     found = [_python(), _wasmtime(), _fast_calls(), _uvloop(), _cache(cache), _guardian(), _node()]
-    return [*found, *_modules(), *_hardening(probe())]
+    return [*found, doctor_guest.check(cache), *_modules(), *_hardening(probe())]
 
 
 def failed(found: Sequence[Check]) -> list[Check]:
@@ -148,7 +136,7 @@ def _cache(folder: str | None) -> Check:
     if problem:
         hint = f"chmod 700 {path}, or choose another folder: --cache; modules are compiled anew"
         return Check(name, False, f"{path} {problem}", hint)
-    sizes = [entry.stat().st_size for entry in path.glob("*.cwasm")]
+    sizes = [entry.size for entry in pruning.entries(path)]
     return Check(name, True, f"{path}: {len(sizes)} modules, {sum(sizes) / 1e6:.1f} MB")
 
 

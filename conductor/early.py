@@ -53,7 +53,7 @@ def child_command() -> list[str]:
     """How the child that hosts guests is started: isolated, and without `site`'s start-up work.
 
     Of our import path it gets only the folders that hold what it needs. Garbage is not collected
-    before there is any (`conductor.segment`).
+    before there is any (`conductor.segment_start`).
     """
     needed = ("conductor", "wasm_host", "msgspec", "wasmtime")
     paths = [p for p in sys.path if any(os.path.isdir(os.path.join(p, n)) for n in needed) and p]
@@ -61,7 +61,7 @@ def child_command() -> list[str]:
         f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
         "from conductor.lean import load;load();"
         f"from wasm_host.harden import early;early(parent={os.getpid()});"
-        "from conductor.segment import main;main()"
+        "from conductor.segment_start import main;main()"
     )
     return [sys.executable, "-I", "-S", "-c", code]
 

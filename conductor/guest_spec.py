@@ -54,6 +54,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Do not run anything unless the kernel's restrictions are in force."""
     tracing: bool = False
     """Whether what passes between the guests is reported (see `Hop`)."""
+    recording: bool = False
+    """Whether each delivery is reported (see `conductor.delivery_report`)."""
     auditing: bool = False
     """Whether what the guests change is reported (see `conductor.change_report`)."""
 
@@ -67,7 +69,11 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message between two guests, as the child reports it: `conductor.core.Trace` and more."""
+    """One message between two guests, as the child reports it: `conductor.core.Trace` and more.
+
+    With `client` as its target it says who sent what is about to leave the child; the payload is
+    then left out.
+    """
 
     kind: str
     source: str
@@ -79,6 +85,8 @@ class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str | None = None
     method: str | None = None
     is_error: bool = False
+    side: str = "p"
+    """The side of the target it goes out on."""
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 

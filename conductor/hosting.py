@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from conductor.core.peer import Component
 from conductor.core.policy import NO_PROFILE, TRUSTED, Policy, PolicyWords
 from conductor.core.services import (
     CHANGED,
+    DELIVERED,
     LAST_WORDS,
     READY,
     RECOVERED,
@@ -24,7 +25,7 @@ from conductor.core.services import (
     VIOLATED,
     granted_names,
 )
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, ConductorError
 from conductor.planned import Configuration, Options, Planned, Stderr
 from conductor.services.client import Client
 from conductor.settings import settings
@@ -37,15 +38,15 @@ _REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED}
 def inline(spec: Spec, options: Options) -> Planned:
     """A guest in this very process. Raises `ComponentError` where it cannot be loaded."""
     import wasm_host
-    from conductor import segment as host
+    from conductor import guest_module
     from conductor.transports.guest import GuestTransport
 
-    guest_spec = _guest_spec(spec)
+    guest_spec = _guest_spec(spec, _Told(spec).now())
     assert spec.wasm is not None
 
     def guest() -> GuestTransport:
         try:
-            module = host.load(guest_spec, options.cache or cache_folder(), apart=True)
+            module = guest_module.load(guest_spec, options.cache or cache_folder(), apart=True)
             return GuestTransport(module.instantiate(spec.name))
         except wasm_host.GuestError as error:
             raise ComponentError(
@@ -54,7 +55,7 @@ def inline(spec: Spec, options: Options) -> Planned:
 
     transport = guest()
     return Planned(
-        host.component(guest_spec, transport.carrier),
+        guest_module.component(guest_spec, transport.carrier),
         transport,
         guest,
         on_failure=spec.on_failure,
@@ -71,21 +72,26 @@ def segment(
     """Adjacent guests in one child process, which is a proxy to us."""
     name = "+".join(spec.name for spec in specs)
     labels = [spec.label("proxy") for spec in specs]
-    # Of one guest alone everything that can be known is known here.
-    tracing = options.trace is not None and len(specs) > 1
+    recording = options.trace is not None
+    # Of one guest alone everything else that can be known is known here.
+    tracing = recording and len(specs) > 1
     auditing = options.audit is not None and len(specs) > 1
     guests = list(specs)
+    facts = {spec.name: _Told(spec) for spec in specs}
 
     def first_line() -> bytes:
         policed = len(guests) > 1 or _union(guests) is None
         told = {
-            "guests": [_guest_spec(spec, policed=policed) for spec in guests],
+            "guests": [
+                _guest_spec(spec, facts[spec.name].last(), policed=policed) for spec in guests
+            ],
             "cache": options.cache or cache_folder(),
             "clock": options.clock,
             "line_limit": options.line_limit,
             "verbose": options.verbose,
             "require_hardening": options.require_hardening,
             "tracing": tracing,
+            "recording": recording,
             "auditing": auditing,
         }
         return msgspec.json.encode(told) + b"\n"
@@ -104,7 +110,10 @@ def segment(
 
     label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
     services = frozenset(
-        _REPORTS | ({TRACED} if tracing else set()) | ({CHANGED} if auditing else set())
+        _REPORTS
+        | ({TRACED} if tracing else set())
+        | ({DELIVERED} if recording else set())
+        | ({CHANGED} if auditing else set())
     )
     component = Component(name, label, CHANNEL, services, None, _union(specs))
     return Planned(
@@ -116,7 +125,8 @@ def segment(
         timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
         files=tuple(file for spec in specs for file in _files(spec)),
         clients=tuple(map(client, specs)),
-        configurations=configurations(specs),
+        configurations=configurations(specs, facts),
+        policies=tuple(spec.policy.policy() for spec in specs),
     )
 
 
@@ -148,9 +158,10 @@ def _union(specs: Sequence[Spec]) -> Policy | None:
     return Policy(NO_PROFILE, rules, lifted)
 
 
-def _guest_spec(spec: Spec, *, policed: bool = True) -> Any:
-    """The child's view of a guest (`conductor.segment.GuestSpec`), as plain data.
+def _guest_spec(spec: Spec, configure: bytes, *, policed: bool = True) -> Any:
+    """The child's view of a guest (`conductor.guest_spec.GuestSpec`), as plain data.
 
+    `configure`: the params of `configure`.
     A guest alone in its child whose policy the parent enforces (not `policed`) is trusted there.
     """
     from conductor.guest_spec import GuestSpec
@@ -166,18 +177,42 @@ def _guest_spec(spec: Spec, *, policed: bool = True) -> Any:
         label=spec.label("proxy"),
         dialect=spec.dialect,
         services=granted_names(spec.grants or ()),
-        configure=msgspec.Raw(msgspec.json.encode(configuration(spec))),
+        configure=msgspec.Raw(configure),
         limits=spec.limits,
         on_failure=spec.on_failure,
         policy=spec.policy if policed else PolicyWords(TRUSTED),
     )
 
 
-def configurations(specs: Iterable[Spec]) -> tuple[Configuration, ...]:
+class _Told:
+    """What a guest is told of itself, also while its file of settings is not as it should be."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._good: bytes | None = None
+
+    def now(self) -> bytes:
+        """As of now. Raises `UsageError`."""
+        self._good = msgspec.json.encode(configuration(self._spec))
+        return self._good
+
+    def last(self) -> bytes:
+        """As of now, or else as it was last. Raises `UsageError` if it never was as it should."""
+        try:
+            return self.now()
+        except ConductorError:
+            if self._good is None:
+                raise
+            return self._good
+
+
+def configurations(
+    specs: Iterable[Spec], told: Mapping[str, _Told] | None = None
+) -> tuple[Configuration, ...]:
     """Those of the components whose settings may change while they run."""
 
     def one(spec: Spec, file: str) -> Configuration:
-        return Configuration(spec.name, file, lambda: msgspec.json.encode(configuration(spec)))
+        return Configuration(spec.name, file, (told[spec.name] if told else _Told(spec)).now)
 
     return tuple(one(spec, spec.config_file) for spec in specs if spec.config_file is not None)
 

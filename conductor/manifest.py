@@ -73,6 +73,9 @@ class Build(Table, frozen=True, kw_only=True):
     command: list[str] = []
     """A program and its arguments, run without a shell in the component's folder. `{python}`,
     `{dir}`, `{sdk}`, `{source}` and `{file}` are replaced."""
+    made: str = ""
+    """Where the command leaves it, relative to the folder, if it cannot be told `file`: it is
+    copied from there."""
     env: dict[str, str] = {}
     """Variables for it, besides those of whoever builds."""
     needs: str = ""

@@ -12,8 +12,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from conductor.core import Changed, Closure, Violated
+from conductor.core import Changed, Closure, Trace, Violated
+from conductor.core.policy import Policy
 from conductor.guest_spec import Recovered
+from conductor.planned import Planned
 
 Found = TypeVar("Found")
 
@@ -31,6 +33,28 @@ class Chain(Protocol):
 
     def neighbour(self, name: str, side: str) -> str | None:
         """Who is next to a peer on a side, if that gets and says all that passes there."""
+
+
+class Tracing(Protocol):
+    """What is told of every message: see `conductor.trace.Tracer`."""
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], Sequence[Policy | None]]]) -> None:
+        """Names the peers in order, the guests each hosts, and what those may do."""
+
+    def watched(self, planned: Planned) -> Planned:
+        """A component whose lines are written down."""
+
+    def crossed(self, trace: Trace, mode: str) -> None:
+        """A message crossed between two peers."""
+
+    def hop(self, segment: str, params: bytes) -> None:
+        """A child reports one between two of its guests. Raises `ValueError` for nonsense."""
+
+    def delivered(self, segment: str, params: bytes) -> None:
+        """A child reports what a guest was given and said. Raises `ValueError` for nonsense."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
 
 
 class Auditing(Protocol):

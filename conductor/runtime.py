@@ -12,11 +12,12 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from conductor import reports
+from conductor.connections import Connections, Handover
 from conductor.core import (
     UPSTREAM,
     Changed,
@@ -39,11 +40,11 @@ from conductor.flow import Flow
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
 from conductor.mcp.transport import BridgedTransport
-from conductor.reports import Auditing, NoAudit
+from conductor.reports import Auditing, NoAudit, Tracing
 from conductor.serving import Serving
-from conductor.supervisor import Handover, Supervisor
+from conductor.supervisor import Supervisor
 from conductor.transports.base import Ended, Transport
-from conductor.transports.buffers import TIDYING, Tidying, give_back
+from conductor.transports.buffers import Tidying
 
 _SETTLE: Final = 0.3
 """Seconds that requests not touched by a failure are given to be answered."""
@@ -51,64 +52,7 @@ _SETTLE: Final = 0.3
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
 
-_HANDOVER: Final = 0.2
-"""Seconds a component has to end by itself before its successor's input is closed too."""
-
 Log = Callable[[str, str, str], None]
-
-
-class Tracing(Protocol):
-    """What is told of every message: see `conductor.trace.Tracer`."""
-
-    def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Names the peers in order, and the guests each hosts."""
-
-    def crossed(self, trace: Trace, mode: str) -> None:
-        """A message crossed between two peers."""
-
-    def hop(self, segment: str, params: bytes) -> None:
-        """A child reports one between two of its guests. Raises `ValueError` for nonsense."""
-
-    def close(self) -> None:
-        """Nothing more will come."""
-
-
-class PeerEvents:
-    """Turns what one transport reports into calls of the runtime."""
-
-    __slots__ = ("_ended", "_name", "_runtime")
-
-    def __init__(self, runtime: Runtime, name: str) -> None:
-        self._runtime = runtime
-        self._name = name
-        self._ended = False
-
-    def received(self, frames: list[bytes]) -> None:
-        """Routes the lines and writes what they lead to."""
-        if not self._ended:
-            self._runtime.feed(self._name, frames)
-
-    def oversized(self, head: bytes, limit: int) -> None:
-        """A line was skipped."""
-        self._runtime.oversized(self._name, head, limit)
-
-    def undeliverable(self, frame: bytes, why: str) -> None:
-        """A line will not reach its component."""
-        self._runtime.undeliverable(self._name, frame, why)
-
-    def drained(self) -> None:
-        """Some of what was queued has left."""
-        self._runtime.flow.drained(self._name)
-
-    def ended(self, how: Ended) -> None:
-        """The connection is gone."""
-        if not self._ended:
-            self._ended = True
-            self._runtime.ended(self._name, how)
-
-    def silence(self) -> None:
-        """Ignores everything from now on."""
-        self._ended = True
 
 
 class Runtime:
@@ -131,13 +75,14 @@ class Runtime:
         self._heard = asyncio.Event()
         self._happened: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name."""
+        if tracer is not None:
+            tracer.begin([(one.component.name, one.guests, one.policies) for one in planned])
+            planned = [tracer.watched(one) for one in planned]
         self._planned = {one.component.name: one for one in planned}
         self._options = options
         self._log = log
         self._tracer = tracer
         self._audit = auditor or NoAudit()
-        if tracer is not None:
-            tracer.begin([(one.component.name, one.guests) for one in planned])
         self._audit.begun({one.component.name: one.guests for one in planned if one.guests})
         router = Router(
             [one.component for one in planned],
@@ -150,26 +95,24 @@ class Runtime:
             else (),
         )
         self.router = router
-        self._hub = Hub(router, self._perform, self._held, options.high_water // 2)
-        self._serving = Serving(planned, router, options, log, self.apply)
         self._transports: dict[str, Transport] = {UPSTREAM: upstream}
         self._transports |= {name: one.transport for name, one in self._planned.items()}
-        self._events: dict[str, PeerEvents] = {}
+        self._connections = Connections(self, self._transports, options.grace)
+        held = self._connections.held
+        self._hub = Hub(router, self._perform, held, options.high_water // 2)
+        self._serving = Serving(planned, router, options, log, self.apply)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
         terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
         self.flow = Flow(self._transports, terminals, options, self._stalled)
         self._last_words: dict[str, Closure] = {}
-        self._gone: dict[str, asyncio.Event] = {}
         self._failure: Closure | None = None
         self._client_gone = False
         self._over = asyncio.Event()
         self._stopping = False
         self._traffic = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing: set[asyncio.Task[None]] = set()
-        """Transports that others took the place of, being closed."""
         self._supervisor = Supervisor(self, self._planned, self._spawn_task)
 
     @property
@@ -179,13 +122,13 @@ class Runtime:
 
     async def run(self) -> int:
         """Serves until the client is done or the chain fails; 0 or 1."""
+        self._tidying = Tidying(asyncio.get_running_loop())
         self.apply(self.router.start())
         try:
             for name, one in self._planned.items():
                 await self.connect(name, one.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             self._spawn_task(self._supervisor.time_out())
-            self._spawn_task(self._tidy())
             if self._options.watch:
                 self._spawn_task(self._supervisor.watch())
             await self._over.wait()
@@ -199,6 +142,7 @@ class Runtime:
             try:
                 await self._shut_down()
             finally:
+                self._tidying.stop()
                 if self._tracer is not None:
                     self._tracer.close()
                 self._audit.end(self._failure.text if self._failure is not None else None)
@@ -212,7 +156,9 @@ class Runtime:
         """How each component is, in a line."""
         from conductor import health
 
-        return list(health.listed(self.router, self._planned, self._happened, self._held))
+        return list(
+            health.listed(self.router, self._planned, self._happened, self._connections.held)
+        )
 
     def stop(self) -> None:
         """Ends the chain from outside (a signal); what runs is given its grace."""
@@ -223,6 +169,7 @@ class Runtime:
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
         self._traffic += 1
+        self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
             self._heard.set()
             self._serving.look(frames)
@@ -253,9 +200,7 @@ class Runtime:
 
     def ended(self, name: str, how: Ended) -> None:
         """A connection is gone: the client's begins the end, a component's fails the chain."""
-        gone = self._gone.get(name)
-        if gone is not None:
-            gone.set()
+        self._connections.gone(name)
         if name == UPSTREAM:
             self._client_gone = True
             self._heard.set()
@@ -266,11 +211,6 @@ class Runtime:
             return
         final = name in self._last_words
         self._component_ended(name, self._closure(name, how), final=final)
-
-    def _held(self, name: str) -> int:
-        """Bytes that wait to be written to a component."""
-        transport = self._transports.get(name)
-        return transport.buffered if transport is not None else 0
 
     def _report_lost(self, name: str) -> None:
         """Says how many copies an observer was too slow for."""
@@ -320,14 +260,9 @@ class Runtime:
 
     async def connect(self, name: str, transport: Transport) -> bool:
         """Puts a transport in a component's place and opens it; whether that went well."""
-        transport = self._transports[name] = self._with_bridge(name, transport)
-        events = self._events[name] = PeerEvents(self, name)
-        self._gone[name] = asyncio.Event()
         try:
-            await transport.open(events)
+            await self._connections.open(name, self._with_bridge(name, transport))
         except ComponentError as error:
-            events.silence()
-            self._gone[name].set()
             label = self.router.peers[name].label
             data = {"component": name, **error.data}
             closure = Closure(f"{label}: {error.text}", error.hint, data)
@@ -350,22 +285,15 @@ class Runtime:
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
         """Puts an opened transport in a component's place, and closes the one before."""
-        before = self._transports[name]
-        self._events[name].silence()
-        self._transports[name] = transport
-        target = self._events[name] = PeerEvents(self, name)
-        self._gone[name] = asyncio.Event()
+        target = self._connections.replace(name, transport)
         self.flow.forget(name)
         self._serving.forget(name)
         events.to(target)
-        closing = asyncio.get_running_loop().create_task(before.close(self._options.grace))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
 
     async def disconnect(self, name: str) -> None:
         """Closes a component's transport; nothing it says is heard any more."""
-        self._events[name].silence()
-        await self._transports[name].close(self._options.grace)
+        self._connections.silence(name)
+        await self._connections.close(name)
 
     def log(self, level: str, name: str, text: str) -> None:
         """Puts a line in the log."""
@@ -422,6 +350,9 @@ class Runtime:
             case services.TRACED:
                 assert self._tracer is not None
                 self._tracer.hop(name, params or b"")
+            case services.DELIVERED:
+                assert self._tracer is not None
+                self._tracer.delivered(name, params or b"")
             case services.VIOLATED:
                 self._violated(reports.violated(params, guests))
             case services.CHANGED:
@@ -443,22 +374,14 @@ class Runtime:
         way = f"{violation.direction} `{violation.method}`{violation.pointer}"
         self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
         if violation.fatal and violation.peer in self._planned:
-            self._events[violation.peer].silence()
+            self._connections.silence(violation.peer)
             self._component_ended(violation.peer, enforcement.closure(violation))
-
-    async def _tidy(self) -> None:
-        """Gives back what floods have left behind, for as long as the chain runs."""
-        tidying = Tidying()
-        while True:
-            await asyncio.sleep(TIDYING)
-            if tidying.due(self._traffic):
-                give_back()
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, to be asked in another dialect."""
         one = self._planned[name]
         assert one.renew is not None
-        await self._transports[name].close(self._options.grace)
+        await self._connections.close(name)
         if await self.connect(name, one.renew()):
             self.apply(self.router.reopened(name))
 
@@ -534,16 +457,7 @@ class Runtime:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*self._closing)
         await self._serving.close()
-        names = [name for name in self._transports if name != UPSTREAM]
         for name in self._planned:
             self._report_lost(name)
-        for name in names:
-            self._transports[name].finish()
-            gone = self._gone.get(name)
-            if gone is not None and name != names[-1]:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(gone.wait(), _HANDOVER)
-        await asyncio.gather(*(self._transports[name].close(self._options.grace) for name in names))
-        await self._transports[UPSTREAM].close(self._options.grace)
+        await self._connections.shut_down()

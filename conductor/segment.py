@@ -10,28 +10,22 @@ Its main loop blocks: there is nothing else to do than to read, route, deliver a
 
 from __future__ import annotations
 
-import gc
-import importlib
 import math
 import os
 import select
 import sys
 import time
-from collections.abc import Iterable
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
 import wasm_host
-from conductor import digests
 from conductor.core import (
     CHANNEL,
-    DIALECTS,
     UPSTREAM,
     Changed,
     Closure,
-    Component,
     Effect,
     Fail,
     Note,
@@ -42,20 +36,17 @@ from conductor.core import (
     Violated,
     enforcement,
 )
-from conductor.core.depth import too_deep
-from conductor.core.jsonrpc import MAX_DEPTH
-from conductor.core.services import CHANGED, READY, RECOVERED, RELAYED, TRACED, VIOLATED
-from conductor.errors import ConductorError
-from conductor.guest_spec import LOCAL, RECONFIGURE, GuestSpec, Hop, Recovered, Relayed, SegmentSpec
+from conductor.core.services import CHANGED, RECOVERED, VIOLATED
+from conductor.guest_module import component
+from conductor.guest_spec import LOCAL, RECONFIGURE, Recovered, Relayed, SegmentSpec
 from conductor.hub import Hub
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
+from conductor.report_lines import failed_line, hop_line, relayed_line, report
 from conductor.services.local import Services
-from conductor.transports.buffers import QUIET, give_back, keep_large
+from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
 from conductor.transports.delivery import deliver
 from conductor.transports.framing import LineSplitter
 
-_CHUNK: Final = 64 * 1024
-_BIG_CHUNK: Final = 1024 * 1024
 _HIGH_WATER: Final = 8 * 1024 * 1024
 _DELIVERIES: Final = 256
 """Deliveries in a row before input is looked at again."""
@@ -63,88 +54,7 @@ _DELIVERIES: Final = 256
 _FLOOD: Final = 512 * 1024 * 1024
 """Bytes that may wait between guests."""
 
-_OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024
-"""Bytes the host itself may use, on top of what its guests may."""
-
 EXIT_GUEST_FAILED: Final = 70
-
-_LOADED_EARLY: Final = ("wasm_host.core_guest", "wasm_host.fastcall", "wasm_host.warm")
-"""What most guests need, loaded while the parent still finds out what is to be run."""
-
-WASI_GRANTS: Final = frozenset({"clock", "random"})
-"""Services that WASI guests get as system interface calls."""
-
-
-def component(spec: GuestSpec, carrier: str) -> Component:
-    """What the router is told about a guest: a channel carrier's dialect is given by its ABI."""
-    if carrier == "wasi":
-        dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
-        configure = None
-    else:
-        dialect, configure = CHANNEL, bytes(spec.configure)
-    policy = spec.policy.policy()
-    return Component(spec.name, spec.label, dialect, spec.services, configure, policy)
-
-
-def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_host.Module:
-    """Loads and checks one guest's module, and runs nothing of it. Raises `wasm_host.GuestError`.
-
-    `apart`: compiles it, if it has to, in a process of its own.
-    """
-    import pathlib
-
-    module = wasm_host.load(
-        pathlib.Path(spec.path),
-        limits=wasm_host.Limits(**spec.limits),
-        cache_dir=pathlib.Path(cache) if cache else None,
-        grants=spec.services & WASI_GRANTS,
-        apart=apart,
-        check=lambda info: _as_expected(spec, info.digest),
-        # Of what came with this program, or was built by it, the digest is recorded.
-        digest=spec.sha256 if spec.script else "",
-        compiling=_announce if spec.script else None,
-    )
-    if spec.script:
-        module.preface = _preface(spec)
-    return module
-
-
-def _announce() -> None:
-    sys.stderr.write("info: conductor: compiling the Python guest; once on this machine …\n")
-    sys.stderr.flush()
-
-
-def _preface(spec: GuestSpec) -> bytes:
-    """The source of a Python proxy. Raises `wasm_host.LoadError`."""
-    from conductor import scripts
-
-    try:
-        script = scripts.read(spec.script)
-    except OSError as error:
-        what = f"{error.filename} cannot be read: {error.strerror or error}"
-        raise wasm_host.LoadError(what, hint="check its permissions") from None
-    except ConductorError as error:
-        raise wasm_host.LoadError(error.text, hint=error.hint) from None
-    if spec.script_sha256 not in ("", script.sha256):
-        raise wasm_host.LoadError(
-            digests.changed(spec.script, spec.locked, spec.script_sha256, script.sha256),
-            hint=digests.ACCEPT,
-        )
-    return script.preface
-
-
-def _as_expected(spec: GuestSpec, digest: str) -> None:
-    """Raises `wasm_host.LoadError` for a module that is not the one it shall be."""
-    if not spec.sha256 or spec.sha256 == digest:
-        return
-    if spec.locked:
-        raise wasm_host.LoadError(
-            digests.changed(spec.path, spec.locked, spec.sha256, digest), hint=digests.ACCEPT
-        )
-    raise wasm_host.LoadError(
-        f"{spec.path} is not the file its manifest records (sha256 {digest})",
-        hint="install conductor again; a bundled module has been changed",
-    )
 
 
 class _FromParent(msgspec.Struct):
@@ -182,6 +92,11 @@ class Segment:
         self._lines = LineSplitter(spec.line_limit)
         self._line_limit = spec.line_limit
         self._out: list[bytes] = []
+        self._reporter = None
+        if spec.recording:
+            from conductor.delivery_report import Reporter  # loaded at the start
+
+            self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
         self._failed = False
 
@@ -191,7 +106,7 @@ class Segment:
             self._start(guest)
         self._hub.apply(self._hub.router.start())
         poll = select.poll()
-        chunk = _CHUNK
+        chunk = CHUNK
         large = False
         while True:
             more = self._settle()
@@ -215,10 +130,10 @@ class Segment:
                 break
             if len(data) == chunk:
                 keep_large()
-                chunk = _BIG_CHUNK
+                chunk = BIG_CHUNK
             else:
-                chunk = _CHUNK
-            large = large or len(data) >= _CHUNK
+                chunk = CHUNK
+            large = large or len(data) >= CHUNK
             self._hear(self._lines.feed(data))
         os.set_blocking(1, True)
         self._write()
@@ -236,11 +151,16 @@ class Segment:
                 start = number + 1
         self._hub.feed(UPSTREAM, lines[start:] if start else lines)
 
-    def _start(self, guest: wasm_host.Guest) -> None:
+    def _start(self, guest: wasm_host.Guest) -> bool:
         try:
-            self._hub.feed(guest.name, _lines(guest.start(b"")))
+            said = guest.start(b"")
         except wasm_host.GuestError as error:
             self._guest_failed(guest.name, error)
+            return False
+        if self._reporter is not None:
+            self._reporter.started(guest.name, said)
+        self._hub.feed(guest.name, _lines(said))
+        return True
 
     def _settle(self) -> bool:
         """Delivers until no guest has anything left to be told, and writes upstream once.
@@ -265,9 +185,13 @@ class Segment:
         try:
             said = deliver(guest, data, self._refusals[name])
         except wasm_host.GuestError as error:
+            if self._reporter is not None:
+                self._reporter.delivered(name, data, error.outbox, str(error))
             self._hub.feed(name, _lines(error.outbox))
             self._guest_failed(name, error)
             return
+        if self._reporter is not None:
+            self._reporter.delivered(name, data, said)
         by_itself = guest.dead  # afterwards it may have been ended for a violation
         if said:
             self._hub.feed(name, _lines(said))
@@ -308,7 +232,7 @@ class Segment:
 
     def _recovered(self, name: str, action: str, text: str) -> None:
         self._log("warning", name, text)
-        self._out.append(_report(RECOVERED, Recovered(name, action, text)))
+        self._out.append(report(RECOVERED, Recovered(name, action, text)))
 
     def _until_due(self) -> float | None:
         """Seconds until a guest is to be started again; None if none is."""
@@ -323,10 +247,10 @@ class Segment:
         for name in due:
             try:
                 guest = self._guests[name] = self._modules[name].instantiate(name)
-                self._hub.feed(name, _lines(guest.start(b"")))
             except wasm_host.GuestError as error:
                 self._guest_failed(name, error)
-            else:
+                continue
+            if self._start(guest):
                 self._hub.apply(self._hub.router.returned(name))
 
     def _perform(self, effect: Effect) -> None:
@@ -338,17 +262,20 @@ class Segment:
         elif isinstance(effect, Changed):
             from conductor import change_report  # loaded at the start
 
-            self._out.append(_report(CHANGED, change_report.params(effect, self._line_limit)))
+            self._out.append(report(CHANGED, change_report.params(effect, self._line_limit)))
         elif isinstance(effect, Violated):
-            self._out.append(_report(VIOLATED, effect))
+            self._out.append(report(VIOLATED, effect))
             if effect.fatal:
                 self._broke_rules(effect)
         elif isinstance(effect, Fail):
             self._failed = True
             self._out.append(failed_line(effect.reason))
         elif isinstance(effect, Trace):
-            if UPSTREAM not in (effect.source, effect.target):  # the parent sees those itself
+            # What comes from upstream, and answers that go there, the parent can place itself.
+            if UPSTREAM not in (effect.source, effect.target):
                 self._out.append(hop_line(effect, self._line_limit))
+            elif effect.source != UPSTREAM and effect.kind != "response":
+                self._out.append(hop_line(effect, 0))
         else:
             assert not isinstance(effect, Send)
 
@@ -381,7 +308,8 @@ class Segment:
         self._recover(violation.peer, enforcement.closure(violation))
 
     def _log(self, level: str, peer: str, text: str) -> None:
-        sys.stderr.write(f"{level}: {peer}: {text}\n")
+        # Further lines are indented: none of what a guest says passes for an entry of its own.
+        sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", "\n  ") + "\n")
         sys.stderr.flush()
 
     def _write(self) -> None:
@@ -420,61 +348,6 @@ def explain(name: str, error: wasm_host.GuestError) -> tuple[str, str]:
     return str(error).removeprefix(f"{name} "), error.hint or ""
 
 
-def failed_line(reason: Closure) -> bytes:
-    """How a segment tells its parent why it is about to end (a notification on side `c`)."""
-    body = msgspec.json.encode(
-        {
-            "jsonrpc": "2.0",
-            "method": "failed",
-            "params": {"text": reason.text, "hint": reason.hint, "data": reason.data},
-        }
-    )
-    return b"c" + body + b"\n"
-
-
-def ready_line(modules: dict[str, wasm_host.Module]) -> bytes:
-    """How a segment tells its parent that every guest is loaded (a notification on side `c`)."""
-    digests = {name: module.digest for name, module in modules.items()}
-    return _report(READY, {"digests": digests})
-
-
-def relayed_line(effect: Serve) -> bytes:
-    """How a segment asks its parent for a service (on side `c`; the token is the id)."""
-    params = msgspec.Raw(effect.params) if effect.params is not None else msgspec.Raw(b"{}")
-    asked = Relayed(effect.peer, effect.service, params)
-    body: dict[str, object] = {"jsonrpc": "2.0", "method": RELAYED, "params": asked}
-    if effect.token is not None:
-        body["id"] = effect.token
-    return b"c" + msgspec.json.encode(body) + b"\n"
-
-
-def hop_line(trace: Trace, limit: int) -> bytes:
-    """How a segment tells its parent of a message between guests (a notification on side `c`).
-
-    The payload is left out where it would make the line longer than `limit` bytes or too deep.
-    """
-    payload = trace.payload
-    hop = Hop(
-        kind=trace.kind,
-        source=trace.source,
-        target=trace.target,
-        at=time.monotonic(),
-        size=len(payload or b""),
-        id=trace.id,
-        method=trace.method,
-        is_error=trace.is_error,
-    )
-    line = _report(TRACED, hop)
-    if payload is None or len(line) + len(payload) + 32 > limit or too_deep(payload, MAX_DEPTH - 2):
-        return line
-    return _report(TRACED, msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
-
-
-def _report(method: str, params: Hop | Violated | Recovered | dict[str, object]) -> bytes:
-    body = {"jsonrpc": "2.0", "method": method, "params": params}
-    return b"c" + msgspec.json.encode(body) + b"\n"
-
-
 def _lines(data: bytes) -> list[bytes]:
     if not data:
         return []
@@ -483,77 +356,3 @@ def _lines(data: bytes) -> list[bytes]:
     lines = data.split(b"\n")
     lines.pop()
     return lines
-
-
-def _read_spec() -> SegmentSpec:
-    """The first line of the input, read without taking a byte beyond it."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            raise SystemExit(0)
-        line += byte
-    return msgspec.json.decode(bytes(line), type=SegmentSpec)
-
-
-def main() -> NoReturn:
-    """Entry point of the child process."""
-    for module in _LOADED_EARLY:
-        importlib.import_module(module)
-    code = _run(_read_spec())
-    sys.stderr.flush()
-    os._exit(code)  # nothing is left to be torn down, and an editor is waiting
-
-
-def _run(spec: SegmentSpec) -> int:
-    from wasm_host import harden
-    from wasm_host.warm import warm
-
-    modules: dict[str, wasm_host.Module] = {}
-    for one in spec.guests:
-        try:
-            modules[one.name] = load(one, spec.cache, apart=True)
-        except wasm_host.GuestError as error:
-            return _cannot_start(one, error)
-    if spec.auditing:
-        importlib.import_module("conductor.change_report")
-        importlib.import_module("conductor.core.ledger")
-    # Files have been used for the last time, and no guest has run yet.
-    warm(modules.values())
-    harden.seal(memory=_memory(modules.values()))
-    missing = harden.missing() if spec.require_hardening else []
-    if missing:
-        what = ", ".join(f"{layer.name} ({layer.detail})" for layer in missing)
-        reason = Closure(
-            f"the host of sandboxed proxies cannot be hardened as required: {what}",
-            "`conductor doctor` shows what this machine has; leave out --require-hardening",
-        )
-        os.write(1, failed_line(reason))
-        return EXIT_GUEST_FAILED
-    try:
-        segment = Segment(spec, modules)
-    except wasm_host.GuestError as error:
-        failed = next(one for one in spec.guests if str(error).startswith(f"{one.name} "))
-        return _cannot_start(failed, error)
-    os.write(1, ready_line(modules))
-    os.set_blocking(1, False)
-    # What exists now lives as long as the process; collecting it again and again costs latency.
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 50)
-    gc.enable()
-    return segment.run()
-
-
-def _cannot_start(spec: GuestSpec, error: wasm_host.GuestError) -> int:
-    text, hint = explain(spec.name, error)
-    data = {"component": spec.name, "phase": error.phase, "limit": error.limit}
-    if spec.script and error.detail:  # the author's own traceback
-        sys.stderr.write("".join(f"error: {line}\n" for line in error.detail.splitlines()))
-    os.write(1, failed_line(Closure(f"{spec.label or spec.name} {text}", hint, data)))
-    return EXIT_GUEST_FAILED
-
-
-def _memory(modules: Iterable[wasm_host.Module]) -> int:
-    """Bytes this process may use: its own, and what guests may, a component in four memories."""
-    guests = sum(m.limits.memory_bytes * (4 if m.carrier == "component" else 1) for m in modules)
-    return guests + _OWN_MEMORY

@@ -9,17 +9,15 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
-
+from conductor.connections import Handover
 from conductor.core import Closure, Effect, Router
 from conductor.core.launching import successor_name
-from conductor.core.services import READY
 from conductor.errors import ComponentError, ConductorError
 from conductor.planned import Configuration, Planned
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
-from conductor.transports.base import Ended, Events, Transport
+from conductor.transports.base import Transport
 
 _IDLE: Final = 0.02
 """Seconds between looks whether a component is between two messages."""
@@ -28,11 +26,6 @@ _WATCH: Final = 0.3
 """Seconds between looks at the files of a watched component."""
 
 _PROMPT: Final = "session/prompt"
-
-
-class _Said(msgspec.Struct):
-    method: str = ""
-    params: dict[str, Any] = {}
 
 
 class Host(Protocol):
@@ -60,62 +53,6 @@ class Host(Protocol):
 
     async def disconnect(self, name: str) -> None:
         """Closes a component's transport; nothing it says is heard any more."""
-
-
-class Handover:
-    """Events of a transport that has been opened before its place was free for it."""
-
-    def __init__(self) -> None:
-        self._target: Events | None = None
-        self._frames: list[bytes] = []
-        self.how: Ended | None = None
-        self.said = asyncio.Event()
-        """Set once it has said something, or ended."""
-
-    def refused(self) -> str | None:
-        """Why a host of guests, that has said something, cannot serve; None if it is ready."""
-        if not self._frames:
-            return f"it {self.how.text}" if self.how is not None else "it ended"
-        said = msgspec.json.decode(self._frames[0][1:], type=_Said)
-        return None if said.method == READY else said.params.get("text", "it failed")
-
-    def to(self, target: Events) -> None:
-        """Hands everything over, from now on and what has come already."""
-        self._target = target
-        if self._frames:
-            target.received(self._frames)
-        if self.how is not None:
-            target.ended(self.how)
-
-    def received(self, frames: list[bytes]) -> None:
-        """Keeps frames until there is somebody for them."""
-        self.said.set()
-        if self._target is not None:
-            self._target.received(frames)
-        else:
-            self._frames += frames
-
-    def oversized(self, head: bytes, limit: int) -> None:
-        """Passes on, or forgets."""
-        if self._target is not None:
-            self._target.oversized(head, limit)
-
-    def undeliverable(self, frame: bytes, why: str) -> None:
-        """Passes on; before the handover nothing is written."""
-        if self._target is not None:
-            self._target.undeliverable(frame, why)
-
-    def drained(self) -> None:
-        """Passes on."""
-        if self._target is not None:
-            self._target.drained()
-
-    def ended(self, how: Ended) -> None:
-        """Keeps the end until there is somebody for it."""
-        self.how = how
-        self.said.set()
-        if self._target is not None:
-            self._target.ended(how)
 
 
 class Supervisor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -10,8 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from conductor import catalog, doctor
-from conductor.doctor import Check
+import wasm_host
+from conductor import catalog, doctor, doctor_guest, scripts
+from conductor.doctor_check import Check
+from wasm_host.cache import Cache
+from wasm_host.engine import engine_identity
 from wasm_host.harden import ESSENTIAL, Layer
 
 
@@ -34,7 +38,7 @@ def test_this_installation_is_well(tmp_path: Path) -> None:
     essential = [f"cage: {name}" for name in ESSENTIAL]
     assert set(essential) | {
         "python", "wasmtime", "fast guest calls", "uvloop", "compile cache", "guardian shell",
-        "node", "module datetime", "module passthrough",
+        "node", "python guest", "module datetime", "module passthrough",
     } <= set(named)  # fmt: skip
     for check in doctor.failed(found):
         assert check.name in essential, check
@@ -137,3 +141,42 @@ def test_machines_see_the_same() -> None:
 def test_exit_codes() -> None:
     assert doctor.exit_code(FOUND) == 1
     assert doctor.exit_code(FOUND[:2]) == 0
+
+
+def test_the_python_guest_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "guest_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(scripts, "guest_name", lambda: "python-test")
+    tools = {"there": "componentize-py 1.2"}
+    monkeypatch.setattr(doctor_guest, "_toolchain", lambda: tools["there"])
+    cache = tmp_path / "modules"
+
+    def look() -> Check:
+        return doctor_guest.check(str(cache))
+
+    assert look() == Check(
+        "python guest", True, "built when first used, by componentize-py 1.2; some 10 s"
+    )
+    tools["there"] = ""
+    assert (look().ok, look().needed) == (False, True)
+    assert "pip install componentize-py" in look().hint
+
+    guest = tmp_path / "python-test.wasm"
+    guest.write_bytes(b"a guest")
+    digest = hashlib.sha256(b"a guest").hexdigest()
+    (tmp_path / "python-test.sha256").write_text(digest + "\n", encoding="ascii")
+    assert look().ok
+    for piece in (
+        f"built here: {guest}",
+        digest[:16],
+        "compiled when first used",
+        "cannot be rebuilt: no componentize-py",
+    ):
+        assert piece in look().detail
+    identity = engine_identity(wasm_host.Limits(**scripts.LIMITS))
+    Cache(cache, identity).store(digest, b"compiled")
+    assert ", compiled, " in look().detail
+    guest.write_bytes(b"another")
+    assert "expected " + digest in look().detail
+    assert look().hint == "install conductor again"
+    tools["there"] = "componentize-py 1.2"
+    assert look().hint == f"remove {guest}; it is built again"

@@ -60,10 +60,12 @@ RULES: Final = (
     Rule("conductor.recovery", (), ("msgspec",)),
     Rule("conductor.json_diff", ("conductor.core.alike",), ()),
     Rule("conductor.change_report", CORE, ("msgspec",)),
-    Rule("conductor.reports", (*CORE, "conductor.guest_spec"), ("msgspec",)),
+    Rule("conductor.delivery_report", CORE, ("msgspec",)),
+    Rule("conductor.replay_wire", (*CORE, "conductor.replay_record"), ("msgspec",)),
+    Rule("conductor.reports", (*CORE, "conductor.guest_spec", "conductor.planned"), ("msgspec",)),
     Rule(
         "conductor.supervisor",
-        (*CORE, *TRANSPORTS, "conductor.planned", "conductor.recovery"),
+        (*CORE, *TRANSPORTS, "conductor.connections", "conductor.planned", "conductor.recovery"),
     ),
     Rule(
         "conductor.services",
@@ -77,12 +79,17 @@ RULES: Final = (
     ),
     Rule("conductor.settings", ("conductor.errors",), ("msgspec",)),
     Rule("conductor.flow", ("conductor.launch", "conductor.transports.base")),
+    Rule(
+        "conductor.connections",
+        (*CORE, "conductor.errors", "conductor.flow", "conductor.transports.base"),
+    ),
     Rule("conductor.health", (*CORE, "conductor.planned")),
     Rule(
         "conductor.runtime",
         (
             *CORE,
             *TRANSPORTS,
+            "conductor.connections",
             "conductor.flow",
             "conductor.health",
             "conductor.hub",
@@ -99,12 +106,12 @@ RULES: Final = (
         (
             *CORE,
             "conductor.change_report",
-            "conductor.digests",
-            "conductor.errors",
+            "conductor.delivery_report",
+            "conductor.guest_module",
             "conductor.guest_spec",
             "conductor.hub",
             "conductor.recovery",
-            "conductor.scripts",
+            "conductor.report_lines",
             "conductor.services",
             "conductor.transports.buffers",
             "conductor.transports.delivery",
@@ -112,6 +119,29 @@ RULES: Final = (
             "wasm_host",
         ),
     ),
+    Rule(
+        "conductor.segment_start",
+        (
+            *CORE,
+            "conductor.guest_module",
+            "conductor.guest_spec",
+            "conductor.report_lines",
+            "conductor.segment",
+            "wasm_host",
+        ),
+    ),
+    Rule(
+        "conductor.guest_module",
+        (
+            *CORE,
+            "conductor.digests",
+            "conductor.errors",
+            "conductor.guest_spec",
+            "conductor.scripts",
+            "wasm_host",
+        ),
+    ),
+    Rule("conductor.report_lines", (*CORE, "conductor.guest_spec"), ("msgspec",)),
     # Agents wait for the shim to start.
     Rule("conductor.mcp.shim", (), ()),
     Rule(
@@ -119,6 +149,7 @@ RULES: Final = (
         ("conductor.mcp", "conductor.errors", "conductor.transports.fds"),
         ("msgspec",),
     ),
+    Rule("conductor.mcp.stdio_clients", ("conductor.mcp", "conductor.transports.fds"), ()),
     Rule(
         "conductor.mcp.http", ("conductor.mcp", "conductor.core", "conductor.errors"), ("msgspec",)
     ),
@@ -144,9 +175,13 @@ SEEN_BY: Final = {
         "conductor.transports.guest",
         "conductor.transports.delivery",
         "conductor.segment",
+        "conductor.segment_start",
+        "conductor.guest_module",
         "conductor.hosting",
         "conductor.lock_writing",
+        "conductor.cached",
         "conductor.doctor",
+        "conductor.doctor_guest",
         "conductor.playing",
         "conductor.catalog",
         "conductor.cli",

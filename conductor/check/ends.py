@@ -89,7 +89,7 @@ class End:
         self.name = name
         self.replies: dict[str, Reply] = {BARRIER: lambda _: b"{}"}
         """Results of requests that no check waits for."""
-        self._held: set[tuple[str, bytes | None]] = set()
+        self._held: dict[tuple[str, bytes | None], bytes] = {}
         self.unknown: list[bytes] = []
         """Answers to what was never asked."""
         self.arrived = asyncio.Event()
@@ -146,13 +146,17 @@ class End:
                 return
         self._heard[heard.method].append(heard)
 
-    def hold(self, method: str, session: bytes | None = None) -> None:
-        """A check waits for requests of this method (of this session), so they are not answered."""
-        self._held.add((method, session))
+    def hold(self, method: str, session: bytes | None = None, mark: bytes = b"") -> None:
+        """A check waits for requests of this method (of this session), so they are not answered.
+
+        `mark`: only for those in whose params this stands. Others are the component's own.
+        """
+        self._held[method, session] = mark
 
     def _holds(self, heard: Heard) -> bool:
         assert heard.method is not None
-        return bool({(heard.method, None), (heard.method, heard.session)} & self._held)
+        marks = [self._held.get((heard.method, one)) for one in (None, heard.session)]
+        return any(mark is not None and mark in (heard.params or b"") for mark in marks)
 
     # -- what it says ------------------------------------------------------------------------
 

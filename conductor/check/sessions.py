@@ -11,7 +11,8 @@ from conductor.check.forwarding import unchanged
 
 _MARK = b"check.example/n"
 _MARKED = re.compile(_MARK + rb'"\s*:\s*(\d+)')
-_PROMPT = b'[{"type":"text","text":"check"}]'
+_HELLO = b"the prompt of the check"
+_PROMPT = b'[{"type":"text","text":"%b"}]' % _HELLO
 
 
 async def handshake(chain: Chain) -> None:
@@ -67,7 +68,7 @@ async def turn(chain: Chain) -> None:
     """A prompt reaches the agent, updates the client, and the answer comes last."""
     await chain.initialize()
     session = await chain.session()
-    chain.agent.hold("session/prompt", session)
+    chain.agent.hold("session/prompt", session, _HELLO)
     asked = chain.client.ask("session/prompt", b'{"sessionId":%b,"prompt":%b}' % (session, _PROMPT))
     heard = await _reaches(chain, asked.answer, "session/prompt")
     if heard.session != session:
@@ -123,7 +124,7 @@ async def _reaches(chain: Chain, answer: Callable[[], Awaitable[Heard]], method:
             )
         if heard.error is not None:
             raise Fault(f"`{method}` was refused and never reached the agent", came=heard.error)
-        raise Skipped(f"it answers `{method}` by itself")
+        raise Skipped(f"it answers `{method}` by itself, or asks the agent something else instead")
     finally:
         for task in (arrival, answered):
             task.cancel()
@@ -141,7 +142,7 @@ async def side_by_side(chain: Chain) -> None:
     if sessions[0] == sessions[1]:
         raise Fault("two sessions were given the same id", came=sessions[0])
     for session in sessions:
-        chain.agent.hold("session/prompt", session)
+        chain.agent.hold("session/prompt", session, _HELLO)
     asked = [
         chain.client.ask("session/prompt", b'{"sessionId":%b,"prompt":%b}' % (one, _PROMPT))
         for one in sessions
@@ -166,7 +167,7 @@ async def cancelled_turn(chain: Chain) -> None:
     """`session/cancel` reaches the agent while a turn is running."""
     await chain.initialize()
     session = await chain.session()
-    chain.agent.hold("session/prompt", session)
+    chain.agent.hold("session/prompt", session, _HELLO)
     asked = chain.client.ask("session/prompt", b'{"sessionId":%b,"prompt":%b}' % (session, _PROMPT))
     heard = await _reaches(chain, asked.answer, "session/prompt")
     params = b'{"sessionId":%b}' % session

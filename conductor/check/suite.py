@@ -69,10 +69,20 @@ def outcomes(
         elif check.over_lines is not None:
             yield _over_lines(check, spec)
         else:
-            outcome = asyncio.run(_over_chain(check, spec, timeout, cache))
+            outcome = _run(check, spec, timeout, cache)
             if check is CHECKS[0] and outcome.stuck:
                 stuck = "it does not get past `initialize`"
             yield outcome
+
+
+def _run(check: Check, spec: Spec, timeout: float, cache: str | None) -> Outcome:
+    """Runs a check over a chain, first under its tight limits where it has such."""
+    if check.tight:
+        tight = msgspec.structs.replace(check, limits={**check.limits, **check.tight})
+        outcome = asyncio.run(_over_chain(tight, spec, timeout, cache))
+        if outcome.status == "pass":
+            return outcome
+    return asyncio.run(_over_chain(check, spec, timeout, cache))
 
 
 def _kind(spec: Spec, cache: str | None) -> str:
@@ -154,10 +164,11 @@ def _trusted(check: Check, spec: Spec) -> Spec:
 
 async def _over_chain(check: Check, spec: Spec, bound: float, cache: str | None) -> Outcome:
     chain = Chain(spec.name)
-    chain.memory = {**DEFAULT_LIMITS, **spec.limits}["memory_bytes"]
+    trusted = _trusted(check, spec)
+    chain.memory = {**DEFAULT_LIMITS, **trusted.limits}["memory_bytes"]
     options = Options(isolation="inline", cache=cache, grace=_ENDING, drain=0.0)
     try:
-        planned, guardian = _planned(_trusted(check, spec), chain, options)
+        planned, guardian = _planned(trusted, chain, options)
     except ConductorError as error:
         return _outcome(check, "fail", chain, why=error.text)
     reasons: list[Closure] = []

@@ -30,6 +30,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     needs: str = ""
     """`guest`, `channel guest` or `program`: others are skipped."""
     limits: dict[str, int] = {}
+    tight: dict[str, int] = {}
+    """Limits under which it is tried first, since that is quicker: it counts only if it passes."""
     services: bool = True
     """Whether it gets the services it was granted."""
     advice: bool = False
@@ -38,11 +40,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check(
     name: str, run: OverChain, rule: str, section: str, *, needs: str = "", advice: bool = False,
-    limits: dict[str, int] | None = None, services: bool = True,
+    limits: dict[str, int] | None = None, tight: dict[str, int] | None = None,
+    services: bool = True,
 ) -> Check:  # fmt: skip
     return Check(
         name=name, rule=rule, see=f"{_ABI}#{section}", over_chain=run, needs=needs, advice=advice,
-        limits=limits or {}, services=services,
+        limits=limits or {}, tight=tight or {}, services=services,
     )  # fmt: skip
 
 
@@ -89,7 +92,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _check("10-mb", payloads.very_large, "messages of ten megabytes pass", "limits"),
     _check("memory", payloads.kept_memory,
            "what has passed is not kept: more passes than its memory holds", "limits",
-           needs="guest"),
+           needs="guest", tight={"memory_bytes": 64 * 1024**2}),
     _check("turn", sessions.turn,
            "a prompt reaches the agent, its updates the client, and the end of the turn last",
            "order"),

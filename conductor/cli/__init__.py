@@ -8,6 +8,7 @@
     exec_     one prompt from the terminal: client, client_output, client_permissions, client_files
     inspect_  what a component is and may do: inspect_policy, inspect_text
     lock      what a chain is and may do, written down
+    replay    one component, run again on what a trace recorded of it
     audit     whether the record of --audit is as it was written
     join      the successor side of an `scp` proxy
     conductor.mcp.shim   `mcp`: an MCP server for agents that know stdio only

@@ -1,7 +1,7 @@
 """Every command with its help and its errors, on typer.
 
 Loaded only when it has something to explain or a person is waiting: `agent` and `proxy` go through
-`conductor.cli.fast` unless that declines. Commands return nothing; `main` finds the exit code.
+`conductor.cli.fast` unless that declines. Commands return the exit code.
 """
 
 from __future__ import annotations
@@ -12,53 +12,26 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import build_, check_, fast, new_, options, report, test_, usage
+from conductor.cli import (
+    audit_commands,
+    build_,
+    cache_,
+    chains,
+    check_,
+    new_,
+    options,
+    replay,
+    report,
+    test_,
+    usage,
+)
+from conductor.cli.chain_options import ChainOptions
+from conductor.cli.options import paragraphs
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.planned import LOCK_FILE
 
-
-def _paragraphs(*texts: str) -> str:
-    """Help text; each paragraph is wrapped by itself."""
-    return "\n\n".join(texts)
-
-
-_COMPONENT: Final = _paragraphs(
-    "How to write a COMPONENT:",
-    "• [bold]datetime[/] — a name: a bundled component (see `conductor components`), else a "
-    "program on PATH.",
-    "• [bold]./proxy.wasm[/] — a path to a WebAssembly module: it runs sandboxed, with no files, "
-    "network, environment, clock or randomness.",
-    '• [bold]"python my_proxy.py --fast"[/] — a command in quotes: a subprocess, with your rights.',
-    """• [bold]'{"command":"node","args":\\["p.js"],"env":{}}'[/] — the same as a JSON object; """
-    'also {"wasm":PATH} and {"component":NAME}.',
-    "• [bold]py:package.module:function[/] — Python code in this very process, trusted.",
-    "Options follow a comma: "
-    "[bold]./p.wasm,name=filter,profile=context,grant=clock,config.mode=strict,cpu=50ms[/]. Keys: "
-    "name, dialect, grant (a service: clock, random, log), profile (what it may do to the "
-    "conversation: observer, context, filter, tools, full, trusted), allow, unguard, on_violation, "
-    "on_failure, timeout, config.KEY, memory, cpu and other limits; docs/cli.md explains them.",
-)
-
-_AGENT_EXAMPLES: Final = _paragraphs(
-    "Examples:",
-    "  conductor agent datetime claude-code-acp",
-    '  conductor agent ./a.wasm "python b.py" claude-code-acp',
-    '  conductor agent "conductor proxy a.wasm b.wasm" demo',
-    "An editor starts this and speaks ACP on its standard input and output, e.g. in Zed's "
-    'settings.json: "agent_servers": {"Conductor": {"type": "custom", "command": "conductor", '
-    '"args": \\["agent", "datetime", "claude-code-acp"]}}',
-)
-
-_EXEC_EXAMPLES: Final = _paragraphs(
-    "Examples:",
-    '  conductor exec datetime demo -p "what day is it?"',
-    "  git diff | conductor exec claude-code-acp -p - --fs read",
-    "Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; "
-    "4 no session; 5 the agent refused; 130 interrupted.",
-)
-
-_EXAMPLES: Final = _paragraphs(
+_EXAMPLES: Final = paragraphs(
     "One prompt through a bundled proxy to the bundled demo agent, here in the terminal:",
     '  conductor exec datetime demo -p "what day is it?"',
     "What an editor starts instead of the agent alone:",
@@ -102,213 +75,9 @@ def _conductor(
     """
 
 
-@app.command(
-    epilog=_AGENT_EXAMPLES, help=_paragraphs("Run a chain of proxies and an agent.", _COMPONENT)
-)
-def agent(
-    components: options.Components,
-    proxy: options.AsProxy = False,
-    require_sandbox: options.RequireSandbox = False,
-    require_hardening: options.RequireHardening = False,
-    locked: options.Locked = False,
-    lock_file: options.LockFile = None,
-    isolation: options.Isolation = None,
-    cache: options.Cache = None,
-    clock: options.Clock = None,
-    line_limit: options.LineLimit = None,
-    stall: options.Stall = None,
-    grace: options.Grace = None,
-    drain: options.Drain = None,
-    mcp_bridge: options.McpBridge = None,
-    trace: options.Trace = None,
-    trace_content: options.TraceContent = None,
-    audit: options.Audit = None,
-    metrics: options.Metrics = None,
-    watch: options.Watch = False,
-    log: options.Log = None,
-    verbose: options.Verbose = False,
-) -> int:
-    """Runs a chain of proxies and an agent."""
-    given = options.fields(
-        require_sandbox=require_sandbox,
-        require_hardening=require_hardening,
-        locked=locked,
-        lock_file=lock_file,
-        isolation=isolation,
-        cache=cache,
-        clock=clock,
-        line_limit=line_limit,
-        stall=stall,
-        grace=grace,
-        drain=drain,
-        mcp_bridge=mcp_bridge,
-        trace=trace,
-        trace_content=trace_content,
-        audit=audit,
-        metrics=metrics,
-        watch=watch,
-    )
-    mode = "proxy" if proxy else "auto"
-    return _chain(fast.assemble(mode, components, None, options.level(log, verbose), given))
-
-
-@app.command(
-    help=_paragraphs("Run a chain of proxies, itself a proxy of another conductor.", _COMPONENT),
-    epilog='Example:\n\n  conductor agent "conductor proxy ./a.wasm ./b.wasm" demo',
-)
-def proxy(
-    components: options.Proxies,
-    dialect: options.Dialect = None,
-    require_sandbox: options.RequireSandbox = False,
-    require_hardening: options.RequireHardening = False,
-    locked: options.Locked = False,
-    lock_file: options.LockFile = None,
-    isolation: options.Isolation = None,
-    cache: options.Cache = None,
-    clock: options.Clock = None,
-    line_limit: options.LineLimit = None,
-    stall: options.Stall = None,
-    grace: options.Grace = None,
-    drain: options.Drain = None,
-    mcp_bridge: options.McpBridge = None,
-    trace: options.Trace = None,
-    trace_content: options.TraceContent = None,
-    audit: options.Audit = None,
-    metrics: options.Metrics = None,
-    watch: options.Watch = False,
-    log: options.Log = None,
-    verbose: options.Verbose = False,
-) -> int:
-    """Runs a chain of proxies that is itself a proxy."""
-    given = options.fields(
-        require_sandbox=require_sandbox,
-        require_hardening=require_hardening,
-        locked=locked,
-        lock_file=lock_file,
-        isolation=isolation,
-        cache=cache,
-        clock=clock,
-        line_limit=line_limit,
-        stall=stall,
-        grace=grace,
-        drain=drain,
-        mcp_bridge=mcp_bridge,
-        trace=trace,
-        trace_content=trace_content,
-        audit=audit,
-        metrics=metrics,
-        watch=watch,
-    )
-    spoken = dialect and options.read("--dialect", dialect, fast.OTHERS["--dialect"])
-    return _chain(fast.assemble("proxy", components, spoken, options.level(log, verbose), given))
-
-
-def _chain(parsed: fast.Parsed) -> int:
-    from conductor.cli import run  # whoever asks for help needs no event loop
-
-    return run.chain(parsed)
-
-
-@app.command(
-    name="exec",
-    epilog=_EXEC_EXAMPLES,
-    help=_paragraphs("Send one prompt through a chain and print the answer.", _COMPONENT),
-)
-def exec_(
-    components: options.Components,
-    prompt: Annotated[
-        str,
-        typer.Option(
-            "--prompt", "-p", metavar="TEXT", help="The prompt; `-` reads it from standard input."
-        ),
-    ],
-    cwd: Annotated[
-        str,
-        typer.Option("--cwd", metavar="FOLDER", help="The session's working directory."),
-    ] = ".",
-    permissions: Annotated[
-        str | None,
-        typer.Option(
-            "--permissions",
-            "--allow",
-            metavar="deny|ask|allow-once",
-            help="How the agent's requests for permission are answered; `none` and `once` are "
-            "other names of the first and last. Default: ask on a terminal, else deny.",
-        ),
-    ] = None,
-    fs: Annotated[
-        str,
-        typer.Option(
-            "--fs",
-            metavar="none|read|write",
-            help="Which access to files under the working directory the chain is offered.",
-        ),
-    ] = "none",
-    timeout: Annotated[
-        str | None,
-        typer.Option("--timeout", metavar="SECONDS", help="Give up after this time."),
-    ] = None,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="text|json",
-            help="`text` streams the answer; `json` prints every message received, one a line.",
-        ),
-    ] = "text",
-    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    require_sandbox: options.RequireSandbox = False,
-    require_hardening: options.RequireHardening = False,
-    locked: options.Locked = False,
-    lock_file: options.LockFile = None,
-    isolation: options.Isolation = None,
-    cache: options.Cache = None,
-    clock: options.Clock = None,
-    line_limit: options.LineLimit = None,
-    grace: options.Grace = None,
-    mcp_bridge: options.McpBridge = None,
-    trace: options.Trace = None,
-    trace_content: options.TraceContent = None,
-    audit: options.Audit = None,
-    metrics: options.Metrics = None,
-    log: options.Log = None,
-    verbose: options.Verbose = False,
-) -> int:
-    """Sends one prompt through a chain and prints the answer."""
-    from conductor.cli import exec_ as turns
-    from conductor.cli import exec_options
-
-    given = options.fields(
-        require_sandbox=require_sandbox,
-        require_hardening=require_hardening,
-        locked=locked,
-        lock_file=lock_file,
-        isolation=isolation,
-        cache=cache,
-        clock=clock,
-        line_limit=line_limit,
-        grace=grace,
-        mcp_bridge=mcp_bridge,
-        trace=trace,
-        trace_content=trace_content,
-        audit=audit,
-        metrics=metrics,
-    )
-    chosen = options.level(log, verbose)
-    parsed = fast.assemble("agent", components, None, chosen, given)
-    return turns.execute(
-        turns.Turn(
-            components=components,
-            prompt=exec_options.prompt(prompt),
-            cwd=exec_options.folder(cwd),
-            permissions=exec_options.permissions(permissions, prompt_from_stdin=prompt == "-"),
-            fs=options.read("--fs", fs, exec_options.FS),
-            timeout=exec_options.time_limit(timeout),
-            format="json" if json_ else options.read("--format", format_, exec_options.FORMAT),
-            log=chosen,
-            options=parsed.options,
-        )
-    )
+app.command(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
+app.command(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
+app.command(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
 
 
 @app.command(
@@ -337,7 +106,7 @@ def inspect(
 @app.command(
     epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude-code-acp\n\n"
     "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude-code-acp",
-    help=_paragraphs(
+    help=paragraphs(
         "Write down what the components of a chain are and what each may do at most. With "
         "--locked, `agent`, `proxy` and `exec` refuse one that has changed or may do more.",
         "Exit code 1 with --check, when the file would change.",
@@ -369,7 +138,7 @@ def lock(
     """Writes down what a chain is and may do."""
     from conductor.cli import lock as locking
 
-    given = options.fields(isolation=isolation)
+    given = ChainOptions(isolation=isolation).fields()
     wanted = locking.Wanted(
         components=components,
         path=output,
@@ -409,96 +178,14 @@ def doctor(
     return examination.exit_code(found)
 
 
+app.add_typer(cache_.app, name="cache")
 app.command(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
 app.command(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 app.command(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 app.command(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
+app.command(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
-audit_app = typer.Typer(help="Work with the files that --audit writes.")
-app.add_typer(audit_app, name="audit")
-
-
-@audit_app.command(
-    epilog="Example:\n\n  conductor audit verify audit.jsonl",
-    help="Check that no line of an audit was altered, removed, added or moved.\n\nExit code 1, "
-    "and the first line that is wrong, if one was. Lines cut off at the end leave no trace in the "
-    "file itself: compare the last hash with one you noted, or give that with --head.",
-)
-def verify(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What --audit wrote.", show_default=False)
-    ],
-    head: Annotated[
-        str | None,
-        typer.Option(
-            "--head",
-            metavar="HASH",
-            help="The last hash an earlier check printed: that line has to be there still.",
-            show_default=False,
-        ),
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-) -> int:
-    """Checks the chain of an audit."""
-    from conductor.cli import audit
-
-    return audit.verify(file, head, as_json=json_)
-
-
-def _filter(option: str, metavar: str, what: str) -> Any:
-    """An option of `audit show` that may be given several times."""
-    return typer.Option(option, metavar=metavar, help=what, show_default=False)
-
-
-@audit_app.command(
-    epilog=_paragraphs(
-        "Examples:",
-        "  conductor audit show audit.jsonl",
-        "  conductor audit show --method session/prompt --component datetime audit.jsonl",
-        "  conductor audit show --kind violation --kind dropped audit.jsonl",
-    ),
-    help=_paragraphs(
-        "Tell who changed which message, and how.",
-        "Each filter may be given several times. Exit code 1 if the audit was altered: only what "
-        "stands before that is shown.",
-    ),
-)
-def show(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What --audit wrote.", show_default=False)
-    ],
-    component: Annotated[
-        list[str] | None, _filter("--component", "NAME", "Only what this component did.")
-    ] = None,
-    method: Annotated[
-        list[str] | None, _filter("--method", "PATTERN", "Only these messages; `*` fits anything.")
-    ] = None,
-    session: Annotated[
-        list[str] | None, _filter("--session", "ID", "Only changes in this session.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        _filter(
-            "--kind",
-            "KIND",
-            "Only these records: change, violation, failure, …; of changes also modified, "
-            "answered, originated, dropped, delayed.",
-        ),
-    ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="The lines themselves, one JSON object each.")
-    ] = False,
-) -> int:
-    """Tells what is in an audit."""
-    from conductor.cli import audit_show
-
-    wanted = audit_show.Filter(
-        components=component or (),
-        methods=method or (),
-        sessions=session or (),
-        kinds=kind or (),
-    )
-    return audit_show.show(file, wanted, as_json=json_)
+app.add_typer(audit_commands.audit_app, name="audit")
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic; proxies start this themselves.")

@@ -88,6 +88,21 @@ def _run(found: Manifest, folder: str) -> None:
     )
     if done.returncode != 0:
         raise ComponentError(f"building `{found.name}` failed: exit code {done.returncode}", needs)
+    if found.build.made:
+        _fetch(found, Path(folder, found.build.made), Path(folder, found.file))
+
+
+def _fetch(found: Manifest, made: Path, file: Path) -> None:
+    """Copies what a command made elsewhere; whoever reads `file` meanwhile sees all of it."""
+    import shutil
+
+    if not made.is_file():
+        raise ComponentError(
+            f"the build of `{found.name}` made no `{found.build.made}`", "look at `made`"
+        )
+    beside = file.with_name(f"{file.name}.new")
+    shutil.copyfile(made, beside)
+    beside.replace(file)
 
 
 def _record(found: Manifest, folder: str, path: str) -> int:

@@ -104,7 +104,9 @@ def execute(turn: Turn) -> int:
         auditor = start_audit(options, turn.log, "agent", specs)
         with refusals(auditor):
             specs = locked(specs, options, turn.log, agent_last=True)
-            planned, guardian = plan(specs, options, agent_last=True, on_stderr=report.relay)
+            planned, guardian = plan(
+                specs, options, agent_last=True, on_stderr=report.relay(turn.log)
+            )
     except ConductorError as error:
         report.error(error.text, error.hint)
         return error.exit_code

@@ -18,13 +18,12 @@ import wasm_host
 from conductor import catalog, component_options
 from conductor.catalog import Spec
 from conductor.cli import inspect_policy, inspect_text, report
-from conductor.cli.inspect_policy import PolicyFacts
+from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
-from conductor.manifest import FILE, Manifest, Setting, load
+from conductor.manifest import FILE, Manifest, load
 from conductor.manifest import Wants as Asked
-from wasm_host.harden import Layer
 from wasm_host.probe import probe
 
 EXIT_REFUSED: Final = 1
@@ -35,75 +34,6 @@ _HINTS: Final = {
     False: "docs/channel-abi.md says what a guest exports",
 }
 """What to do about a module that is refused; by whether that is for its imports."""
-
-
-class Service(msgspec.Struct, frozen=True):
-    """One service of the conductor. `reason`: why the component wants it, as its author says."""
-
-    name: str
-    granted: bool
-    reason: str | None = None
-
-
-class Wants(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest asks for. `services`: with the reason its author gives."""
-
-    profile: str | None = None
-    reason: str = ""
-    """Why it needs that profile."""
-    services: dict[str, str] = {}
-    verbs: dict[str, str] = {}
-    guards: dict[str, str] = {}
-    """Guards it wants lifted."""
-    not_granted: list[str] = []
-    """Of the services, those it will not get."""
-    verbs_not_granted: list[str] = []
-    guards_not_lifted: list[str] = []
-    profile_granted: bool = True
-    """Whether the policy it is given allows all that the profile asked for would."""
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a component. `problems`: why it is refused, or should not be trusted."""
-
-    component: str
-    name: str
-    kind: str
-    """`bundled component`, `module`, `command` or `in-process code`."""
-    role: str
-    sandboxed: bool
-    version: str | None = None
-    description: str | None = None
-    command: list[str] | None = None
-    file: str | None = None
-    sha256: str | None = None
-    recorded_sha256: str | None = None
-    size: int | None = None
-    carrier: str | None = None
-    abi: int | None = None
-    memory_pages: tuple[int, int | None] | None = None
-    imports: list[str] | None = None
-    exports: list[str] | None = None
-    wasi: list[str] | None = None
-    forbidden: list[str] | None = None
-    dialect: str
-    """Its name, or that it is found out when it starts."""
-    services: list[Service] = []
-    settings: dict[str, Setting] = {}
-    """The settings it knows."""
-    config: dict[str, Any] = {}
-    limits: dict[str, int | None] | None = None
-    isolation: str
-    cage: list[Layer] = []
-    """What keeps the process of sandboxed components in, as tried out on this machine."""
-    policy: PolicyFacts | None = None
-    """What it may do to the conversation, as a proxy; None for what can only be an agent."""
-    wants: Wants = Wants()
-    on_failure: str = "fail"
-    timeout: float | None = None
-    notes: list[str] = []
-    problems: list[str] = []
-    hint: str = ""
 
 
 def show(component: str, *, as_json: bool) -> int:
@@ -149,31 +79,55 @@ def _is_module(path: str) -> bool:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 
-def _unsandboxed(component: str, spec: Spec) -> Facts:
-    kind = "command" if spec.command is not None else "in-process code"
-    manifest, notes = _manifest(spec)
+def _facts(
+    component: str, spec: Spec, manifest: Manifest | None, notes: list[str], **found: Any
+) -> Facts:
+    """What is told of every component, and what was `found` of this one: fields of `Facts`."""
     wants = _wants(spec, manifest)
-    agent = manifest is not None and manifest.kind == "agent"
     return Facts(
         component=component,
         name=spec.name,
-        kind=kind if spec.bundled is None else "bundled component",
-        role="proxy or agent, by its place" if manifest is None else manifest.kind,
-        sandboxed=False,
-        version=manifest.version if manifest is not None else None,
-        description=manifest.description if manifest is not None else None,
-        command=spec.command,
-        file=spec.command[0] if spec.command is not None else None,
-        dialect=spec.dialect or inspect_text.DETECTED,
+        version=manifest.version or None if manifest is not None else None,
+        description=manifest.description or None if manifest is not None else None,
         services=_services(spec, wants.services),
         settings=manifest.settings if manifest is not None else {},
         config=spec.config,
-        isolation="none",
-        policy=None if agent else inspect_policy.facts(spec.policy),
         wants=wants,
         on_failure=spec.on_failure,
         timeout=spec.timeout,
         notes=notes,
+        **found,
+    )
+
+
+def _sandboxed(spec: Spec) -> dict[str, Any]:
+    """What holds for every sandboxed proxy."""
+    return {
+        "role": "proxy",
+        "sandboxed": True,
+        "isolation": "process",
+        "cage": list(probe()),
+        "policy": inspect_policy.facts(spec.policy),
+    }
+
+
+def _unsandboxed(component: str, spec: Spec) -> Facts:
+    kind = "command" if spec.command is not None else "in-process code"
+    manifest, notes = _manifest(spec)
+    agent = manifest is not None and manifest.kind == "agent"
+    return _facts(
+        component,
+        spec,
+        manifest,
+        notes,
+        kind=kind if spec.bundled is None else "bundled component",
+        role="proxy or agent, by its place" if manifest is None else manifest.kind,
+        sandboxed=False,
+        command=spec.command,
+        file=spec.command[0] if spec.command is not None else None,
+        dialect=spec.dialect or inspect_text.DETECTED,
+        isolation="none",
+        policy=None if agent else inspect_policy.facts(spec.policy),
     )
 
 
@@ -244,7 +198,7 @@ def _module(component: str, spec: Spec) -> Facts:
     try:
         info = wasm_host.describe(spec.wasm)
     except wasm_host.LoadError as error:
-        return _no_module(component, Path(spec.wasm), error)
+        return _no_module(component, path, error)
     limits, problems, hint = _limits(spec)
     if info.problems:
         problems = [f"refused: it {problem}" for problem in info.problems] + problems
@@ -253,15 +207,12 @@ def _module(component: str, spec: Spec) -> Facts:
     if recorded not in (None, info.digest):
         problems.append("the file is not the one its manifest records: its sha256 differs")
         hint = hint or "install conductor again, or build the component anew"
-    wants = _wants(spec, manifest)
-    return Facts(
-        component=component,
-        name=spec.name,
+    return _facts(
+        component,
+        spec,
+        manifest,
+        notes,
         kind="bundled component" if bundled else "module",
-        role="proxy",
-        sandboxed=True,
-        version=manifest.version if manifest is not None else None,
-        description=manifest.description if manifest is not None else None,
         file=spec.wasm,
         sha256=info.digest,
         recorded_sha256=recorded,
@@ -274,19 +225,10 @@ def _module(component: str, spec: Spec) -> Facts:
         wasi=list(info.wasi),
         forbidden=list(info.forbidden),
         dialect=_dialect(spec, info.carrier),
-        services=_services(spec, wants.services),
-        settings=manifest.settings if manifest is not None else {},
-        config=spec.config,
         limits=limits,
-        isolation="process",
-        cage=list(probe()),
-        policy=inspect_policy.facts(spec.policy),
-        wants=wants,
-        on_failure=spec.on_failure,
-        timeout=spec.timeout,
-        notes=notes,
         problems=problems,
         hint=hint,
+        **_sandboxed(spec),
     )
 
 
@@ -310,33 +252,21 @@ def _script(component: str, spec: Spec) -> Facts:
         description=said.description or "",
         wants=Asked(profile=said.profile, services=said.wants),
     )
-    wants = _wants(spec, asked)
-    return Facts(
-        component=component,
-        name=spec.name,
+    return _facts(
+        component,
+        spec,
+        asked,
+        notes,
         kind="Python file" if spec.script.endswith(".py") else "Python folder",
-        role="proxy",
-        sandboxed=True,
-        version=asked.version or None,
-        description=asked.description or None,
         file=spec.script,
         sha256=script.sha256,
         size=sum(len(text.encode()) for text in script.files.values()),
         carrier="python",
         dialect="channel",
-        services=_services(spec, wants.services),
-        settings=asked.settings,
-        config=spec.config,
         limits=limits,
-        isolation="process",
-        cage=list(probe()),
-        policy=inspect_policy.facts(spec.policy),
-        wants=wants,
-        on_failure=spec.on_failure,
-        timeout=spec.timeout,
-        notes=notes,
         problems=problems,
         hint=hint,
+        **_sandboxed(spec),
     )
 
 

@@ -10,7 +10,7 @@ from conductor.cli import inspect_policy
 from conductor.cli.client_output import one_line
 
 if TYPE_CHECKING:
-    from conductor.cli.inspect_ import Facts
+    from conductor.cli.inspect_facts import Facts
     from conductor.cli.inspect_policy import GuardFact, PolicyFacts
 
 DETECTED: Final = "detected when it starts"

@@ -1,12 +1,13 @@
 """The options of `agent`, `proxy` and `exec` as typer sees them, and how their texts are read.
 
-The same table as in `conductor.cli.fast` reads the values, so both parsers agree.
+The same table as in `conductor.cli.fast` reads the values, so both parsers agree. Commands
+take them by `conductor.cli.chain_options`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import typer
 
@@ -23,6 +24,11 @@ _DEFAULTS: Final = Options()
 _SANDBOX: Final = "Sandbox"
 _LIMITS: Final = "Limits"
 _OUTPUT: Final = "Output"
+
+
+def paragraphs(*texts: str) -> str:
+    """Help text; each paragraph is wrapped by itself."""
+    return "\n\n".join(texts)
 
 
 def _option(*names: str, what: str, panel: str, metavar: str | None = None) -> object:
@@ -247,20 +253,3 @@ def read(option: str, text: str, reader: Callable[[str], Value]) -> Value:
         return reader(text)
     except ValueError as error:
         raise UsageError(f"invalid value `{text}` for `{option}`", str(error)) from None
-
-
-def fields(**texts: str | bool | None) -> dict[str, Any]:
-    """Fields of `Options` from the texts, or flags, given for them. Raises `UsageError`."""
-    found: dict[str, Any] = {
-        field: True for field in fast.FLAGS.values() if texts.get(field) is True
-    }
-    for option, (field, reader) in fast.VALUES.items():
-        text = texts.get(field)
-        if isinstance(text, str):
-            found[field] = read(option, text, reader)
-    return found
-
-
-def level(log: str | None, verbose: bool) -> str:
-    """The log level. Raises `UsageError`."""
-    return fast.level(log and read("--log", log, fast.OTHERS["--log"]), verbose)

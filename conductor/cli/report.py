@@ -10,6 +10,10 @@ from typing import Final
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
+_LOGGED: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
+"""A line that the host of sandboxed proxies has put into the log."""
+CONTINUED: Final = "  "
+"""What a further line of one entry in the log begins with, so that none passes for an entry."""
 _CONTROLS: Final = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 )
@@ -55,7 +59,10 @@ def error(text: str, hint: str = "") -> None:
 
 
 def logger(level: str) -> Callable[[str, str, str], None]:
-    """A log function `(level, component, text)` that writes from `level` on, and never floods."""
+    """A log function `(level, component, text)` that writes from `level` on.
+
+    Unless more than warnings was asked for, it never floods.
+    """
     least = _RANK[level]
     counts: dict[tuple[str, str], int] = {}
 
@@ -63,15 +70,32 @@ def logger(level: str) -> Callable[[str, str, str], None]:
         if _RANK.get(rank, 1) < least:
             return
         count = counts[rank, name] = counts.get((rank, name), 0) + 1
-        if least > 0 and count > _MOST_REPEATS:
+        if least > _RANK["info"] and count > _MOST_REPEATS:
             if count == _MOST_REPEATS + 1:
-                write(f"{_word(rank)}: {name}: further lines are not shown (--log debug shows all)")
+                write(f"{_word(rank)}: {name}: further lines are not shown (--log info shows all)")
             return
-        write(f"{_word(rank)}: {name}: {visible(text)}")
+        write(f"{_word(rank)}: {name}: " + visible(text).replace("\n", f"\n{CONTINUED}"))
 
     return log
 
 
-def relay(name: str, line: str) -> None:
-    """One line of a component's standard error; without a name, of the host of sandboxed ones."""
-    write(f"[{name}] {line}" if name else visible(line))
+def relay(level: str) -> Callable[[str, str], None]:
+    """A function `(component, line)` for lines of a component's standard error.
+
+    Without a component it is the host of sandboxed ones, whose entries in the log are written from
+    `level` on as all others are.
+    """
+    log = logger(level)
+    hidden = False
+
+    def told(name: str, line: str) -> None:
+        nonlocal hidden
+        if name:
+            write(f"[{name}] {line}")
+        elif found := _LOGGED.fullmatch(line):
+            hidden = _RANK[found[1]] < _RANK[level]
+            log(found[1], found[2], found[3])
+        elif not (hidden and line.startswith(CONTINUED)):
+            write(visible(line))
+
+    return told

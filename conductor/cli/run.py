@@ -47,7 +47,10 @@ def chain(parsed: Parsed) -> int:
         with refusals(auditor):
             specs = locked(specs, parsed.options, parsed.log, agent_last=parsed.mode != "proxy")
             planned, guardian = plan(
-                specs, parsed.options, agent_last=parsed.mode != "proxy", on_stderr=report.relay
+                specs,
+                parsed.options,
+                agent_last=parsed.mode != "proxy",
+                on_stderr=report.relay(parsed.log),
             )
     except ConductorError as error:
         early.discard()

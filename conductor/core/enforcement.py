@@ -19,166 +19,44 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.copies import Copies, nobodys
-from conductor.core.detection import Handshake
-from conductor.core.dialects import CANCEL, INITIALIZE
-from conductor.core.effects import Effect, Send
+from conductor.core.dialects import CANCEL
+from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
-from conductor.core.gate import MODIFY, OBSERVE, ORIGINATE, RELAY, THROUGH, Gate
+from conductor.core.gate import MODIFY, OBSERVE, ORIGINATE, RELAY, THROUGH, Gate, verbs_on
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.link import Pending
 from conductor.core.owners import Owners
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import Direction
-from conductor.core.tokens import HEAVY, Held, Params, Token, Told, Way, session_of
+from conductor.core.policed_initialize import PolicedInitialize
+from conductor.core.policed_notifications import PolicedNotifications
+from conductor.core.tokens import Held, Params, Token, Way, session_of
 from conductor.core.verdicts import Verdicts, closure, lacks
 
 __all__ = ["Enforcer", "closure"]
 
-_MOST = 4096
 _OVER = "`{}` has been answered, or has gone on, without this"
 
 
 class Enforcer:
-    """The checks of one chain. Used only for lanes with a policed peer at one end."""
+    """The checks of one chain. Used only for lanes with a policed peer at one end.
+
+    Requests are handled here, what else there is by the parts it has.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._verdicts = Verdicts(exchange)
         self.copies = Copies(exchange)
         self.owners = Owners(self._gates)
+        self.notifications = PolicedNotifications(exchange, self._verdicts, self.copies)
+        self.initialize = PolicedInitialize(self._verdicts)
         exchange.not_given = self.not_given
         exchange.outlives = self.outlives
         exchange.must_wait = self.must_wait
 
     def _gates(self) -> Iterator[Gate]:
         return (peer.gate for peer in self._exchange.peers.values() if peer.gate is not None)
-
-    # -- notifications -----------------------------------------------------------------------------
-
-    def notification(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
-        """A notification leaves `lane`."""
-        if lane.peer.gate is not None:
-            given = lane.told.get(method)
-            if given and given[0] == params:
-                given.popleft()
-            else:
-                allowed = self._allowed(lane, method, params, out)
-                if allowed is None:
-                    return
-                params = allowed
-        target = lane.across
-        assert target is not None
-        # Whoever was told of this method before may change it: the usual case, looked up once.
-        told = target.other.told.get(method)
-        peer = target.peer
-        if (
-            told is not None and peer.ready
-        ):  # as in `_told`, without the call: every update goes here
-            told.append(params)
-            frame = target.writer.notification(method, params)
-            if len(frame) > HEAVY or len(told) > _MOST:
-                told.weigh(len(frame))
-            out.append(Send(peer.name, frame))
-            if self._exchange.tracing:
-                self._exchange.trace(out, ("notification", lane, target), None, method, params)
-        else:
-            self._tell(target, lane, method, params, out)
-
-    def _tell(
-        self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
-    ) -> None:
-        """Walks a notification of `source` on from `lane` until somebody takes it."""
-        while lane.peer.gate is not None:
-            verbs = lane.verbs.get(method)
-            if verbs is None:
-                verbs = _look_up(lane, method)
-            peer, onward = lane.peer, lane.other
-            if verbs & MODIFY:
-                if not peer.ready:
-                    if peer.closure is None and peer.handshake is not None:
-                        again = partial(self._tell_late, lane, source, method, params)
-                        peer.backlog.append(again)
-                        return
-                    break
-                given = onward.told.get(method)
-                if given is None:
-                    given = lane.peer.gate.told_of(onward.told, method)
-                self._told(lane, given, source, method, params, out)
-                return
-            if verbs & OBSERVE:
-                self.copies.notification(lane, method, params, out)
-            way = onward.way
-            if way.busy and way.waits(session := session_of(params)):
-                resume = partial(self._tell_held, onward, source, method, params)
-                way.held.append(Held(lane.peer.gate.next(), session, resume))
-                return
-            assert onward.across is not None
-            lane = onward.across
-        self._exchange.notify(lane, method, params, source, out)
-
-    def _told(
-        self,
-        lane: Lane,
-        told: Told,
-        source: Lane,
-        method: str,
-        params: Params,
-        out: list[Effect],
-    ) -> None:
-        """Gives a component a notification, which it may then pass on."""
-        told.append(params)
-        frame = lane.writer.notification(method, params)
-        size = len(frame)
-        if size > HEAVY or len(told) > _MOST:
-            told.weigh(size)
-        out.append(Send(lane.peer.name, frame))
-        if self._exchange.tracing:
-            self._exchange.trace(out, ("notification", source, lane), None, method, params)
-
-    def _tell_late(
-        self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
-    ) -> None:
-        """Tells a component what has waited for it to be ready."""
-        assert lane.peer.gate is not None
-        lane.peer.gate.late = True
-        self._tell(lane, source, method, params, out)
-
-    def _tell_held(
-        self, onward: Lane, source: Lane, method: str, params: Params, out: list[Effect]
-    ) -> None:
-        assert onward.across is not None
-        self._tell(onward.across, source, method, params, out)
-
-    def _allowed(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> Params | None:
-        """A component's notification as it may go on; None if it may not."""
-        gate, direction = lane.peer.gate, lane.direction
-        assert gate is not None
-        verbs = _verbs(lane.other, method)
-        given = lane.told.get(method)
-        if given is None or not verbs & MODIFY:
-            if verbs & OBSERVE and self.copies.take_notification(lane, verbs, method, params):
-                return None  # a copy came back: the original has gone on long ago
-            given = Told()
-        if given.take(params):
-            return params
-        fallback: tuple[int, Params] | None = None
-        wrong: Violation | None = None
-        for place, candidate in given.candidates(session_of(params)):
-            verdict = self._verdicts.forwards(gate, direction, method, candidate, params)
-            if verdict is None:
-                given.spend(place)
-                return params
-            if wrong is None:
-                fallback, wrong = (place, candidate), verdict
-        verdict = self._verdicts.originates(gate, direction, method, params)
-        if verdict is None:
-            return params
-        self._verdicts.report(lane.peer, direction, method, wrong or verdict, out)
-        if fallback is None:
-            return None
-        given.spend(fallback[0])
-        return fallback[1]
 
     # -- a request leaves a peer -------------------------------------------------------------------
 
@@ -191,7 +69,7 @@ class Enforcer:
         if gate is None:
             self._ask(lane.across, method, params, pending, out)
             return
-        verbs = _verbs(lane.other, method)
+        verbs = verbs_on(lane.other, method)
         token, wrong = None, None
         if verbs & THROUGH:
             token, wrong = self._match(lane, gate, method, params)
@@ -245,13 +123,13 @@ class Enforcer:
             self._keep_order(way, token.number, token.session, out)
         del way.asked[token.number]
         token.forwarded, pending.spends = pending, token
-        if not _verbs(lane, method) & MODIFY:
+        if not verbs_on(lane, method) & MODIFY:
             token.ordered = gate.orders(lane.direction, method)
             token.straight = not token.ordered
         pending.watchers = (*pending.watchers, partial(self._came_back, token))
         self.owners.admitted(gate, method, token.params, params)
         self._ask(lane.across, method, params, pending, out)
-        if not _verbs(lane.other, CANCEL) & MODIFY:
+        if not verbs_on(lane.other, CANCEL) & MODIFY:
             self._follow(token, pending, out)
         if way.held:
             self._let_go(way, out)
@@ -300,7 +178,7 @@ class Enforcer:
         `number` is its place in the order of the component at `lane`, if it has waited for that.
         """
         while (gate := lane.peer.gate) is not None:
-            verbs, onward = _verbs(lane, method), lane.other
+            verbs, onward = verbs_on(lane, method), lane.other
             way = onward.way
             if verbs & THROUGH and not (verbs & RELAY and not _can_hear(lane.peer)):
                 if not number and verbs & RELAY and self._holds(way, params):
@@ -560,66 +438,6 @@ class Enforcer:
             return True
         pending.hook = None  # the refusal is the conductor's, and no act of the component
         return False
-
-    # -- initialize --------------------------------------------------------------------------------
-
-    def initializing(
-        self, lane: Lane, params: Params, pending: Pending, out: list[Effect]
-    ) -> Params | None:
-        """The `initialize` a component forwards, as it may go on; None if it may not."""
-        peer = lane.peer.launched_by or lane.peer
-        assert peer.gate is not None
-        handshake = peer.handshake
-        if handshake is None or handshake.onward is not None:
-            wrong = self._verdicts.originates(peer.gate, Direction.DOWN, INITIALIZE, params)
-            wrong = wrong or lacks(ORIGINATE, INITIALIZE)
-            self._verdicts.refuse(peer, Direction.DOWN, INITIALIZE, wrong, pending, out)
-            return None
-        handshake.onward = pending
-        pending.watchers = (*pending.watchers, partial(self._initialize_answered, handshake))
-        given = handshake.params
-        wrong = self._verdicts.forwards(peer.gate, Direction.DOWN, INITIALIZE, given, params)
-        if wrong is None:
-            return params if peer.gate.verbs(Direction.DOWN, INITIALIZE) & MODIFY else given
-        self._verdicts.report(peer, Direction.DOWN, INITIALIZE, wrong, out)
-        return given
-
-    @staticmethod
-    def _initialize_answered(
-        handshake: Handshake, member: bytes, body: bytes, out: list[Effect]
-    ) -> None:
-        handshake.upstream = (member, body)
-        if handshake.when_back is not None:
-            handshake.when_back(member, body, out)
-
-    def initialized(
-        self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
-    ) -> tuple[bytes, bytes] | None:
-        """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
-        gate = peer.gate
-        assert gate is not None
-        upstream = handshake.upstream
-        wrong = self._verdicts.initialized(gate, handshake.params, answer, upstream)
-        if wrong is None:
-            changes = upstream is None or gate.verbs(Direction.UP, INITIALIZE) & MODIFY
-            return answer if changes else upstream
-        self._verdicts.report(peer, Direction.DOWN, INITIALIZE, wrong, out)
-        return upstream
-
-
-def _verbs(lane: Lane, method: str) -> int:
-    """The verbs a policed peer holds on what comes in on a lane."""
-    found = lane.verbs.get(method)
-    return _look_up(lane, method) if found is None else found
-
-
-def _look_up(lane: Lane, method: str) -> int:
-    gate = lane.peer.gate
-    assert gate is not None
-    held = gate.verbs(lane.other.direction, method)
-    if len(lane.verbs) < 1024:
-        lane.verbs[method] = held
-    return held
 
 
 def _goes_past(lane: Lane, pending: Pending, params: Params) -> None:

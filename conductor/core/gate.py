@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductor.core.guards.capabilities import PROMISES
 from conductor.core.link import Link, Pending
 from conductor.core.policy import ACCOMPANIED, Direction, Policy, Verb
 from conductor.core.tokens import Told
+
+if TYPE_CHECKING:
+    from conductor.core.peer import Lane
 
 OBSERVE: Final = Verb.OBSERVE.value
 MODIFY: Final = Verb.MODIFY.value
@@ -152,3 +155,19 @@ class Gate:
 
     def _forget(self, told: Told) -> None:
         self.told = [one for one in self.told if one is not told]
+
+
+def verbs_on(lane: Lane, method: str) -> int:
+    """The verbs a policed peer holds on what comes in on a lane."""
+    found = lane.verbs.get(method)
+    return look_up(lane, method) if found is None else found
+
+
+def look_up(lane: Lane, method: str) -> int:
+    """The same, not asked of that lane before."""
+    gate = lane.peer.gate
+    assert gate is not None
+    held = gate.verbs(lane.other.direction, method)
+    if len(lane.verbs) < 1024:
+        lane.verbs[method] = held
+    return held

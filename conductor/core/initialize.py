@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import offer, versions
+from conductor.core import offer
 from conductor.core.copied import Copy
 from conductor.core.detection import (
     Handshake,
@@ -20,7 +20,7 @@ from conductor.core.detection import (
     read_error,
     resume_waiting,
 )
-from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SACP, Dialect
+from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
 from conductor.core.effects import Closure, Effect, Listen, Reopen
 from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
@@ -30,14 +30,11 @@ from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy import Direction
 from conductor.core.topology import Role, Side
+from conductor.core.upstream_role import ONLY_CONDUCTOR, UpstreamRole
 
 __all__ = ["Initializer", "successor_name"]
 
-_ONLY_CONDUCTOR: Final = "`{}` requests are only sent by the conductor"
 _NOT_UNDERSTOOD: Final = (METHOD_NOT_FOUND, INVALID_REQUEST, INVALID_PARAMS)
-_REPEATED: Final = (
-    "ACP initialization cannot be repeated after any other request; reconnect to initialize again"
-)
 
 
 class Initializer:
@@ -47,16 +44,9 @@ class Initializer:
         self._exchange = exchange
         self._enforcer = enforcer
         self._launcher = Launcher(exchange, self.finish, self.not_a_proxy)
-        self._repeatable = True
-        self._echo_upstream = False
+        self._upstream = UpstreamRole(exchange)
+        self.check_begun = self._upstream.check_begun
         self.listening = self._launcher.listening
-
-    def check_begun(self) -> None:
-        """Raises `Malformed` for a request from upstream before `initialize`."""
-        if not self._exchange.upstream.admitted:
-            expected = "proxy/initialize" if self._exchange.mode == "proxy" else INITIALIZE
-            raise Malformed(INVALID_REQUEST, f"expected `{expected}` request")
-        self._repeatable = False
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -73,7 +63,7 @@ class Initializer:
         if method == LAUNCH:
             raise Malformed(METHOD_NOT_FOUND, f"Method not found: `{method}`")
         if peer is self._exchange.upstream:
-            params = self._from_upstream(lane, method, params)
+            params = self._upstream.request(lane, method, params)
         else:
             params = self._forwarded(lane, method, params)
             shadow = (peer.launched_by or peer).shadow
@@ -81,7 +71,7 @@ class Initializer:
                 self._enforcer.copies.forwarded(shadow, pending, out)
                 return
             if peer.gate is not None:
-                allowed = self._enforcer.initializing(lane, params, pending, out)
+                allowed = self._enforcer.initialize.forwarded(lane, params, pending, out)
                 if allowed is None:
                     return
                 params = allowed
@@ -97,46 +87,13 @@ class Initializer:
             if lane.side is Side.S and peer.guessing and peer.handshake is not None:
                 # A proxy of another generation forwards the role request it does not know.
                 raise Malformed(METHOD_NOT_FOUND, f"Method not found: `{method}`")
-            raise Malformed(INVALID_REQUEST, _ONLY_CONDUCTOR.format(method))
+            raise Malformed(INVALID_REQUEST, ONLY_CONDUCTOR.format(method))
         if lane.side is Side.P and peer.launched_by is None:
             raise Malformed(INVALID_REQUEST, "`initialize` goes to the successor only")
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
         (peer.launched_by or peer).forwarded = True
         return offer.remove(params, (peer.launched_by or peer).offer_shape)
-
-    def _from_upstream(self, lane: Lane, method: str, params: Raw | UnsetType) -> Raw | UnsetType:
-        exchange, peer = self._exchange, lane.peer
-        offered = method == INITIALIZE and offer.present(params)
-        if exchange.mode == "auto":
-            exchange.settle_mode("proxy" if offered or method in ROLE_METHODS else "agent")
-        if lane.side is Side.S:
-            raise Malformed(INVALID_REQUEST, "`initialize` comes from the predecessor only")
-        as_proxy = exchange.mode == "proxy"
-        if not as_proxy and method in ROLE_METHODS:
-            raise Malformed(INVALID_REQUEST, _ONLY_CONDUCTOR.format(method))
-        if as_proxy and not (offered or method in ROLE_METHODS or peer.sideband):
-            raise Malformed(INVALID_REQUEST, "proxies must be initialized with `proxy/initialize`")
-        if as_proxy and method in ROLE_METHODS and peer.sideband:
-            raise Malformed(INVALID_REQUEST, f"on side p it is plain `{INITIALIZE}`")
-        if exchange.version == 2 and not self._repeatable:
-            raise Malformed(INVALID_REQUEST, _REPEATED)
-        selected = versions.select(params)
-        if as_proxy and not peer.sideband:
-            self._speak_upstream(peer, method)
-        peer.admitted = True
-        # In agent mode a section that only held the flag is the client's own: it stays.
-        return offer.remove(selected, None if as_proxy else offer.shape(selected))
-
-    def _speak_upstream(self, peer: Peer, method: str) -> None:
-        """Takes the outer conductor's dialect from its role request."""
-        self._echo_upstream = method == INITIALIZE
-        if method in ROLE_METHODS:
-            peer.speak(ROLE_METHODS[method])
-        elif not peer.dialect.offer:
-            peer.speak(SACP)
-            peer.unsettled = True
-        peer.ready = True
 
     def _deliver(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
@@ -334,7 +291,7 @@ class Initializer:
             if member == b"result" and peer.offer_shape is not None:
                 kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)
                 body = bytes(_raw(offer.remove(Raw(body), kept)))
-            verdict = self._enforcer.initialized(peer, handshake, (member, body), out)
+            verdict = self._enforcer.initialize.answered(peer, handshake, (member, body), out)
             if verdict is None:
                 self._go_without(peer, handshake, out)
                 return
@@ -420,10 +377,7 @@ class Initializer:
         if member == b"result" and origin is not None:
             answer = offer.remove(answer, kept)
             if origin.peer is self._exchange.upstream:
-                assert isinstance(answer, Raw)
-                self._exchange.version = versions.answered(answer)
-                if self._echo_upstream:
-                    answer = offer.add(answer, "agent")
+                answer = self._upstream.answered(answer)
             else:
                 (origin.peer.launched_by or origin.peer).answer_shape = offer.shape(answer)
         if origin is not None and isinstance(answer, Raw):

@@ -58,6 +58,7 @@ class Router:
         self._max_depth = min(max_depth, jsonrpc.MAX_DEPTH)
         self._exchange = Exchange(list(components), upstream, tracing=tracing, audited=audited)
         self._enforcer = Enforcer(self._exchange)
+        self._policed = self._enforcer.notifications
         self._initializer = Initializer(self._exchange, self._enforcer)
         self._services = Services(self._exchange)
         self._requests = Requests(self._exchange, self._initializer, self._services, self._enforcer)
@@ -372,7 +373,7 @@ class Router:
             self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
             return
         if lane.policed:
-            self._enforcer.notification(lane, method, params, out)
+            self._policed.notify(lane, method, params, out)
         elif target.peer.ready:
             out.append(Send(target.peer.name, target.writer.notification(method, params)))
             if self._exchange.tracing:

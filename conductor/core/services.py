@@ -60,6 +60,9 @@ LAST_WORDS: Final = "failed"
 TRACED: Final = "trace"
 """By this such a child reports what passed between two of its guests; never granted either."""
 
+DELIVERED: Final = "delivered"
+"""By this it reports what a guest was given and what it said, for a trace; never granted either."""
+
 VIOLATED: Final = "violated"
 """By this it reports what a guest's policy has stopped."""
 
@@ -72,7 +75,9 @@ READY: Final = "ready"
 RECOVERED: Final = "recovered"
 """By this it reports what it did about a guest that failed."""
 
-INTERNAL: Final = frozenset({LAST_WORDS, TRACED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED})
+INTERNAL: Final = frozenset(
+    {LAST_WORDS, TRACED, DELIVERED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED}
+)
 """What only hosts of guests may say, and only to the conductor that started them."""
 
 PREFIX: Final = "_conductor/"
@@ -174,5 +179,5 @@ class Services:
         shown = SHOWN_GRANTS.get(service, service)
         return (
             f"Method not found: service `{service}` is not granted to {peer.label}\n"
-            f"hint: grant it with `{peer.name},grant={shown}`"
+            f"hint: grant it with `,grant={shown}` behind it"
         )

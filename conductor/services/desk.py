@@ -118,11 +118,14 @@ class Desk:
 
     async def _run(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
         try:
-            result = await self._perform(client, service, params)
+            result = msgspec.json.encode(await self._perform(client, service, params))
         except ServiceError as problem:
             done(None, problem.body(service))
+        except Exception as error:  # a mistake here must not leave a proxy waiting for ever
+            self._log("error", "conductor", f"{service} for `{client.name}` failed: {error!r}")
+            done(None, ServiceError("internal", f"it failed: {error!r}").body(service))
         else:
-            done(msgspec.json.encode(result), None)
+            done(result, None)
         finally:
             self._open[client.name] -= 1
 

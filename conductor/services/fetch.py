@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import ipaddress
+import re
 import socket
 import ssl
 from collections.abc import Iterable
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import anyio
 import httpcore2 as httpcore
@@ -23,7 +25,7 @@ import msgspec
 
 from conductor.services.files import content
 from conductor.services.problem import ServiceError, bad_params, read
-from conductor.services.scopes import METHODS, Destination
+from conductor.services.scopes import METHODS, READING, Destination
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -46,6 +48,14 @@ _OURS: Final = frozenset(
     }
 )
 """Headers that are the connection's, not the component's."""
+
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t -~]*")
+_URL: Final = re.compile(r"[!-~]+")
+_PRINTED: Final = "".join(map(chr, range(0x21, 0x7F)))
+
+_AGENT: Final = ("User-Agent", "conductor")
+"""Said where the component says nothing: some servers refuse requests without it."""
 
 _SECRET: Final = frozenset({"authorization", "cookie"})
 """Headers that do not go along to another place."""
@@ -83,7 +93,7 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Looks the name up, refuses private addresses, and connects to the first one."""
+        """Looks the name up, refuses private addresses, and connects to the first that answers."""
         try:
             found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
@@ -93,9 +103,13 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         if closed and not self._private:
             text = f"{host} leads to {closed[0]}, an address of this machine or its network"
             raise ServiceError("private", text)
-        return await self._inner.connect_tcp(
-            addresses[0], port, timeout, local_address, socket_options
-        )
+        *others, last = dict.fromkeys(addresses)
+        for address in others:
+            with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                return await self._inner.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+        return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
 
 
 async def fetch(places: tuple[Destination, ...] | None, params: bytes | None) -> object:
@@ -131,9 +145,14 @@ def _checked(asked: _Fetch) -> _Request:
         except binascii.Error as error:
             raise bad_params(f"base64: {error}") from None
     for name, value in asked.headers.items():
-        if name.lower() in _OURS or not name.isascii() or "\n" in value or "\r" in value:
+        if name.lower() in _OURS:
             raise bad_params(f"the header `{name}` cannot be set")
-    return _Request(asked.url, asked.method, list(asked.headers.items()), body)
+        if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise bad_params(f"the header `{name}` is not plain ASCII on one line")
+    headers = list(asked.headers.items())
+    if not any(name.lower() == "user-agent" for name in asked.headers):
+        headers.append(_AGENT)
+    return _Request(asked.url, asked.method, headers, body)
 
 
 async def _follow(places: tuple[Destination, ...] | None, request: _Request, most: int) -> object:
@@ -148,6 +167,7 @@ async def _follow(places: tuple[Destination, ...] | None, request: _Request, mos
                 "truncated": truncated,
                 **content(body),
             }
+        target = quote(target.encode("latin-1"), safe=_PRINTED)  # some servers do not escape it
         request = _redirected(request, status, urljoin(request.url, target))
     raise ServiceError("redirects", f"more than {_REDIRECTS} redirects")
 
@@ -185,14 +205,28 @@ def _allowed(places: tuple[Destination, ...] | None, request: _Request) -> bool:
     host = parts.hostname
     if not host or "@" in parts.netloc or not host.isascii():
         raise bad_params(f"`{request.url}` names no plain host")
+    if not _URL.fullmatch(request.url):
+        raise bad_params(f"`{request.url}` is not plain ASCII: write other characters as %XX")
     if places is None:
         return False
     fitting = [one for one in places if one.covers(parts.scheme, host, port)]
+    place = _place(parts.scheme, host, port)
+    method = "" if request.method in READING else f"{request.method}@"
     if not fitting:
-        raise _refused(f"{parts.scheme}://{host}:{port}", f"fetch:{host}")
+        raise _refused(f"{parts.scheme}://{_bracketed(host)}:{port}", f"fetch:{method}{place}")
     if not any(request.method in one.methods for one in fitting):
-        raise _refused(f"{request.method} to {host}", f"fetch:{request.method}@{host}")
+        raise _refused(f"{request.method} to {place}", f"fetch:{request.method}@{place}")
     return any(one.private for one in fitting)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _place(scheme: str, host: str, port: int) -> str:
+    """A place as a grant names it."""
+    shown = _bracketed(host) if scheme == "https" else f"{scheme}://{_bracketed(host)}"
+    return shown if port == {"http": 80, "https": 443}[scheme] else f"{shown}:{port}"
 
 
 def _refused(what: str, grant: str) -> ServiceError:

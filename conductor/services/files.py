@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import os
 import stat
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -53,9 +54,10 @@ class Files:
                 return self._read(globs, read(params, _Read))
             return self._list(globs, read(params, _List))
         except FileNotFoundError as error:
-            raise ServiceError("not-found", f"{error.filename}: there is no such file") from None
+            name = _shown(error.filename)
+            raise ServiceError("not-found", f"{name}: there is no such file") from None
         except OSError as error:
-            raise ServiceError("io", f"{error.filename}: {error.strerror}") from None
+            raise ServiceError("io", f"{_shown(error.filename)}: {error.strerror}") from None
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -119,13 +121,17 @@ class Files:
             path, root = self._place(start)
             if not _inside(os.path.realpath(path), os.path.realpath(root)):
                 raise ServiceError("outside", f"{start}: leads out of {root}")
-            for entry in _walk(path):
+            hidden = _names_hidden(asked.glob) and any(map(_names_hidden, globs))
+            for entry in _walk(path, hidden=hidden):
+                if entry is None:
+                    return {"entries": entries, "more": True}
                 if wanted.fullmatch(_below(entry.path, path)) and matches(
                     globs, _below(entry.path, root)
                 ):
-                    if len(entries) == asked.limit:
+                    described = _described(entry)
+                    if described is not None and len(entries) == asked.limit:
                         return {"entries": entries, "more": True}
-                    entries.append(_described(entry))
+                    entries += [] if described is None else [described]
         return {"entries": entries, "more": False}
 
 
@@ -167,23 +173,51 @@ def _open_below(root: str, path: str) -> int:
         os.close(folder)
 
 
-def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
-    """What lies below a folder, in order, links not followed; the nearest come first."""
-    folders, visited = [folder], 0
+def _walk(folder: str, *, hidden: bool) -> Iterator[os.DirEntry[str] | None]:
+    """What lies below a folder, in order, links not followed; the nearest come first.
+
+    Folders below it that cannot be read are passed over, `hidden` ones unless they are wanted.
+    None at the end: there would be more to look at.
+    """
+    folders, visited = deque([folder]), 0
     while folders:
-        with os.scandir(folders.pop(0)) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        here = folders.popleft()
+        try:
+            with os.scandir(here) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            if here is folder:
+                raise
+            continue
         for entry in entries:
             visited += 1
             if visited > _VISITED:
+                yield None
                 return
-            if entry.is_dir(follow_symlinks=False):
+            shown = hidden or not entry.name.startswith(".")
+            if shown and entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             yield entry
 
 
-def _described(entry: os.DirEntry[str]) -> dict[str, Any]:
-    facts = entry.stat(follow_symlinks=False)
+def _names_hidden(glob: str) -> bool:
+    """Whether a glob names something that is hidden."""
+    return any(part.startswith(".") for part in glob.split("/"))
+
+
+def _shown(path: object) -> str:
+    """A path as it can be told: what in it is no UTF-8 is replaced."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+def _described(entry: os.DirEntry[str]) -> dict[str, Any] | None:
+    """What is told of an entry; None if it is gone, or its name cannot be told (no UTF-8)."""
+    try:
+        facts = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    if _shown(entry.path) != entry.path:
+        return None
     kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
     return {
         "path": entry.path,

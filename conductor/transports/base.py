@@ -71,3 +71,70 @@ class Transport(Protocol):
 
         `grace`: seconds the component is given for each step before a harder one.
         """
+
+
+class Wrapper:
+    """A `Transport` that stands before another: what goes either way it passes on as it is.
+
+    Subclasses override what they want to see or change.
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._events: Events | None = None
+        """Who is told; None until it is opened."""
+
+    async def open(self, events: Events) -> None:
+        """Opens the other, and hears what that reports."""
+        self._events = events
+        await self._inner.open(self)
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        self._inner.write(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that have not left yet."""
+        return self._inner.buffered
+
+    def pause(self) -> None:
+        """Stops reading."""
+        self._inner.pause()
+
+    def resume(self) -> None:
+        """Reads on."""
+        self._inner.resume()
+
+    def finish(self) -> None:
+        """Tells the other side that nothing more will be written."""
+        self._inner.finish()
+
+    async def close(self, grace: float) -> None:
+        """Ends the other, and whatever runs behind it."""
+        await self._inner.close(grace)
+
+    def received(self, frames: list[bytes]) -> None:
+        """Lines arrived."""
+        assert self._events is not None
+        self._events.received(frames)
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """A line was skipped."""
+        assert self._events is not None
+        self._events.oversized(head, limit)
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """A line will not reach the other side."""
+        assert self._events is not None
+        self._events.undeliverable(frame, why)
+
+    def drained(self) -> None:
+        """Some of what was queued has left."""
+        assert self._events is not None
+        self._events.drained()
+
+    def ended(self, how: Ended) -> None:
+        """Nothing more will be received."""
+        assert self._events is not None
+        self._events.ended(how)

@@ -12,14 +12,23 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # the child that hosts guests has no event loop
+    import asyncio
+
+CHUNK: Final = 64 * 1024
+"""Bytes read at once; who finds so many, or more, has something large before him."""
+
+BIG_CHUNK: Final = 1024 * 1024
+"""Bytes read at once while something large comes in."""
 
 _KEPT: Final = 8 * 1024 * 1024
+_LOOK: Final = 5.0
+"""Seconds between two looks whether memory is to be given back."""
+
 _BUSY: Final = 6
 """Looks in a row that find traffic, until memory is given back although it is not quiet."""
-
-TIDYING: Final = 5.0
-"""Seconds between two looks whether memory is to be given back."""
 
 QUIET: Final = 0.03
 """Seconds without another large chunk after which what large ones took is given back: longer than
@@ -59,16 +68,48 @@ def give_back() -> None:
 
 
 class Tidying:
-    """Decides, from how much traffic there has been, whether to give memory back now."""
+    """Gives memory back in quiet moments of an event loop: soon after large messages, and now and
+    then after others."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._passed = 0
+        self._large_at = 0.0
+        """When something large came last."""
+        self._waiting: asyncio.TimerHandle | None = None
+        """Waits until nothing large has come for a moment."""
         self._seen = self._given = self._busy = 0
+        self._looking = loop.call_later(_LOOK, self._look)
 
-    def due(self, traffic: int) -> bool:
-        """Whether to do it; `traffic` counts up with everything that passes."""
-        moved, self._seen = traffic != self._seen, traffic
+    def passed(self, size: int) -> None:
+        """So many bytes passed at once."""
+        self._passed += 1
+        if size >= CHUNK:
+            self._large_at = self._loop.time()
+            if self._waiting is None:
+                self._waiting = self._loop.call_later(QUIET, self._quiet)
+
+    def stop(self) -> None:
+        """Nothing is given back any more."""
+        self._looking.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _quiet(self) -> None:
+        left = self._large_at + QUIET - self._loop.time()
+        if left > 0:
+            self._waiting = self._loop.call_later(left, self._quiet)
+            return
+        self._waiting = None
+        self._give_back()
+
+    def _look(self) -> None:
+        self._looking = self._loop.call_later(_LOOK, self._look)
+        moved, self._seen = self._passed != self._seen, self._passed
         self._busy = self._busy + 1 if moved else 0
-        if traffic == self._given or (moved and self._busy < _BUSY):
-            return False
-        self._given, self._busy = traffic, 0
-        return True
+        if self._passed != self._given and (not moved or self._busy >= _BUSY):
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._given, self._busy = self._passed, 0
+        give_back()

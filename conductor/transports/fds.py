@@ -10,13 +10,9 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
-from conductor.transports.buffers import QUIET, give_back, keep_large
+from conductor.transports.buffers import BIG_CHUNK, CHUNK, keep_large
 from conductor.transports.framing import LineSplitter
-
-_CHUNK: Final = 64 * 1024
-_BIG_CHUNK: Final = 1024 * 1024
 
 
 class FdReader:
@@ -36,13 +32,9 @@ class FdReader:
         self._on_lines = on_lines
         self._on_oversized = on_oversized
         self._on_end = on_end
-        self._chunk = _CHUNK
+        self._chunk = CHUNK
         self._loop = asyncio.get_running_loop()
         self._paused = False
-        self._large_at = 0.0
-        """When the last large chunk came."""
-        self._looking = False
-        """Whether it is going to be looked at how long ago that is."""
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self.read)
 
@@ -60,35 +52,17 @@ class FdReader:
         if not data:
             self._end(None)
             return False
-        if len(data) < _CHUNK:
-            self._chunk = _CHUNK
+        if len(data) < CHUNK:
+            self._chunk = CHUNK
         else:
-            self._note_large()
+            keep_large()
+            self._chunk = BIG_CHUNK
         lines = self._lines.feed(data)
         if self._lines.oversized:
             self._report_oversized()
         if lines:
             self._on_lines(lines)
         return True
-
-    def _note_large(self) -> None:
-        """Takes more at once from now on, and gives back what that took when it has passed."""
-        if self._chunk == _CHUNK:
-            keep_large()
-        self._chunk = _BIG_CHUNK
-        self._large_at = self._loop.time()
-        if not self._looking:
-            self._looking = True
-            self._loop.call_later(QUIET, self._tidy)
-
-    def _tidy(self) -> None:
-        """Gives memory back once no large chunk has come for a moment."""
-        left = self._large_at + QUIET - self._loop.time()
-        self._looking = left > 0
-        if self._looking:
-            self._loop.call_later(left, self._tidy)
-        else:
-            give_back()
 
     def drain(self) -> None:
         """Takes whatever is left without waiting for more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import wasm_host
 from conductor.transports.base import Ended, Events
@@ -15,6 +16,8 @@ class GuestTransport:
     def __init__(self, guest: wasm_host.Guest) -> None:
         self._guest = guest
         self._events: Events | None = None
+        self.on_delivered: Callable[[bytes, bytes, str], None] | None = None
+        """Told, for a trace: what was delivered, what came of it, and how the guest failed."""
         self._lines: list[bytes] = []
         self._size = 0
         self._scheduled = False
@@ -35,6 +38,8 @@ class GuestTransport:
         except wasm_host.GuestError as error:
             self._fail(error)
             return
+        if self.on_delivered is not None:
+            self.on_delivered(b"", said, "")
         if said:
             asyncio.get_running_loop().call_soon(self._report, said)
         self._schedule()
@@ -85,10 +90,14 @@ class GuestTransport:
         try:
             said = deliver(self._guest, data, self._events.undeliverable)
         except wasm_host.GuestError as error:
+            if self.on_delivered is not None:
+                self.on_delivered(data, error.outbox, str(error))
             if error.outbox:
                 self._report(error.outbox)
             self._fail(error)
             return
+        if self.on_delivered is not None:
+            self.on_delivered(data, said, "")
         self._events.drained()
         if said:
             self._report(said)

@@ -10,13 +10,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from conductor.errors import ComponentError
+from conductor.transports import groups
 from conductor.transports.base import LINGER, Ended, Events
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.guardian import Guardian
@@ -281,7 +281,7 @@ class ProcessTransport:
             self.finish()
             for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
                 if signal_number is not None:
-                    _kill_group(process.pid, signal_number)
+                    groups.signal(process.pid, signal_number)
                 try:
                     await asyncio.wait_for(asyncio.shield(self._exit), grace)
                     break
@@ -303,11 +303,11 @@ class ProcessTransport:
         assert self._process is not None
         group = self._process.pid
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            if not _group_lives(group):
+            if not groups.lives(group):
                 return
-            _kill_group(group, signal_number)
+            groups.signal(group, signal_number)
             deadline = time.monotonic() + grace
-            while _group_lives(group) and time.monotonic() < deadline:
+            while groups.lives(group) and time.monotonic() < deadline:
                 await asyncio.sleep(0.01)
 
 
@@ -322,33 +322,6 @@ def _take(pipe: object) -> int:
 
 def _ignore(*_: object) -> None:
     """Ends and oversized lines of standard error need no reaction."""
-
-
-def _kill_group(group: int, signal_number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal_number)
-
-
-def _group_lives(group: int) -> bool:
-    """Whether anything but the unreaped leader is left in a process group."""
-    if sys.platform == "linux":
-        return any(True for pid in _members(group) if pid != group)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, 0)
-        return True
-    return False
-
-
-def _members(group: int) -> list[int]:
-    found = []
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError), open(f"{entry.path}/stat", "rb") as stat:
-            fields = stat.read().rpartition(b")")[2].split()
-            if int(fields[2]) == group and fields[0] != b"Z":
-                found.append(int(entry.name))
-    return found
 
 
 def _exit_text(code: int) -> str:

@@ -31,6 +31,8 @@ def test_the_commands_there_are() -> None:
         "build",
         "test",
         "check",
+        "replay",
+        "cache",
         "audit",
     ]
     assert COMMANDS["join"].hidden

@@ -31,8 +31,37 @@ def test_errors_and_logs_of_components_are_shown_not_obeyed(
 ) -> None:
     report.error("\x1b]0;x\x07", "\x1b[A")
     report.logger("warning")("warning", "guest", "\x1b[31m")
-    report.relay("", "\x1b[31m")
+    report.relay("warning")("", "\x1b[31m")
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = ["debug: p: a", "  more of a", "info: p: b", "warning: p: c", "  more of c", "panicked"]
+    shown = {"warning": lines[3:], "info": lines[2:], "debug": lines}
+    for level, expected in shown.items():
+        told = report.relay(level)
+        for line in lines:
+            told("", line)
+        assert capsys.readouterr().err.splitlines() == expected
+    report.relay("error")("agent", "info: agent: its own words are not ours")
+    report.logger("warning")("warning", "p", "one\nerror: conductor: two")
+    assert capsys.readouterr().err.splitlines() == [
+        "[agent] info: agent: its own words are not ours",
+        "warning: p: one",
+        "  error: conductor: two",
+    ]
+
+
+def test_a_flood_is_cut_unless_lines_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for level, count in (("warning", 21), ("info", 30)):
+        log = report.logger(level)
+        for number in range(30):
+            log("warning", "p", str(number))
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == count
+        assert ("further lines are not shown" in lines[-1]) == (level == "warning")
 
 
 def on_terminal(work: Callable[[Output], Awaitable[None]]) -> bytes:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer.main
 
+from conductor import catalog, component_options
 from conductor.cli import app, fast, run
+from conductor.errors import UsageError
 
 if TYPE_CHECKING:
     from conductor.cli.fast import Parsed
@@ -138,3 +140,63 @@ def test_sizes(text: str, bytes_: int) -> None:
 def test_no_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="a size is"):
         fast.size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "options"),
+    [
+        ("p.wasm", "p.wasm", []),
+        ("p.wasm,grant=clock,name=a", "p.wasm", [("grant", "clock"), ("name", "a")]),
+        ("a,b.wasm,config.x=", "a,b.wasm", [("config.x", "")]),
+        ('p,config.x="a,b"', "p", [("config.x", '"a,b"')]),
+        ('p,config.x="a,name=b",name=c', "p", [("config.x", '"a,name=b"'), ("name", "c")]),
+        ('p,config.x="a\\",b"', "p", [("config.x", '"a\\",b"')]),
+        ('p,config.x=["a","b"],cpu=1s', "p", [("config.x", '["a","b"]'), ("cpu", "1s")]),
+        ('p,config.x={"a":1,"b":[2,3]}', "p", [("config.x", '{"a":1,"b":[2,3]}')]),
+        ('p,grant="files:*.{a,b}"', "p", [("grant", '"files:*.{a,b}"')]),
+        # What is no JSON ends at the comma, as ever; what is no option belongs to the component.
+        ('p,config.x="a', "p", [("config.x", '"a')]),
+        ('p,config.x="a"b,name=c', "p", [("config.x", '"a"b'), ("name", "c")]),
+        ('p,config.x="a,b', 'p,config.x="a,b', []),
+        ("p,config.x=a,b,name=c", "p,config.x=a,b", [("name", "c")]),
+        ("python x.py --y=1,2", "python x.py --y=1,2", []),
+        ("p,config.x=" + "[" * 100_000, "p", [("config.x", "[" * 100_000)]),
+    ],
+)
+def test_where_options_begin_and_end(text: str, base: str, options: list[tuple[str, str]]) -> None:
+    assert component_options.split(text) == (base, options)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("a", "a"),
+        ('"a,b"', "a,b"),
+        ('"5"', "5"),
+        ("5", 5),
+        ('["a","b"]', ["a", "b"]),
+        ('{"a":1,"b":2}', {"a": 1, "b": 2}),
+        ('"a', '"a'),
+    ],
+)
+def test_values_with_commas_are_written_as_json(written: str, value: object) -> None:
+    spec = catalog.resolve(f"passthrough,config.key={written},name=other")
+    assert (spec.config, spec.name) == ({"key": value}, "other")
+
+
+def test_other_options_may_be_quoted_too() -> None:
+    spec = catalog.resolve('passthrough,grant="files:*.{a,b}",name="x"')
+    assert (spec.grants, spec.name) == (frozenset({"files:*.{a,b}"}), "x")
+
+
+def test_text_in_a_json_object_stays_text() -> None:
+    held = '{"component":"passthrough","config":{"a":"5","b":5,"c":"\\"x","d":"p,q"}}'
+    assert catalog.resolve(held).config == {"a": "5", "b": 5, "c": '"x', "d": "p,q"}
+
+
+@pytest.mark.parametrize("base", ["passthrough", "./nowhere.py", "nothing"])
+def test_a_comma_without_quotes_is_explained(base: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        catalog.resolve(f"{base},config.key=a,b")
+    assert """as in '…,config.key="a,b"'""" in refused.value.hint
+    assert "`config.key=a,b` is not read as an option" in refused.value.hint

@@ -75,10 +75,10 @@ def granted(*names: str) -> Router:
 @pytest.mark.parametrize(
     ("services", "name", "text"),
     [
-        ((), "clock", "is not granted to proxy `p`\nhint: grant it with `p,grant=clock`"),
+        ((), "clock", "is not granted to proxy `p`\nhint: grant it with `,grant=clock` behind"),
         (("random",), "clock", "is not granted"),
-        (("clock",), "fetch", "`fetch` is not granted to proxy `p`\nhint: grant it with `p,"),
-        (("clock",), "kv/get", "service `kv` is not granted to proxy `p`\nhint: grant it with `p,"),
+        (("clock",), "fetch", "`fetch` is not granted to proxy `p`\nhint: grant it with `,"),
+        (("clock",), "kv/get", "service `kv` is not granted to proxy `p`\nhint: grant it with `,"),
         (("files",), "files", "no service `files`"),
         (("kv",), "kv/steal", "no service `kv/steal`"),
         ((), "service", "no service `service`"),

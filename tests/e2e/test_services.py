@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_guest_uses_every_service_it_was_granted(
         error = answers[number]["error"]
         assert error["code"] == -32601
         assert error["data"] == {"service": service}
-        assert f"hint: grant it with `asker,grant={grant}`" in error["message"]
+        assert f"hint: grant it with `,grant={grant}` behind it" in error["message"]
     assert "unixMs" in answers[8]["result"]
     assert answers[10]["result"] is None
     assert answers[11]["error"]["code"] == -32601  # only hosts of guests may say this
@@ -208,3 +209,31 @@ def test_settings_that_cannot_be_read(
     assert f"error: {settings}: " in chain.stderr
     assert said in chain.stderr
     assert "hint: " in chain.stderr
+
+
+@pytest.mark.parametrize("isolation", ["process", "inline"])
+def test_a_guest_that_is_replaced_keeps_its_settings_while_their_file_is_wrong(
+    rig: Rig, tmp_path: Path, isolation: str
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('template = "A {date}"')
+    options = ("--isolation", isolation, "--clock", "2026-01-02T03:04:05+00:00", "--log", "info")
+    chain = rig.agent(f"datetime,config={settings}", rig.demo(), options=options)
+    session = chain.begin()
+    heard = 0
+    for wrong in ("tmeplate = 1", "template = "):
+        settings.write_text(wrong)
+        chain.process.send_signal(signal.SIGHUP)
+        chain.until(
+            partial(lambda start: "replaced by its new build" in chain.stderr[start:], heard),
+            "the new build",
+        )
+        assert "its settings stay as they were" in chain.stderr[heard:]
+        heard = len(chain.stderr)
+        assert chain.prompt(session, "x") == "A 2026-01-02\nx"
+    settings.write_text('template = "B {date}"')
+    chain.process.send_signal(signal.SIGHUP)
+    chain.until_stderr("told its settings")
+    chain.settled()
+    assert chain.prompt(session, "x") == "B 2026-01-02\nx"
+    assert chain.finish() == 0

@@ -79,7 +79,10 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
         assert str(template.relative_to(ROOT)) in names
     for manifest in sorted((ROOT / "components").glob("*/component.toml")):
         said = tomllib.loads(manifest.read_text(encoding="utf-8"))
-        for part in ("component.toml", "README.md", *([said["file"]] if "file" in said else ())):
+        runs = [said["file"]] if "file" in said else []
+        if runs == ["."]:
+            runs = [path.name for path in manifest.parent.glob("*.py")]
+        for part in ("component.toml", "README.md", *runs):
             assert f"conductor/_components/{manifest.parent.name}/{part}" in names
 
 
@@ -110,7 +113,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     )
     assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
     assert done.stderr.splitlines() == [
-        "info: conductor: compiling the Python guest; once on this machine …"
+        "conductor: compiling the Python guest; once on this machine …"
     ]
     author(installed / "conductor", tmp_path)
 

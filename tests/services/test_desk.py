@@ -137,6 +137,22 @@ def test_values_are_kept_in_the_order_they_were_given(tmp_path: Path) -> None:
     run(play)
 
 
+def test_a_service_that_breaks_answers_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conductor.services.files.Files.serve", lambda *_: {"x": "\udcff"})
+
+    async def play() -> None:
+        office = Office(tmp_path, p=frozenset({"files:**"}))
+        for _ in range(MOST_OPEN + 1):
+            error = await office.error("p", "files/roots")
+            assert error["data"] == {"service": "files/roots", "reason": "internal"}
+        assert office.logged[0].startswith("error conductor files/roots for `p` failed: Unicode")
+        await office.desk.close()
+
+    run(play)
+
+
 def test_what_is_under_way_ends_with_the_desk(tmp_path: Path) -> None:
     async def play() -> None:
         async def silent(reader: Any, writer: Any) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import msgspec
@@ -30,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length).decode("latin-1")
         if self.path.startswith("/to?"):
             self.send_response(int(self.headers.get("x-status", "302")))
-            self.send_header("Location", self.path.partition("?")[2])
+            self.send_header("Location", self.path.partition("?")[2].replace("E-ACUTE", "\xe9"))
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
@@ -107,6 +108,23 @@ def test_getting(server: Server) -> None:
     assert (seen["method"], seen["path"], seen["headers"]["X-Mine"]) == ("GET", "/a?b=c", "1")
 
 
+def test_it_says_who_asks_unless_the_component_does(server: Server) -> None:
+    for given, said in (({}, "conductor"), ({"user-agent": "mine"}, "mine")):
+        found = json.loads(get([server.place], server.place, headers=given)["text"])
+        assert [v for k, v in found["headers"].items() if k.lower() == "user-agent"] == [said]
+
+
+def test_of_several_addresses_one_that_answers_is_enough(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def both(host: str, port: int, **_: object) -> list[Any]:
+        return [(2, 1, 6, "", (one, port)) for one in ("127.0.0.2", "127.0.0.1")]
+
+    monkeypatch.setattr(anyio, "getaddrinfo", both)
+    place = server.place.replace("127.0.0.1", "localhost")
+    assert get([place], place)["status"] == 200
+
+
 def test_posting(server: Server) -> None:
     granted = [f"POST@{server.place}", f"PUT@{server.place}"]
     assert json.loads(get(granted, server.place, method="POST", text="hé")["text"])["body"] == (
@@ -145,8 +163,45 @@ def test_elsewhere_is_not_granted(server: Server, url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("grant", "method", "url"),
+    [
+        ("a.org", "GET", "https://a.org/x"),
+        ("a.org:8443", "HEAD", "https://a.org:8443/x"),
+        ("http://a.org", "GET", "http://A.org/"),
+        ("http://127.0.0.1:81", "GET", "http://127.0.0.1:81/"),
+        ("http://[::1]:81", "GET", "http://[::1]:81/"),
+        ("POST@a.org", "POST", "https://a.org/x"),
+        ("PUT@http://a.org:81", "PUT", "http://a.org:81/x"),
+    ],
+)
+def test_who_follows_the_hint_gets_there(grant: str, method: str, url: str) -> None:
+    hint = f"hint: grant it with `,grant=fetch:{grant}`"
+    granted = destinations([f"fetch:{grant}"])[0]
+    for others in (["b.org"], [f"DELETE@{grant.rpartition('@')[2]}"]):
+        wrong = refusal(others, url, method=method)
+        assert (wrong.reason, wrong.text.rpartition("\n")[2]) in (
+            ("not-granted", hint),
+            ("not-granted", hint.replace("fetch:", f"fetch:{method}@")),
+        )
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    assert granted.covers(parts.scheme, parts.hostname or "", port)
+    assert method in granted.methods
+
+
+@pytest.mark.parametrize(
     "url",
-    ["file:///etc/passwd", "ftp://a/", "x", "http://", "http://u:p@a/", "http://a:b/", "http://é/"],
+    [
+        "file:///etc/passwd",
+        "ftp://a/",
+        "x",
+        "http://",
+        "http://u:p@a/",
+        "http://a:b/",
+        "http://é/",
+        "http://a/é",
+        "http://a/a b",
+    ],
 )
 def test_what_is_no_address(url: str) -> None:
     assert refusal(["a"], url).reason == "params"
@@ -160,6 +215,7 @@ def test_redirects_go_as_far_as_grants_do(server: Server) -> None:
         "redirects",
         "not-granted",
     )
+    assert json.loads(get([server.place], f"{server.place}/to?/E-ACUTE")["text"])["path"] == "/%E9"
     seen = get(
         [f"POST@{server.place}", server.place],
         within,
@@ -216,6 +272,9 @@ def test_a_public_name_may_not_lead_to_a_private_address(
         {"base64": "?"},
         {"headers": {"Host": "a"}},
         {"headers": {"X": "a\r\nY: b"}},
+        {"headers": {"X": "é"}},
+        {"headers": {"": "a"}},
+        {"headers": {"X Y": "a"}},
         {"headers": {"Content-Length": "5"}},
         {"follow": True},
     ],

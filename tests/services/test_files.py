@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,66 @@ def test_listing(home: Path) -> None:
 )
 def test_what_is_not_listed(home: Path, params: dict[str, object], reason: str) -> None:
     assert refusal(reader(home), "list", **params) == reason
+
+
+def test_a_listing_does_not_end_at_what_cannot_be_told_or_read(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "shut").mkdir()
+    (home / "shut" / "x.md").write_text("x")
+    (home / "gone.md").write_text("x")
+    if sys.platform == "linux":  # elsewhere no such name can be
+        Path(os.fsdecode(os.fsencode(home) + b"/odd\xff.md")).write_text("x")
+        Path(os.fsdecode(os.fsencode(home) + b"/odd\xff")).mkdir()
+    scandir = os.scandir
+
+    def restless(folder: str) -> Any:
+        if folder.endswith("shut"):
+            raise PermissionError(13, "Permission denied", folder)
+        found = scandir(folder)
+        (home / "gone.md").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(os, "scandir", restless)
+    found = ask(reader(home), "list")
+    names = [Path(entry["path"]).name for entry in found["entries"]]
+    assert names == ["AGENTS.md", "docs", "image.md", "shut", "AGENTS.md"]
+    assert found["more"] is False
+    msgspec.json.encode(found)
+    assert refusal(reader(home), "list", path="shut") == "io"
+    with pytest.raises(ServiceError) as caught:
+        reader(home).serve(("**",), "files/read", b'{"path": "odd\\udcff.md"}')
+    assert caught.value.reason == "params"
+
+
+def test_hidden_folders_are_walked_where_they_are_named_only(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".git" / "objects").mkdir(parents=True)
+    (home / ".git" / "x.md").write_text("x")
+    walked: list[str] = []
+    scandir = os.scandir
+
+    def noted(folder: str) -> Any:
+        walked.append(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    one = reader(home)
+    ask(one, "list")
+    ask(one, "list", "**", glob=".git/*")
+    ask(one, "list", ".git/*", "**")
+    assert not any(".git" in folder for folder in walked)
+    found = ask(one, "list", "**", ".git/*", glob=".git/*")
+    assert [Path(entry["path"]).name for entry in found["entries"]] == ["objects", "x.md"]
+
+
+def test_a_listing_says_when_it_looked_at_too_much(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conductor.services.files._VISITED", 3)
+    found = ask(reader(home), "list")
+    assert (len(found["entries"]), found["more"]) == (2, True)
 
 
 def test_without_a_session_there_is_nothing() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import wasm_host
-from conductor.transports.base import Ended, Events, Transport
+from conductor.transports.base import Ended, Events, Transport, Wrapper
 from conductor.transports.guest import GuestTransport
 from conductor.transports.memory import Channel, MemoryTransport
 from conductor.transports.process import ProcessTransport
@@ -104,36 +104,17 @@ def stdio() -> Transport:
     return _Owning(transport, in_read, out_write)
 
 
-class _Owning:
+class _Owning(Wrapper):
     """A `StdioTransport` that also closes the descriptors it was given."""
 
     def __init__(self, inner: StdioTransport, *fds: int) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._fds = list(fds)
 
     async def open(self, events: Events) -> None:
-        await self._inner.open(events)
+        await super().open(events)
         while self._fds:
             os.close(self._fds.pop())
-
-    def write(self, data: bytes) -> None:
-        self._inner.write(data)
-
-    @property
-    def buffered(self) -> int:
-        return self._inner.buffered
-
-    def pause(self) -> None:
-        self._inner.pause()
-
-    def resume(self) -> None:
-        self._inner.resume()
-
-    def finish(self) -> None:
-        self._inner.finish()
-
-    async def close(self, grace: float) -> None:
-        await self._inner.close(grace)
 
 
 class _Joined(ListeningTransport):

@@ -1,4 +1,4 @@
-"""Freed memory goes back to the system: when, and that it does."""
+"""Freed memory goes back to the system."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sys
 from typing import Final
 
 import pytest
-
-from conductor.transports.buffers import Tidying
 
 # 64 MB in pieces, and between each two a small block that stays: nothing can be cut off at the end.
 PIECES: Final = """
@@ -34,16 +32,3 @@ print(before - held())
 def test_what_lies_between_pieces_in_use_is_given_back() -> None:
     done = subprocess.run([sys.executable, "-c", PIECES], capture_output=True, check=True)
     assert int(done.stdout) > 40_000, "KiB"
-
-
-def test_it_is_done_once_after_traffic_has_ceased() -> None:
-    tidying = Tidying()
-    assert [tidying.due(traffic) for traffic in (0, 0, 5, 9, 9, 9, 9)] == [
-        False, False, False, False, True, False, False,
-    ]  # fmt: skip
-
-
-def test_it_is_done_now_and_then_where_traffic_never_ceases() -> None:
-    tidying = Tidying()
-    done = [at for at in range(1, 19) if tidying.due(at)]
-    assert done == [6, 12, 18]

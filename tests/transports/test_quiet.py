@@ -1,59 +1,110 @@
-"""A reader gives memory back when large chunks have ceased to come."""
+"""When memory is given back: soon after what was large, and now and then otherwise."""
 
 from __future__ import annotations
 
-import asyncio
-import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from conductor.transports import fds
-
-LARGE = b"x" * (fds._CHUNK - 1) + b"\n"
-
-
-def test_memory_is_given_back_after_large_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> list[int]:
-        given = asyncio.Event()
-        monkeypatch.setattr(fds, "give_back", given.set)
-        source, sink = os.pipe()
-        seen: list[int] = []
-        reader = fds.FdReader(
-            source,
-            1024 * 1024,
-            lambda lines: seen.append(sum(map(len, lines))),
-            lambda head, limit: None,
-            lambda error: None,
-        )
-        try:
-            for _ in range(2):  # the second time it has to be armed anew
-                given.clear()
-                reader.pause()
-                assert os.write(sink, LARGE) == len(LARGE)  # a pipe holds no less
-                reader.resume()
-                await asyncio.wait_for(given.wait(), 30)
-        finally:
-            reader.close()
-            os.close(sink)
-        return seen
-
-    assert sum(asyncio.run(scenario())) == 2 * (len(LARGE) - 1)
+from conductor.transports import buffers
+from conductor.transports.buffers import CHUNK, Tidying
 
 
-def test_small_ones_leave_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> bool:
-        monkeypatch.setattr(fds, "give_back", lambda: None)
-        source, sink = os.pipe()
-        came = asyncio.Event()
-        reader = fds.FdReader(
-            source, 1024, lambda lines: came.set(), lambda head, limit: None, lambda error: None
-        )
-        try:
-            os.write(sink, b"{}\n")
-            await asyncio.wait_for(came.wait(), 30)
-            return reader._looking
-        finally:
-            reader.close()
-            os.close(sink)
+class Loop:
+    """An event loop whose time a test lets pass."""
 
-    assert not asyncio.run(scenario())
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._due: list[tuple[float, Callable[[], None], Timer]] = []
+
+    def time(self) -> float:
+        return self._now
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        timer = Timer()
+        self._due.append((self._now + delay, callback, timer))
+        return timer
+
+    def waits(self) -> int:
+        """How many calls are still to be made."""
+        return sum(not timer.cancelled for _, _, timer in self._due)
+
+    def passes(self, seconds: float) -> None:
+        """Calls what is due by then."""
+        end = self._now + seconds
+        while due := [one for one in self._due if one[0] <= end]:
+            first = min(due, key=lambda one: one[0])
+            self._due.remove(first)
+            self._now, callback, timer = first
+            if not timer.cancelled:
+                callback()
+        self._now = end
+
+
+class Timer:
+    """A call to come."""
+
+    cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Scene:
+    """A loop, and what is done on it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.loop = Loop()
+        self.given: list[float] = []
+        monkeypatch.setattr(buffers, "give_back", lambda: self.given.append(self.loop.time()))
+        loop: Any = self.loop
+        self.tidying = Tidying(loop)
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+def test_it_is_done_when_nothing_large_has_come_for_a_moment(scene: Scene) -> None:
+    for _ in range(3):
+        scene.tidying.passed(CHUNK)
+        scene.loop.passes(buffers.QUIET * 0.75)
+    assert scene.given == []
+    scene.loop.passes(1)
+    assert scene.given == [pytest.approx(buffers.QUIET * 2.5)]
+    scene.tidying.passed(CHUNK)  # it is armed anew
+    scene.loop.passes(1)
+    assert len(scene.given) == 2
+
+
+def test_it_is_done_once_after_traffic_has_ceased(scene: Scene) -> None:
+    scene.loop.passes(10)
+    for _ in range(2):
+        scene.tidying.passed(CHUNK - 1)
+        scene.loop.passes(5)
+    assert scene.given == []
+    scene.loop.passes(60)
+    assert scene.given == [25]
+
+
+def test_what_was_done_soon_is_not_done_again(scene: Scene) -> None:
+    scene.tidying.passed(CHUNK)
+    scene.loop.passes(60)
+    assert len(scene.given) == 1
+
+
+def test_it_is_done_now_and_then_where_traffic_never_ceases(scene: Scene) -> None:
+    for _ in range(18):
+        scene.tidying.passed(1)
+        scene.loop.passes(5)
+    assert scene.given == [30, 60, 90]
+
+
+def test_nothing_is_done_once_stopped(scene: Scene) -> None:
+    scene.tidying.passed(CHUNK)
+    scene.tidying.stop()
+    scene.loop.passes(60)
+    assert scene.given == []
+    assert scene.loop.waits() == 0

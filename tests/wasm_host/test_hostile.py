@@ -13,6 +13,7 @@ from .support import CARRIERS, HOSTILE, core, wasm
 
 QUICK = Limits(cpu_ms=200)
 """Only for what never ends: on a busy machine anything else might take as long."""
+AMPLE = Limits()
 MIB = 1024 * 1024
 
 
@@ -23,7 +24,7 @@ class Harm:
     phase: str
     limit: str | None
     says: str
-    limits: Limits = Limits()
+    limits: Limits = AMPLE
 
 
 HARM = {
@@ -111,7 +112,7 @@ def test_every_hostile_guest_is_tested() -> None:
 def test_harm_is_contained(name: str, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASM_HOST_CALLS", calls)
     harm = HARM[name]
-    bystander = CARRIERS[0].start(Limits()).guest
+    bystander = CARRIERS[0].start(AMPLE).guest
     with pytest.raises(GuestError) as caught:
         _run(name, harm.limits)
     error = caught.value
