@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,12 +79,14 @@ def segment(
     auditing = options.audit is not None and len(specs) > 1
     guests = list(specs)
     facts = {spec.name: _Told(spec) for spec in specs}
+    runs = itertools.count(1)
 
     def first_line() -> bytes:
         policed = len(guests) > 1 or _union(guests) is None
+        run = next(runs)
         told = {
             "guests": [
-                _guest_spec(spec, facts[spec.name].last(), policed=policed) for spec in guests
+                _guest_spec(spec, facts[spec.name].last(run), policed=policed) for spec in guests
             ],
             "cache": options.cache or cache_folder(),
             "clock": options.clock,
@@ -196,14 +199,20 @@ class _Told:
         self._good = msgspec.json.encode(configuration(self._spec))
         return self._good
 
-    def last(self) -> bytes:
-        """As of now, or else as it was last. Raises `UsageError` if it never was as it should."""
+    def last(self, run: int) -> bytes:
+        """As of now, or else as it was last, and which instance it is if not the first.
+
+        Raises `UsageError` if its settings never were as they should.
+        """
         try:
-            return self.now()
+            told = self.now()
         except ConductorError:
             if self._good is None:
                 raise
-            return self._good
+            told = self._good
+        if run > 1:
+            told = msgspec.json.encode({**msgspec.json.decode(told), "instance": str(run)})
+        return told
 
 
 def configurations(

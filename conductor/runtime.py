@@ -122,7 +122,10 @@ class Runtime:
 
     async def run(self) -> int:
         """Serves until the client is done or the chain fails; 0 or 1."""
-        self._tidying = Tidying(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._tidying = Tidying(loop)
+        former = loop.get_exception_handler()
+        loop.set_exception_handler(self._uncaught)
         self.apply(self.router.start())
         try:
             for name, one in self._planned.items():
@@ -142,6 +145,7 @@ class Runtime:
             try:
                 await self._shut_down()
             finally:
+                loop.set_exception_handler(former)
                 self._tidying.stop()
                 if self._tracer is not None:
                     self._tracer.close()
@@ -406,6 +410,14 @@ class Runtime:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(Closure(f"internal error: {error!r}", "please report this"))
 
+    def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of the loop raised. If it was of this program, a message may be lost: the
+        chain fails, since somebody would wait for its answer for ever."""
+        loop.default_exception_handler(context)
+        error = context.get("exception")
+        if error is not None and "handle" in context and _is_ours(error):
+            self._fail(Closure(f"internal error: {error!r}", "please report this"))
+
     def _fail(self, reason: Closure) -> None:
         if self._failure is None:
             self._failure = reason
@@ -461,3 +473,13 @@ class Runtime:
         for name in self._planned:
             self._report_lost(name)
         await self._connections.shut_down()
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it passed through this package on its way."""
+    at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_globals.get("__name__", "").startswith("conductor."):
+            return True
+        at = at.tb_next
+    return False

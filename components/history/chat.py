@@ -88,6 +88,15 @@ class Chat:
     """Whether what is told again while loading was hidden before."""
     warned: bool = False
 
+    def choose(self, choices: list[list[Any]]) -> None:
+        """Takes note of choices of the user's: the method and parameters of each."""
+        for method, params in choices:
+            self.choices[method, params.get("configId")] = params
+
+    def chosen(self) -> list[list[Any]]:
+        """The choices, to be made again or kept."""
+        return [[method, params] for (method, _), params in self.choices.items()]
+
     def full(self, config: Config) -> bool:
         """Whether the agent's session holds as much as it may, and nothing is going on in it."""
         used = self.used or self.chars // CHARACTERS

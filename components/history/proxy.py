@@ -22,6 +22,9 @@ from guest_sdk.python import (
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 ENDS = ("session/close", "session/delete")
+RECENT = "recent"
+"""The key of `recent`."""
+LATEST = 16
 RETRY = 10
 """Prompts until another session is asked for again, where none was to be had."""
 COMMAND = {
@@ -42,6 +45,8 @@ proxy = Proxy(
 )
 inner: dict[str, str] = {}
 """Sessions of the agent the client does not know, and the client's session each belongs to."""
+recent: dict[str, Any] = {}
+"""The sessions that were opened last, and how: what is needed when this proxy is started again."""
 
 
 def chat_of(message: Request | Notification) -> tuple[Session, Chat] | None:
@@ -67,6 +72,7 @@ async def set_up(request: Request, following: Any) -> Any:
         chat: Chat = source.state
         chat.setup = setup
         await recall(source, request)
+        proxy.start(keep_setup(source))
         try:
             return await following(request)
         finally:
@@ -78,6 +84,7 @@ async def set_up(request: Request, following: Any) -> Any:
         chat = session.state = copy.deepcopy(before)
         chat.agent, chat.past, chat.setup, chat.running = session.id, [], setup, 0
         chat.spare = ""
+        proxy.start(keep_setup(session))
     return result
 
 
@@ -102,17 +109,25 @@ async def recognise(session: Session) -> None:
     chat = session.state
     if chat.agent:
         return
-    chat.agent = session.id
     known = await recorded(f"session/{session.id}")
+    if not chat.setup:
+        held = recent or await recorded(RECENT) or {}
+        chat.setup = chat.setup or held.get(session.id, {}).get("setup") or {}
+    if chat.agent:  # another message of the session was quicker
+        return
+    chat.agent = session.id
     if isinstance(known, dict):
         chat.past, chat.agent = list(known["past"]), str(known["agent"])
         chat.facts, chat.summary = list(known["facts"]), str(known["summary"])
+        chat.choose(known.get("choices", []))
         inner.update({one: session.id for one in (*chat.past, chat.agent) if one != session.id})
 
 
 @proxy.request(*ENDS)
 async def end(request: Request, following: Any) -> Any:
     found = chat_of(request)
+    if found is not None:
+        await recognise(found[0])
     result = await following(request)
     if found is not None and request.direction == "down":
         session, chat = found
@@ -120,7 +135,7 @@ async def end(request: Request, following: Any) -> Any:
             inner.pop(one, None)
             proxy.start(also(request.method, one))
         inner.pop(chat.agent, None)
-        if request.method == "session/delete" and chat.past:
+        if request.method == "session/delete":
             proxy.start(forget(session.id, [*chat.past, chat.agent]))
     return result
 
@@ -150,10 +165,14 @@ async def list_sessions(request: Request, following: Any) -> Any:
 @proxy.request("session/set_mode", "session/set_model", "session/set_config_option")
 async def chosen(request: Request, following: Any) -> Any:
     found = chat_of(request)
+    if found is not None:
+        await recognise(found[0])
     result = await following(request)
     if found is not None and request.direction == "down":
-        key = (request.method, request.params.get("configId"))
-        found[1].choices[key] = {k: v for k, v in request.params.items() if k != "sessionId"}
+        session, chat = found
+        params = {k: v for k, v in request.params.items() if k != "sessionId"}
+        chat.choose([[request.method, params]])
+        proxy.start(record(session))
     return result
 
 
@@ -180,12 +199,56 @@ async def keys(prefix: str) -> list[str]:
 async def record(session: Session) -> None:
     """Keeps which sessions of the agent a session is."""
     chat = session.state
-    held = {"past": chat.past, "agent": chat.agent, "facts": chat.facts, "summary": chat.summary}
+    held = {
+        "past": chat.past,
+        "agent": chat.agent,
+        "facts": chat.facts,
+        "summary": chat.summary,
+        "choices": chat.chosen(),
+    }
     try:
         await proxy.kv.set(f"session/{session.id}", held)
-        await proxy.kv.set(f"inner/{chat.agent}", session.id)
+        if chat.past:
+            await proxy.kv.set(f"inner/{chat.agent}", session.id)
     except Refused as refused:
-        proxy.log.warn(f"loaded again, {session.id} is cut off: {refused.message}")
+        told = f"loaded again, {session.id} is cut off: {refused.message}"
+        (proxy.log.warn if chat.past else proxy.log)(told)
+        return
+    await keep_setup(session)
+
+
+async def keep_setup(session: Session) -> None:
+    """Keeps how a session was opened, and which it is, in case this proxy is started again.
+
+    Setups with secrets, as in the environment of MCP servers, are not written down.
+    """
+    chat = session.state
+    servers = chat.setup.get("mcpServers")
+    secret = any(
+        isinstance(one, dict) and (one.get("env") or one.get("headers"))
+        for one in (servers if isinstance(servers, list) else [])
+    )
+    agents = [one for one in (*chat.past, chat.agent) if one != session.id]
+    recent.pop(session.id, None)
+    recent[session.id] = {"setup": {} if secret else chat.setup, "agents": agents}
+    for id_ in list(recent)[:-LATEST]:
+        del recent[id_]
+    try:
+        await proxy.kv.set(RECENT, recent)
+    except Refused as refused:
+        proxy.log(refused.message)
+
+
+@proxy.on_start
+async def learn() -> None:
+    """Learns which sessions the agent may still be at work in, if this is not the first start."""
+    older = await recorded(RECENT) or {}
+    newer = dict(recent)
+    recent.clear()
+    recent.update({**older, **newer})
+    for id_, held in older.items():
+        for agent in held["agents"]:
+            inner.setdefault(agent, id_)
 
 
 async def forget(id_: str, agents: list[str]) -> None:
@@ -193,6 +256,8 @@ async def forget(id_: str, agents: list[str]) -> None:
     try:
         for key in (f"session/{id_}", *(f"inner/{one}" for one in agents)):
             await proxy.kv.delete(key)
+        recent.pop(id_, None)
+        await (proxy.kv.set(RECENT, recent) if recent else proxy.kv.delete(RECENT))
     except Refused as refused:
         proxy.log(refused.message)
 
@@ -211,8 +276,11 @@ async def prompt(request: Request, following: Any) -> Any:
     said = "\n".join(readable(blocks))
     if chat.full(proxy.config) and not request.is_command:
         await shorten(session, chat, blocks)
+    facts = len(chat.facts)
     chat.begun(proxy.config, said)
     chat.running += 1
+    if len(chat.facts) > facts:
+        proxy.start(record(session))
     over = True
     try:
         result = await following(request)
@@ -238,7 +306,7 @@ async def shorten(session: Session, chat: Chat, blocks: list[Any]) -> None:
     if not await spared(session, chat):
         return
     summary = await summed_up(chat) if proxy.config.summary else ""
-    for (method, _), params in chat.choices.items():
+    for method, params in chat.chosen():
         try:
             await proxy.ask_agent(method, **{**params, "sessionId": chat.spare})
         except ProxyError as error:
@@ -253,6 +321,8 @@ async def spared(session: Session, chat: Chat) -> bool:
     if chat.spare:
         return True
     try:
+        if not chat.setup:
+            raise ProxyError("how it was opened is forgotten; load it again")
         opened = await proxy.ask_agent("session/new", **copy.deepcopy(chat.setup))
         chat.spare = str(opened["sessionId"])
     except (ProxyError, KeyError, TypeError) as error:
@@ -299,7 +369,7 @@ def heard(update: Update) -> Any:
     if kind in ("user_message", "user_message_chunk"):
         return None if heard_user(chat, proxy.config, said) else DROP
     if kind == "current_mode_update" and current and "currentModeId" in said:
-        chat.choices["session/set_mode", None] = {"modeId": said["currentModeId"]}
+        chat.choose([["session/set_mode", {"modeId": said["currentModeId"]}]])
     elif kind == "usage_update" and current:
         chat.used, chat.size = number(said.get("used")), number(said.get("size")) or chat.size
     elif kind == "available_commands_update" and isinstance(said.get("availableCommands"), list):

@@ -106,6 +106,7 @@ class Peer:
         "recorded",
         "returning",
         "role",
+        "run",
         "s",
         "shadow",
         "sideband",
@@ -118,6 +119,8 @@ class Peer:
         self.label = component.label or f"`{component.name}`"
         self.component = component
         self.role = role
+        self.run = 1
+        """How often it has been started, this time included."""
         self.gate = Gate(component.policy) if component.policy is not None else None
         self.closure: Closure | None = None
         self.admitted = True

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc
+from conductor.core import jsonrpc, members
 from conductor.core.effects import Effect, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Malformed
@@ -181,3 +182,24 @@ class Services:
             f"Method not found: service `{service}` is not granted to {peer.label}\n"
             f"hint: grant it with `,grant={shown}` behind it"
         )
+
+
+_INSTANCE: Final = "instance"
+_text: Final = msgspec.json.Decoder(str)
+
+
+def started_again(configure: bytes | None, run: int) -> bytes | None:
+    """What a proxy is told that has been started for the `run`th time: which instance it is."""
+    held = members.read(configure)
+    if held is None:
+        return configure
+    first = _text.decode(held[_INSTANCE]).partition(".")[0] if _INSTANCE in held else "1"
+    return bytes(members.write({**held, _INSTANCE: Raw(b'"%b.%d"' % (first.encode(), run))}))
+
+
+def same_instance(former: bytes | None, configure: bytes) -> bytes:
+    """Changed settings, for the instance that was told the former ones."""
+    before, held = members.read(former), members.read(configure)
+    if before is None or held is None or _INSTANCE not in before:
+        return configure
+    return bytes(members.write({**held, _INSTANCE: before[_INSTANCE]}))

@@ -23,6 +23,8 @@ class Conducted(Speaker):
         self.grants: list[str] | None = None
         """Services the user granted; None: it was not said."""
         self.config: Any = None
+        self.instance = ""
+        """Which of its lives this is, after it has been started again; empty in the first."""
         self.failure: ProxyError | None = None
         """Why the proxy cannot work: the answer to every request it has a handler for."""
         self.timers: dict[Any, tuple[Callable[[], Any], bool]] = {}
@@ -57,6 +59,7 @@ class Conducted(Speaker):
     def _configure(self, params: dict[str, Any]) -> bool:
         """Takes settings; False if they are wrong and the former ones stay."""
         self.name = params.get("name") or self.name
+        self.instance = params.get("instance") or self.instance
         grants = params.get("grants")
         self.grants = grants if isinstance(grants, list) else self.grants
         try:

@@ -105,9 +105,46 @@ class Host:
     def _fresh_id(self, base: str) -> str:
         while True:
             self._count += 1
-            fresh = f"{base}:{self._count}"
+            fresh = f"{base}:{self._numbered(self._count)}"
             if fresh not in self._others:
                 return fresh
+
+    def _numbered(self, number: int) -> str:
+        """A number no former life of this proxy has given."""
+        life = self._engine.instance
+        return f"{life}.{number}" if life else str(number)
+
+    def _of_former_life(self, number: str) -> bool:
+        life, _, last = number.rpartition(".")
+        return life != self._engine.instance and last.isdecimal()
+
+    def _known(self, id_: Any) -> Declared | None:
+        """The declaration of an id; if a former life of this proxy made it, it is taken over.
+
+        Sessions go on when a proxy is started again, and with them the servers they know. Which
+        session it was is lost.
+        """
+        if not isinstance(id_, str) or id_ in self._declared:
+            return self._declared.get(id_)
+        base, _, number = id_.rpartition(":")
+        if id_ in self._others or not self._of_former_life(number):
+            return None
+        for server in self._engine.proxy.servers:
+            if server.offers and base == name_of(self._engine, server):
+                self._declared[id_] = one = Declared(id_, server)
+                return one
+        return None
+
+    def _connection(self, id_: Any) -> Connection | None:
+        """The connection of an id, likewise."""
+        if not isinstance(id_, str) or id_ in self._connections:
+            return self._connections.get(id_)
+        server, _, number = id_.rpartition("/")
+        declared = self._known(server) if self._of_former_life(number) else None
+        if declared is None:
+            return None
+        self._connections[id_] = one = Connection(id_, declared, self._engine)
+        return one
 
     def _forget(self, session: Any) -> None:
         """Drops what was declared to a session that has ended."""
@@ -130,22 +167,26 @@ class Host:
 
     async def _connect(self, request: Request, following: Next) -> Any:
         params = request.params
-        declared = self._declared.get(str(params.get("serverId", params.get("acpId"))))
+        declared = self._known(params.get("serverId", params.get("acpId")))
         if declared is None:
             return await following(request)
         self._opened += 1
-        connection = Connection(f"{declared.id}/{self._opened}", declared, self._engine)
+        connection = Connection(
+            f"{declared.id}/{self._numbered(self._opened)}", declared, self._engine
+        )
         self._connections[connection.id] = connection
         return {"connectionId": connection.id}
 
     async def _disconnect(self, request: Any, following: Next) -> Any:
-        if self._connections.pop(request.params.get("connectionId"), None) is None:
+        connection = self._connection(request.params.get("connectionId"))
+        if connection is None:
             return await following(request)
+        del self._connections[connection.id]
         return {}
 
     async def _message(self, message: Any, following: Next) -> Any:
-        connection = self._connections.get(message.params.get("connectionId"))
-        declared = self._declared.get(message.params.get("serverId"))
+        connection = self._connection(message.params.get("connectionId"))
+        declared = self._known(message.params.get("serverId"))
         if connection is None and declared is None:
             return await following(message)
         self._aside()

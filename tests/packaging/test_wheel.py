@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,15 +16,21 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+NOT_SOURCES = shutil.ignore_patterns(
+    ".git", "__pycache__", ".*_cache", ".venv", ".hypothesis", "node_modules", "target"
+)
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's wheel, built from this checkout."""
+    """The project's wheel, built from a copy of this checkout: building it may make a Python guest,
+    and other tests shall go on with the one they have."""
     folder = tmp_path_factory.mktemp("wheel")
+    source = tmp_path_factory.mktemp("source") / "conductor"
+    shutil.copytree(ROOT, source, ignore=NOT_SOURCES)
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)],
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(source)],
         check=True,
     )
     (built,) = folder.glob("*.whl")

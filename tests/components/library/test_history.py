@@ -337,6 +337,73 @@ async def test_loaded_again_it_is_whole_and_shows_nothing_that_was_hidden() -> N
         assert seen(p)[-1] == (one, "f")
 
 
+def restarted(p: Playground, **config: Any) -> Playground:
+    """The same proxy started again: all it knows is what it kept."""
+    again = play("history", config={**SMALL, **config})
+    again.services.store.update(p.services.store)
+    return again
+
+
+@plays
+async def test_started_again_it_goes_on_as_before() -> None:
+    async with play("history", config=SMALL) as p:
+        p.agent.answer = lambda one: {} if "set_" in one.method else None
+        servers = [{"name": "m", "command": "c", "args": [], "env": []}]
+        one = await p.new_session("/a", mcpServers=servers, _meta={"k": 1})
+        await p.prompt("Remember: tabs", session=one)
+        await p.request("session/set_mode", {"sessionId": one, "modeId": "code"})
+    async with restarted(p) as p:
+        answers = {"session/set_mode": {}, "session/new": {"sessionId": "fresh"}}
+        p.agent.answer = lambda one: answers.get(one.method)
+        await p.prompt(LONG, session=one)
+        await p.prompt("b", session=one)
+        setup = {"cwd": "/a", "mcpServers": servers, "_meta": {"k": 1}}
+        assert sent(p, "session/new") == [("", setup)]
+        assert [session for session, _ in sent(p)] == [one, "fresh"]
+        assert "- tabs" in told(p)
+        assert sent(p, "session/set_mode")[-1][1] == {"sessionId": "fresh", "modeId": "code"}
+        assert p.services.log == []
+    async with restarted(p) as p:
+        # A turn of before is still going on; nobody has prompted yet.
+        p.agent.update("fresh", "agent_message_chunk", content=text("late"))
+        assert seen(p) == [(one, "late")]
+        p.agent.answer = lambda one: {} if "set_" in one.method else None
+        await p.request("session/set_mode", {"sessionId": one, "modeId": "ask"})
+        assert sent(p, "session/set_mode")[-1][0] == "fresh"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        {"name": "m", "command": "c", "env": [{"name": "KEY", "value": "hush"}]},
+        {"name": "m", "url": "https://x", "headers": [{"name": "Authorization", "value": "hush"}]},
+    ],
+)
+@plays
+async def test_secrets_of_a_setup_are_not_written_down(secret: Any) -> None:
+    async with play("history", config=SMALL) as p:
+        one = await p.new_session("/a", mcpServers=[secret])
+        await p.prompt("Remember: tabs", session=one)
+        assert "hush" not in str(p.services.store)
+    async with restarted(p) as p:
+        await p.prompt(LONG, session=one)
+        assert (await p.prompt("b", session=one)).text == "b"
+        assert sent(p, "session/new") == []
+        (logged,) = p.services.log
+        assert "how it was opened is forgotten; load it again" in logged
+        await p.request("session/load", {"sessionId": one, "cwd": "/a", "mcpServers": [secret]})
+        for _ in range(10):
+            await p.prompt(LONG, session=one)
+        assert sent(p, "session/new")[-1][1]["mcpServers"] == [secret]
+
+
+@plays
+async def test_the_sessions_that_are_kept_are_few() -> None:
+    async with play("history", config=SMALL) as p:
+        sessions = [await p.new_session() for _ in range(20)]
+        assert list(p.services.store["project", "recent"]) == sessions[-16:]
+
+
 # -- through the real program ----------------------------------------------------------------------
 
 

@@ -1,0 +1,48 @@
+"""The runtime, where only a fault of its own could bring it down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from conductor.core import CHANNEL, UPSTREAM, Component
+from conductor.planned import Options, Planned
+from conductor.runtime import Runtime
+from conductor.transports.memory import Channel, MemoryTransport
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+async def _agent(channel: Channel) -> None:
+    while await channel.receive() is not None:
+        pass
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_fault_in_a_callback_fails_the_chain_instead_of_leaving_it_waiting(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def editor(channel: Channel) -> None:
+        line = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
+        asyncio.get_running_loop().call_soon(runtime.feed, UPSTREAM, [line])
+        while await channel.receive() is not None:
+            pass
+
+    def broken(name: str, frames: list[bytes]) -> None:
+        raise ZeroDivisionError("of ours")
+
+    planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent))
+    runtime = Runtime([planned], "agent", MemoryTransport(editor), Options(), log=lambda *_: None)
+    monkeypatch.setattr(runtime._hub, "feed", broken)
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        before = runner.get_loop().get_exception_handler()
+        assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1
+        assert runner.get_loop().get_exception_handler() is before
+    assert runtime.failure is not None
+    assert "internal error: ZeroDivisionError('of ours')" in runtime.failure.text
