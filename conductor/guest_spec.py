@@ -58,6 +58,9 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether each delivery is reported (see `conductor.delivery_report`)."""
     auditing: bool = False
     """Whether what the guests change is reported (see `conductor.change_report`)."""
+    owned: dict[str, list[str]] = {}
+    """After it has been started again: addresses of MCP, by the guest whose they are; by the empty
+    name those of everybody else in the chain."""
 
 
 class Recovered(msgspec.Struct, frozen=True):

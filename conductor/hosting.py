@@ -19,6 +19,7 @@ from conductor.core.services import (
     CHANGED,
     DELIVERED,
     LAST_WORDS,
+    OWNED,
     READY,
     RECOVERED,
     RELAYED,
@@ -27,13 +28,13 @@ from conductor.core.services import (
     granted_names,
 )
 from conductor.errors import ComponentError, ConductorError
-from conductor.planned import Configuration, Options, Planned, Stderr
+from conductor.planned import Belongings, Configuration, Options, Planned, Stderr
 from conductor.services.client import Client
 from conductor.settings import settings
 from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
 
-_REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED}
+_REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED}
 
 
 def inline(spec: Spec, options: Options) -> Planned:
@@ -80,6 +81,7 @@ def segment(
     guests = list(specs)
     facts = {spec.name: _Told(spec) for spec in specs}
     runs = itertools.count(1)
+    belongings = Belongings()
 
     def first_line() -> bytes:
         policed = len(guests) > 1 or _union(guests) is None
@@ -96,6 +98,7 @@ def segment(
             "tracing": tracing,
             "recording": recording,
             "auditing": auditing,
+            "owned": belongings.by_owner() if run > 1 else {},
         }
         return msgspec.json.encode(told) + b"\n"
 
@@ -129,6 +132,7 @@ def segment(
         files=tuple(file for spec in specs for file in _files(spec)),
         clients=tuple(map(client, specs)),
         configurations=configurations(specs, facts),
+        belongings=belongings,
         policies=tuple(spec.policy.policy() for spec in specs),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ LOCK_FILE: Final = "conductor.lock"
 """In the current folder."""
 
 ISOLATIONS: Final = ("process", "inline", "separate")
+_MOST_OWN: Final = 65_536
 TRACE_CONTENTS: Final = ("redacted", "all", "none")
 
 
@@ -73,6 +75,29 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return LOCK_FILE if self.locked else None
 
 
+class Belongings:
+    """Whose the addresses of MCP are, kept for a host of guests that is started again."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, set[str]] = {}
+        """What each guest has said to be its own."""
+        self.known: Callable[[], AbstractSet[str]] = frozenset
+        """All that the chain knows of."""
+
+    def add(self, guest: str, addresses: Iterable[str]) -> None:
+        """A guest has said that these are its own."""
+        own = self.own.setdefault(guest, set())
+        own.update(addresses)
+        if len(own) > _MOST_OWN:  # the chain forgets its oldest, too
+            own.intersection_update(self.known())
+
+    def by_owner(self) -> dict[str, list[str]]:
+        """By guest; by the empty name, those of everybody else."""
+        known = self.known()
+        found = {name: sorted(own & known) for name, own in self.own.items()}
+        return {**found, "": sorted(known - set().union(*self.own.values()))}
+
+
 class Configuration(msgspec.Struct, frozen=True):
     """What a component is told of its settings, which are in a file that may change."""
 
@@ -102,6 +127,8 @@ class Planned(msgspec.Struct, frozen=True):
     mcp_bridge: str = "auto"
     """For an agent: as of `Options`."""
     configurations: tuple[Configuration, ...] = ()
+    belongings: Belongings | None = None
+    """Where it is a child with guests: what they have said to be theirs."""
     clients: tuple[Client, ...] = ()
     """The proxies on it that may ask for services: itself, or its guests."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from conductor.core import Changed, Closure, Trace, Violated
+from conductor.core import Changed, Closure, Owned, Trace, Violated
 from conductor.core.policy import Policy
 from conductor.guest_spec import Recovered
 from conductor.planned import Planned
@@ -136,6 +136,13 @@ def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
     _own(found.component, guests)
     if found.action not in ACTIONS:
         raise ValueError(f"a host does not {found.action!r} its guests")
+    return found
+
+
+def owned(params: bytes | None, guests: Collection[str]) -> Owned:
+    """Which addresses of MCP are a guest's own."""
+    found = _decoded(params, Owned)
+    _own(found.peer, guests)
     return found
 
 

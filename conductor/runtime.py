@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,7 @@ from conductor.core import (
     Fail,
     Listen,
     Note,
+    Owned,
     Reopen,
     Router,
     Serve,
@@ -95,6 +97,9 @@ class Runtime:
             else (),
         )
         self.router = router
+        for one in planned:
+            if one.belongings is not None:
+                one.belongings.known = partial(getattr, router, "addresses")
         self._transports: dict[str, Transport] = {UPSTREAM: upstream}
         self._transports |= {name: one.transport for name, one in self._planned.items()}
         self._connections = Connections(self, self._transports, options.grace)
@@ -328,6 +333,8 @@ class Runtime:
                     self._fail(reason)
             case Violated():
                 self._violated(effect)
+            case Owned():
+                pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)
             case Reopen(peer):
@@ -367,6 +374,11 @@ class Runtime:
                 done = reports.recovered(params, guests)
                 self._serving.forget(done.component)
                 self.record(done.action, done.component, done.text)
+            case services.OWNED:
+                belongings = self._planned[name].belongings
+                assert belongings is not None
+                owned = reports.owned(params, guests)
+                belongings.add(owned.peer, owned.addresses)
             case services.READY:
                 for guest, digest in reports.loaded(params, guests).items():
                     self._audit.loaded(guest, digest)

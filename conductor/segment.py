@@ -29,6 +29,7 @@ from conductor.core import (
     Effect,
     Fail,
     Note,
+    Owned,
     Router,
     Send,
     Serve,
@@ -36,7 +37,7 @@ from conductor.core import (
     Violated,
     enforcement,
 )
-from conductor.core.services import CHANGED, RECOVERED, VIOLATED
+from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
 from conductor.guest_spec import LOCAL, RECONFIGURE, Recovered, Relayed, SegmentSpec
 from conductor.hub import Hub
@@ -83,6 +84,7 @@ class Segment:
             upstream=CHANNEL,
             tracing=spec.tracing,
             audited=[one.name for one in spec.guests] if spec.auditing else (),
+            owned=spec.owned,
         )
         self._hub = Hub(router, self._perform)
         self._guests = {name: module.instantiate(name) for name, module in modules.items()}
@@ -263,6 +265,8 @@ class Segment:
             from conductor import change_report  # loaded at the start
 
             self._out.append(report(CHANGED, change_report.params(effect, self._line_limit)))
+        elif isinstance(effect, Owned):
+            self._out.append(report(OWNED, effect))
         elif isinstance(effect, Violated):
             self._out.append(report(VIOLATED, effect))
             if effect.fatal:

@@ -59,6 +59,16 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
+class Owned(msgspec.Struct, frozen=True):
+    """The policed `peer` has MCP servers or connections of its own, by their addresses.
+
+    Whoever hosts it in a router that may come to an end tells the next one (`Router`, `owned`).
+    """
+
+    peer: str
+    addresses: tuple[str, ...]
+
+
 class Violated(msgspec.Struct, frozen=True):
     """A component broke a rule of its policy, and what it did has been undone.
 
@@ -135,4 +145,4 @@ class Closure(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-Effect = Send | Serve | Reopen | Listen | Fail | Note | Violated | Trace | Changed
+Effect = Send | Serve | Reopen | Listen | Fail | Note | Owned | Violated | Trace | Changed

@@ -83,7 +83,7 @@ class Enforcer:
         if token is None or token.session is None:
             verdict = self._verdicts.originates(gate, lane.direction, method, params)
             if verdict is None:
-                self.owners.admitted(gate, method, None, params)
+                self.owners.admitted(lane.peer, method, None, params, out)
                 self._ask(lane.across, method, params, pending, out)
                 return
             wrong = wrong or verdict
@@ -127,7 +127,7 @@ class Enforcer:
             token.ordered = gate.orders(lane.direction, method)
             token.straight = not token.ordered
         pending.watchers = (*pending.watchers, partial(self._came_back, token))
-        self.owners.admitted(gate, method, token.params, params)
+        self.owners.admitted(lane.peer, method, token.params, params, out)
         self._ask(lane.across, method, params, pending, out)
         if not verbs_on(lane.other, CANCEL) & MODIFY:
             self._follow(token, pending, out)

@@ -9,7 +9,7 @@ nor take their addresses for its own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
@@ -17,10 +17,10 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards
-from conductor.core.effects import Effect
+from conductor.core.effects import Effect, Owned
 from conductor.core.gate import Gate
 from conductor.core.link import Pending
-from conductor.core.peer import Lane
+from conductor.core.peer import Lane, Peer
 from conductor.core.policy import SETUP
 from conductor.core.tokens import Params
 from conductor.core.topology import Role
@@ -52,11 +52,22 @@ class Owners:
             outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
             self._add(None, named if outermost else named - self._known)
 
-    def admitted(self, gate: Gate, method: str, given: Params | None, sent: Params) -> None:
+    @property
+    def addresses(self) -> AbstractSet[str]:
+        """Of all servers and connections, whosever they are."""
+        return self._known
+
+    def restored(self, owner: Peer | None, addresses: Iterable[str]) -> None:
+        """Addresses a former router has known; without an owner here they are somebody else's."""
+        self._add(owner.gate if owner is not None else None, frozenset(addresses))
+
+    def admitted(
+        self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]
+    ) -> None:
         """A component has declared servers of its own, beside those it was given."""
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
-            self._add(gate, guards.declared(method, sent) - known)
+            self._admit(peer, guards.declared(method, sent) - known, out)
 
     def _opened(
         self, pending: Pending, method: str, member: bytes, body: bytes, out: list[Effect]
@@ -64,7 +75,12 @@ class Owners:
         """A connection is there; whoever was asked first for it has opened it."""
         if member == b"result" and pending.target is not None:
             opened = guards.connected(method, Raw(body)) - self._known
-            self._add(pending.target.peer.gate, opened)
+            self._admit(pending.target.peer, opened, out)
+
+    def _admit(self, peer: Peer, addresses: AbstractSet[str], out: list[Effect]) -> None:
+        self._add(peer.gate, addresses)
+        if peer.gate is not None and addresses:
+            out.append(Owned(peer.name, tuple(sorted(addresses))))
 
     def _add(self, owner: Gate | None, addresses: AbstractSet[str]) -> None:
         if not addresses:

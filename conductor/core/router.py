@@ -6,7 +6,8 @@ Everything a peer sends takes one path in arrival order, answers included, so no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -58,6 +59,7 @@ class Router:
         upstream: dialects.Dialect | None = None,
         tracing: bool = False,
         audited: Collection[str] = (),
+        owned: Mapping[str, Collection[str]] | None = None,
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
@@ -71,6 +73,8 @@ class Router:
         self._requests = Requests(self._exchange, self._initializer, self._services, self._enforcer)
         self.peers = self._exchange.peers
         self.upstream = self._exchange.upstream
+        for name, addresses in (owned or {}).items():
+            self._enforcer.owners.restored(self.peers.get(name), addresses)
         if mode != "auto":
             self.settle_mode(mode)
 
@@ -85,6 +89,11 @@ class Router:
     def version(self) -> int | None:
         """The ACP version the chain settled on, once `initialize` has been answered."""
         return self._exchange.version
+
+    @property
+    def addresses(self) -> AbstractSet[str]:
+        """Of all MCP servers and connections it knows of (`conductor.core.owners`)."""
+        return self._enforcer.owners.addresses
 
     @property
     def tracing(self) -> bool:

@@ -76,8 +76,11 @@ READY: Final = "ready"
 RECOVERED: Final = "recovered"
 """By this it reports what it did about a guest that failed."""
 
+OWNED: Final = "owned"
+"""By this it says which addresses of MCP are a guest's own, for when it is started again."""
+
 INTERNAL: Final = frozenset(
-    {LAST_WORDS, TRACED, DELIVERED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED}
+    {LAST_WORDS, TRACED, DELIVERED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED}
 )
 """What only hosts of guests may say, and only to the conductor that started them."""
 

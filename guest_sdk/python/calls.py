@@ -84,14 +84,22 @@ class Call:
 
     @property
     def session(self) -> Session:
-        """The session whose agent calls. Raises `RuntimeError` before its setup is answered."""
+        """The session whose agent calls. Raises `RuntimeError` where that is not known.
+
+        That is before its setup is answered, and in sessions that are older than this instance of
+        a proxy that was started again.
+        """
         if self._session is None:
-            raise RuntimeError("the agent calls before it has said which session it opened")
+            raise RuntimeError(
+                "it is not known which session this call belongs to: its agent has not said it "
+                "yet, or the proxy was started again since; look at `call.in_session` before"
+            )
         return self._session
 
     @property
     def in_session(self) -> bool:
-        """Whether `session` is known: agents may call while a session is still being set up."""
+        """Whether `session` is known: agents may call while a session is still being set up, and
+        a proxy that was started again has forgotten."""
         return self._session is not None
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from conductor.core import DIALECTS, Component, Fail, Router, Trace, Violated
+from conductor.core import DIALECTS, Component, Fail, Owned, Router, Trace, Violated
 from conductor.core.policy import NO_PROFILE
 from tests.core.plays import OK, V1, Json, error, notification, request, result
 from tests.core.test_enforcement_plays import (
@@ -171,7 +171,7 @@ def test_declared_servers_and_those_that_were_connected() -> None:
     with begun(guest("tools")) as pb:
         pb >> ("client", request(1, "session/new", given))
         pb << ("g", "p", request(Hole("q"), "session/new", given))
-        pb >> ("g", "s", request("f", "session/new", mine))
+        pb >> ("g", "s", request("f", "session/new", mine)) << Owned("g", ("mine",))
         pb << ("agent", request(Hole("a"), "session/new", mine))
         gate = pb.router.peers["g"].gate
         assert gate is not None
@@ -180,7 +180,8 @@ def test_declared_servers_and_those_that_were_connected() -> None:
         pb >> ("agent", request(1, "mcp/connect", connect))
         pb << ("g", "s", request(Hole("c"), "mcp/connect", connect))
         pb >> ("g", "s", result(Hole("c"), {"connectionId": "k"}))
-        pb << ("agent", result(1, {"connectionId": "k"}))
+        pb << ("agent", result(1, {"connectionId": "k"})) << Owned("g", ("k",))
+        assert pb.router.addresses == {"mine", "k"}
 
 
 # -- answering -----------------------------------------------------------------------------------

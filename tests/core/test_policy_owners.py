@@ -60,12 +60,12 @@ CONNECTED: Final = (
 class World:
     """The chain, and what everybody in it does with a line; by default they pass everything on."""
 
-    def __init__(self, trusted: bool) -> None:
+    def __init__(self, trusted: bool, owned: dict[str, list[str]] | None = None) -> None:
         full = {name: Policy("full") for name in PROXIES}
         held: dict[str, Policy | None] = {**full, **({"mid": None} if trusted else {})}
         kind = DIALECTS["channel"]
         proxies = [Component(name, dialect=kind, policy=held[name]) for name in PROXIES]
-        self.router = Router([*proxies, Component("agent")])
+        self.router = Router([*proxies, Component("agent")], owned=owned)
         self.actors = {name: Guest(name) for name in PROXIES}
         self.does: dict[tuple[str, str], Callable[[Json], list[tuple[str, Json]]]] = {}
         """What somebody does with a method instead: frames to say, to a side."""
@@ -243,3 +243,25 @@ def test_the_oldest_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     gate = world.router.peers["far"].gate
     assert gate is not None
     assert (gate.servers, gate.foreign) == ({"id-3"}, {"id-2"})
+
+
+def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
+    """As one does whose process was started again: by the empty name, what is others'."""
+    world = World(trusted=True, owned={"far": ["k"], "mid": ["m"], "": ["n"]})
+    assert world.router.addresses == {"k", "m", "n"}
+    for address in ("k", "m", "n"):
+        message = {"connectionId": address, "method": "x"}
+        for name in PROXIES:
+            world.say(name, "s", notification("mcp/message", message))
+        allowed = {"mid", *(["far"] if address == "k" else [])}
+        wanted = [(name, "mcp-connections") for name in PROXIES if name not in allowed]
+        assert world.rules() == wanted, address
+
+
+def test_what_others_own_is_not_declared_anew_after_that() -> None:
+    world = World(trusted=False, owned={"far": [], "": ["id"]})
+    declares(world, "far", SERVERS["stateless"])
+    world.rules()
+    message = {"serverId": "id", "requestId": "1", "method": "tools/list"}
+    world.say("far", "s", notification("mcp/message", message))
+    assert world.rules() == [("far", "mcp-connections")]

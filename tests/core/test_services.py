@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router, Serve
+from conductor.core import Closure, Component, Fail, Router, Serve, services
 from conductor.core.router import LAST_WORDS
 from conductor.core.services import CALLS, granted_names
 from tests.core.plays import (
@@ -190,3 +190,25 @@ def test_the_old_names_are_the_conductors_where_a_proxy_says_them_itself() -> No
 def test_what_narrows_a_grant_is_no_part_of_its_name() -> None:
     grants = {"clock", "files:**/AGENTS.md", "files:x:y", "fetch:http://a.org:80"}
     assert granted_names(grants) == {"clock", "files", "fetch"}
+
+
+@pytest.mark.parametrize(
+    ("configure", "run", "told"),
+    [
+        (b'{"name":"a"}', 2, b'{"name":"a","instance":"1.2"}'),
+        (b'{"name":"a","instance":"1.2"}', 3, b'{"name":"a","instance":"1.3"}'),
+        (b'{"instance":"2","name":"a"}', 2, b'{"instance":"2.2","name":"a"}'),
+        (None, 2, None),
+    ],
+)
+def test_who_is_started_again_is_told_which_instance_it_is(
+    configure: bytes | None, run: int, told: bytes | None
+) -> None:
+    assert services.started_again(configure, run) == told
+
+
+def test_changed_settings_leave_the_instance() -> None:
+    new = b'{"config":{}}'
+    assert services.same_instance(b'{"instance":"2.3"}', new) == b'{"config":{},"instance":"2.3"}'
+    assert services.same_instance(b'{"name":"a"}', new) == new
+    assert services.same_instance(None, new) == new
