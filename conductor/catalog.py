@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 WASM_MAGIC: Final = b"\0asm"
 MANIFEST: Final = "component.toml"
+_DENY_HINT: Final = "`deny` is for components that were granted single services"
 _JSON_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
     'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'
@@ -296,9 +297,10 @@ def _of_manifest(found: Manifest, here: str, source: str) -> Spec:
 def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
     """The spec with its options."""
     options = component_options.read(spec.name, given)
-    grants = spec.grants
-    if options.grants is not None:
-        grants = options.grants | (grants or frozenset())
+    try:
+        grants = component_options.granted(spec.grants, options.grants, options.denied)
+    except ValueError as error:
+        raise UsageError(f"`deny` of `{spec.name}`: {error}", _DENY_HINT) from None
     return msgspec.structs.replace(
         spec,
         name=options.name or spec.name,

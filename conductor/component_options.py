@@ -13,7 +13,7 @@ import msgspec
 
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import PROFILE_NAMES, parse_rule
-from conductor.core.services import SERVICES, SHOWN_GRANTS
+from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.recovery import CHOICES
@@ -58,6 +58,9 @@ SHORT: Final = {
 }
 """Short names of the limits people set most."""
 
+ALL: Final = "*"
+"""Denies every service that has to be granted."""
+
 _MOST_STACK: Final = 1024 * 1024
 
 
@@ -67,6 +70,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     dialect: str | None = None
     grants: frozenset[str] | None = None
+    denied: frozenset[str] = frozenset()
     config: dict[str, Any] = {}
     config_file: str | None = None
     limits: dict[str, int] = {}
@@ -253,6 +257,32 @@ def _grants(value: Any, before: Any) -> frozenset[str]:
     return granted | (before or frozenset())
 
 
+def _denied(value: Any, before: Any) -> frozenset[str]:
+    denied = words(value)
+    known = (SERVICES - ALWAYS_GRANTED) | {ALL}
+    if unknown := sorted(denied - known):
+        told = f"services that can be denied are {', '.join(sorted(known))}"
+        raise ValueError(f"{told}, not `{', '.join(unknown)}`")
+    return denied | (before or frozenset())
+
+
+def granted(
+    own: frozenset[str] | None, given: frozenset[str] | None, denied: frozenset[str]
+) -> frozenset[str] | None:
+    """The services of a component: its own and those given, without those denied; None: all.
+
+    Raises `ValueError` where it is not said of what those denied are taken away.
+    """
+    services = own if given is None else given | (own or frozenset())
+    if not denied:
+        return services
+    if services is None:
+        raise ValueError("it may use every service; name those it may with `grant=SERVICE`")
+    if ALL in denied:
+        return frozenset()
+    return frozenset(one for one in services if one.partition(":")[0] not in denied)
+
+
 def _profile(value: Any, _: Any) -> str:
     if value not in PROFILE_NAMES:
         raise ValueError(f"profiles are: {', '.join(PROFILE_NAMES)}")
@@ -290,6 +320,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "dialect": ("dialect", _dialect),
     "grant": ("grants", _grants),
     "grants": ("grants", _grants),
+    "deny": ("denied", _denied),
     "config": ("config_file", _file),
     "profile": ("profile", _profile),
     "allow": ("allow", _allow),

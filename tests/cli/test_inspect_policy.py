@@ -215,3 +215,17 @@ def test_doctor_ends_with_1_where_something_needed_is_missing(tmp_path: Path) ->
     assert "hint: chmod 700" in ran.out
     found = json.loads(conductor("doctor", "--json", "--cache", str(cache)).out)
     assert found["ok"] is False
+
+
+def test_what_a_bundled_component_asks_for_can_be_denied() -> None:
+    told = card("datetime,deny=clock")
+    assert "clock: not granted, wanted to learn the date" in told
+    assert "log: granted" in told
+    assert "clock: not granted" in card("datetime,deny=*")
+    assert "clock: granted" in card("datetime,deny=files")
+    ran = conductor("inspect", "datetime,deny=log")
+    assert (ran.code, ran.out) == (2, "")
+    assert "services that can be denied are *, clock, fetch, files, kv, random, timer" in ran.err
+    ran = conductor("inspect", "python proxy.py,deny=clock")
+    assert (ran.code, ran.out) == (2, "")
+    assert "name those it may with `grant=SERVICE`" in ran.err
