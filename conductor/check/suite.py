@@ -149,22 +149,22 @@ def _over_lines(check: Check, spec: Spec) -> Outcome:
 # -- over a chain ------------------------------------------------------------------------------
 
 
-def _trusted(check: Check, spec: Spec) -> Spec:
+def as_checked(check: Check, spec: Spec) -> Spec:
     """The component as it is looked at: nothing is undone for it, and it fails once."""
-    limits = {**DEFAULT_LIMITS, **spec.limits}
+    limits = {**DEFAULT_LIMITS, **check.loose, **spec.limits}
     stricter = {key: min(value, limits.get(key, value)) for key, value in check.limits.items()}
     return msgspec.structs.replace(
         spec,
         policy=PolicyWords(TRUSTED),
         on_failure="fail",
-        limits={**spec.limits, **stricter},
+        limits={**check.loose, **spec.limits, **stricter},
         grants=spec.grants if check.services else frozenset(),
     )
 
 
 async def _over_chain(check: Check, spec: Spec, bound: float, cache: str | None) -> Outcome:
     chain = Chain(spec.name)
-    trusted = _trusted(check, spec)
+    trusted = as_checked(check, spec)
     chain.memory = {**DEFAULT_LIMITS, **trusted.limits}["memory_bytes"]
     options = Options(isolation="inline", cache=cache, grace=_ENDING, drain=0.0)
     try:

@@ -25,7 +25,7 @@ _COMPONENT: Final = paragraphs(
     "• [bold]py:package.module:function[/] — Python code in this very process, trusted.",
     "Options follow a comma: "
     "[bold]./p.wasm,name=filter,profile=context,grant=clock,config.mode=strict,cpu=50ms[/]. Keys: "
-    "name, dialect, grant (a service: clock, random, log), profile (what it may do to the "
+    "name, dialect, grant (a service: clock, kv, fetch …), profile (what it may do to the "
     "conversation: observer, context, filter, tools, full, trusted), allow, unguard, on_violation, "
     "on_failure, timeout, config.KEY, memory, cpu and other limits; docs/cli.md explains them.",
 )

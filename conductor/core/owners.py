@@ -17,11 +17,11 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards
-from conductor.core.effects import Effect, Owned
-from conductor.core.gate import Gate
+from conductor.core.effects import Effect, Note, Owned
+from conductor.core.gate import ANSWER, Gate
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import SETUP
+from conductor.core.policy import SETUP, Direction
 from conductor.core.tokens import Params
 from conductor.core.topology import Role
 
@@ -30,6 +30,11 @@ CONCERNED: Final = CONNECT | frozenset(SETUP)
 """The requests that declare servers and open connections."""
 
 _MOST: Final = 65_536
+_CALLS: Final = ("mcp/message", "_mcp/message", "_mcp/request", "_scp/mcp")
+_DEAF: Final = (
+    "declares an MCP server, but may not answer the agent's calls of it\n"
+    "hint: give it `,allow=up:mcp/*:answer` besides its profile, or the profile `tools` or `full`"
+)
 
 
 class Owners:
@@ -67,7 +72,11 @@ class Owners:
         """A component has declared servers of its own, beside those it was given."""
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
-            self._admit(peer, guards.declared(method, sent) - known, out)
+            declared = guards.declared(method, sent) - known
+            gate = peer.gate
+            if declared and gate is not None and not gate.servers and _is_deaf(gate):
+                out.append(Note("warning", peer.name, f"{peer.label} {_DEAF}"))
+            self._admit(peer, declared, out)
 
     def _opened(
         self, pending: Pending, method: str, member: bytes, body: bytes, out: list[Effect]
@@ -95,3 +104,8 @@ class Owners:
             for gate in self._gates():
                 gate.servers.discard(oldest)
                 gate.foreign.discard(oldest)
+
+
+def _is_deaf(gate: Gate) -> bool:
+    """Whether it cannot answer a call of MCP, in no generation."""
+    return not any(gate.verbs(Direction.UP, method) & ANSWER for method in _CALLS)

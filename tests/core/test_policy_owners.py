@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import DIALECTS, Component, Router, Send, Violated, owners
+from conductor.core import DIALECTS, Component, Note, Router, Send, Violated, owners
 from conductor.core.policy import Policy
 from tests.core.actors import Guest, dump
 from tests.core.plays import V1, notification, request, result
@@ -21,6 +21,7 @@ from tests.core.plays import V1, notification, request, result
 Json = dict[str, Any]
 Lines = list[tuple[str, bytes]]
 
+AGENT: Final = Component("agent")
 PROXIES: Final = ("far", "mid", "near")
 OWNERS: Final = ("client", "mid", "trusted mid", "far")
 
@@ -265,3 +266,21 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
     message = {"serverId": "id", "requestId": "1", "method": "tools/list"}
     world.say("far", "s", notification("mcp/message", message))
     assert world.rules() == [("far", "mcp-connections")]
+
+
+@pytest.mark.parametrize(("profile", "warned"), [("context", True), ("tools", False)])
+def test_who_declares_a_server_it_cannot_serve_is_told_once(profile: str, warned: bool) -> None:
+    router = Router([Component("p", "it", DIALECTS["channel"], policy=Policy(profile)), AGENT])
+    router.receive("client", dump(request(0, "initialize", V1)))
+    router.receive("p", b"s" + dump(request("i", "initialize", V1)))
+    router.receive("agent", dump(result(1, {"protocolVersion": 1})))
+    router.receive("p", b"p" + dump(result(1, {"protocolVersion": 1})))
+    told: list[Note] = []
+    for number in (1, 2):
+        given = {"cwd": "/", "mcpServers": []}
+        router.receive("client", dump(request(number, "session/new", given)))
+        server = {"type": "acp", "name": "n", "serverId": f"id-{number}"}
+        sent = request(f"n-{number}", "session/new", {**given, "mcpServers": [server]})
+        told += [e for e in router.receive("p", b"s" + dump(sent)) if isinstance(e, Note)]
+    assert [(one.level, one.peer) for one in told] == [("warning", "p")] * warned
+    assert all("may not answer the agent's calls" in one.text for one in told)
