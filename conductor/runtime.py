@@ -54,6 +54,8 @@ _SETTLE: Final = 0.3
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
 
+_KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
+
 Log = Callable[[str, str, str], None]
 
 
@@ -254,9 +256,13 @@ class Runtime:
         tail = how.data.get("stderr") or []
         if tail:
             text += "; its last words: " + " | ".join(tail[-3:])
-        hint = how.hint or (
-            "run its command by itself to see what it says" if "command" in how.data else ""
-        )
+        hint = how.hint
+        if not hint and "command" in how.data:
+            hint = "run its command by itself to see what it says"
+            planned = self._planned.get(peer.name)
+            if planned is not None and planned.guests:
+                killed = str(how.data.get("exitCode")).startswith("-")
+                hint = _KILLED_HINT if killed else "please report this"
         return Closure(text, hint, {"component": peer.name, **how.data})
 
     def _stalled(self, name: str) -> None:

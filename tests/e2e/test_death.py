@@ -75,6 +75,19 @@ def test_an_agent_that_is_killed(rig: Rig) -> None:
     assert chain.exit_code() == 1
 
 
+@needs_proc
+def test_a_host_of_guests_that_is_killed(rig: Rig) -> None:
+    chain = rig.agent("datetime,on_failure=fail", rig.demo())
+    session = chain.begin()
+    turn = chain.start_prompt(session, "/hang")
+    chain.settled()
+    (host,) = rig.kin(chain).named("conductor.segment")
+    signal.pidfd_send_signal(rig.kin(chain).handle(host), signal.SIGKILL)
+    error = chain.answer(turn)["error"]
+    _told(error, "proxy `datetime`", "was ended by SIGKILL", "no guest can end its host")
+    assert chain.exit_code() == 1
+
+
 def test_everything_in_flight_is_answered_once(rig: Rig) -> None:
     chain = _behind(rig, "acp")
     session = chain.begin()
