@@ -159,8 +159,12 @@ def _tool(turn: Turn, argument: str) -> None:
     arguments = json_object(text)
     answer: list[str] = []
 
+    found = False
+
     async def work(call: Caller) -> str:
+        nonlocal found
         if any(each["name"] == tool for each in await list_tools(call)):
+            found = True
             answer.append(await _call_tool(call, tool, arguments))
         return ""
 
@@ -170,6 +174,8 @@ def _tool(turn: Turn, argument: str) -> None:
             with_server(turn, entry, work)
         except McpError as failure:
             failures.append(f"\n{name}: {failure}")
+            if found:
+                answer.append(f"{name}: {failure}")
         if answer:
             turn.say(answer[0])
             return

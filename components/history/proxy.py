@@ -7,13 +7,13 @@ import copy
 from typing import Any
 
 from chat import ASKED, Chat, Config, heard_agent, heard_user, number, readable, summarised
+from kept import Kept
 
 from guest_sdk.python import (
     DROP,
     Notification,
     Proxy,
     ProxyError,
-    Refused,
     Request,
     Session,
     Update,
@@ -22,9 +22,6 @@ from guest_sdk.python import (
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 ENDS = ("session/close", "session/delete")
-RECENT = "recent"
-"""The key of `recent`."""
-LATEST = 16
 RETRY = 10
 """Prompts until another session is asked for again, where none was to be had."""
 COMMAND = {
@@ -43,10 +40,9 @@ proxy = Proxy(
     config=Config,
     session=Chat,
 )
-inner: dict[str, str] = {}
-"""Sessions of the agent the client does not know, and the client's session each belongs to."""
-recent: dict[str, Any] = {}
-"""The sessions that were opened last, and how: what is needed when this proxy is started again."""
+kept = Kept(proxy)
+inner = kept.inner
+proxy.on_start(kept.learn)
 
 
 def chat_of(message: Request | Notification) -> tuple[Session, Chat] | None:
@@ -72,7 +68,7 @@ async def set_up(request: Request, following: Any) -> Any:
         chat: Chat = source.state
         chat.setup = setup
         await recall(source, request)
-        proxy.start(keep_setup(source))
+        proxy.start(kept.setup(source))
         try:
             return await following(request)
         finally:
@@ -83,8 +79,9 @@ async def set_up(request: Request, following: Any) -> Any:
     if session is not None:
         chat = session.state = copy.deepcopy(before)
         chat.agent, chat.past, chat.setup, chat.running = session.id, [], setup, 0
-        chat.spare = ""
-        proxy.start(keep_setup(session))
+        chat.spare, chat.ids = "", {}
+        inner.pop(session.id, None)
+        proxy.start(kept.begun(session))
     return result
 
 
@@ -109,10 +106,10 @@ async def recognise(session: Session) -> None:
     chat = session.state
     if chat.agent:
         return
-    known = await recorded(f"session/{session.id}")
+    known = await kept.parts(session.id)
     if not chat.setup:
-        held = recent or await recorded(RECENT) or {}
-        chat.setup = chat.setup or held.get(session.id, {}).get("setup") or {}
+        opened = await kept.opened(session.id)
+        chat.setup = chat.setup or opened
     if chat.agent:  # another message of the session was quicker
         return
     chat.agent = session.id
@@ -136,7 +133,7 @@ async def end(request: Request, following: Any) -> Any:
             proxy.start(also(request.method, one))
         inner.pop(chat.agent, None)
         if request.method == "session/delete":
-            proxy.start(forget(session.id, [*chat.past, chat.agent]))
+            proxy.start(kept.forget(session.id, [*chat.past, chat.agent]))
     return result
 
 
@@ -153,7 +150,7 @@ async def list_sessions(request: Request, following: Any) -> Any:
     result = await following(request)
     sessions = result.get("sessions") if isinstance(result, dict) else None
     if isinstance(sessions, list):
-        hidden = set(inner) | {key.removeprefix("inner/") for key in await keys("inner/")}
+        hidden = await kept.hidden()
         sessions[:] = [
             one
             for one in sessions
@@ -172,94 +169,8 @@ async def chosen(request: Request, following: Any) -> Any:
         session, chat = found
         params = {k: v for k, v in request.params.items() if k != "sessionId"}
         chat.choose([[request.method, params]])
-        proxy.start(record(session))
+        proxy.start(kept.record(session))
     return result
-
-
-# -- what is kept across runs ----------------------------------------------------------------------
-
-
-async def recorded(key: str) -> Any:
-    """A value that was kept; None without one, or without the service."""
-    try:
-        return await proxy.kv.get(key)
-    except Refused as refused:
-        proxy.log(refused.message)
-        return None
-
-
-async def keys(prefix: str) -> list[str]:
-    """The keys of what was kept."""
-    try:
-        return await proxy.kv.keys(prefix)
-    except Refused:
-        return []
-
-
-async def record(session: Session) -> None:
-    """Keeps which sessions of the agent a session is."""
-    chat = session.state
-    held = {
-        "past": chat.past,
-        "agent": chat.agent,
-        "facts": chat.facts,
-        "summary": chat.summary,
-        "choices": chat.chosen(),
-    }
-    try:
-        await proxy.kv.set(f"session/{session.id}", held)
-        if chat.past:
-            await proxy.kv.set(f"inner/{chat.agent}", session.id)
-    except Refused as refused:
-        told = f"loaded again, {session.id} is cut off: {refused.message}"
-        (proxy.log.warn if chat.past else proxy.log)(told)
-        return
-    await keep_setup(session)
-
-
-async def keep_setup(session: Session) -> None:
-    """Keeps how a session was opened, and which it is, in case this proxy is started again.
-
-    Setups with secrets, as in the environment of MCP servers, are not written down.
-    """
-    chat = session.state
-    servers = chat.setup.get("mcpServers")
-    secret = any(
-        isinstance(one, dict) and (one.get("env") or one.get("headers"))
-        for one in (servers if isinstance(servers, list) else [])
-    )
-    agents = [one for one in (*chat.past, chat.agent) if one != session.id]
-    recent.pop(session.id, None)
-    recent[session.id] = {"setup": {} if secret else chat.setup, "agents": agents}
-    for id_ in list(recent)[:-LATEST]:
-        del recent[id_]
-    try:
-        await proxy.kv.set(RECENT, recent)
-    except Refused as refused:
-        proxy.log(refused.message)
-
-
-@proxy.on_start
-async def learn() -> None:
-    """Learns which sessions the agent may still be at work in, if this is not the first start."""
-    older = await recorded(RECENT) or {}
-    newer = dict(recent)
-    recent.clear()
-    recent.update({**older, **newer})
-    for id_, held in older.items():
-        for agent in held["agents"]:
-            inner.setdefault(agent, id_)
-
-
-async def forget(id_: str, agents: list[str]) -> None:
-    """Forgets a session that is deleted."""
-    try:
-        for key in (f"session/{id_}", *(f"inner/{one}" for one in agents)):
-            await proxy.kv.delete(key)
-        recent.pop(id_, None)
-        await (proxy.kv.set(RECENT, recent) if recent else proxy.kv.delete(RECENT))
-    except Refused as refused:
-        proxy.log(refused.message)
 
 
 # -- prompts ---------------------------------------------------------------------------------------
@@ -280,7 +191,7 @@ async def prompt(request: Request, following: Any) -> Any:
     chat.begun(proxy.config, said)
     chat.running += 1
     if len(chat.facts) > facts:
-        proxy.start(record(session))
+        proxy.start(kept.record(session))
     over = True
     try:
         result = await following(request)
@@ -312,7 +223,7 @@ async def shorten(session: Session, chat: Chat, blocks: list[Any]) -> None:
         except ProxyError as error:
             proxy.log.warn(f"{method} is not as before: {error.message}")
     blocks.insert(0, text(chat.moved(proxy.config, summary)))
-    await record(session)
+    await kept.record(session)
     notify(session, chat)
 
 
@@ -392,7 +303,10 @@ def heard(update: Update) -> Any:
 async def readdress(request: Request, following: Any) -> Any:
     before = renamed(request)
     try:
-        return await following(request)
+        result = await following(request)
+        if request.direction == "down" and before is not None and before in proxy.sessions:
+            proxy.sessions[before].state.tell_apart(request.params["sessionId"], result)
+        return result
     finally:
         if before is not None:
             request.params["sessionId"] = before
@@ -411,6 +325,10 @@ def renamed(message: Request | Notification) -> str | None:
         return None
     if message.direction == "up":
         params["sessionId"] = inner.get(id_, id_)
+        if params["sessionId"] in proxy.sessions:
+            chat = proxy.sessions[params["sessionId"]].state
+            for held in (params, params.get("update"), params.get("toolCall")):
+                chat.tell_apart(id_, held)
     elif id_ in proxy.sessions:
         params["sessionId"] = proxy.sessions[id_].state.agent or id_
     return id_

@@ -76,18 +76,19 @@ def _run(found: Manifest, folder: str) -> None:
         "{file}": found.file,
     }
     words = [filled(word, places) for word in found.build.command]
-    needs = f"it needs: {found.build.needs}" if found.build.needs else "look at what it said"
+    needs = f"it needs: {found.build.needs}" if found.build.needs else ""
     try:
         command = runnable(words, tuple)
-    except UsageError as error:
-        raise UsageError(error.text.replace("a component nor ", ""), needs) from None
+    except UsageError:
+        raise UsageError(f"`{words[0]}` is no program on PATH", needs or "install it") from None
     sys.stdout.flush()
     env = {**os.environ, **found.build.env}
     done = subprocess.run(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=2, check=False
     )
     if done.returncode != 0:
-        raise ComponentError(f"building `{found.name}` failed: exit code {done.returncode}", needs)
+        failed = f"building `{found.name}` failed: exit code {done.returncode}"
+        raise ComponentError(failed, needs or "look at what it said")
     if found.build.made:
         _fetch(found, Path(folder, found.build.made), Path(folder, found.file))
 

@@ -13,17 +13,28 @@ from .calls import Call
 from .content import jsonable
 
 
+def declarable(function: Any, decorator: str) -> None:
+    """Raises `TypeError` for what is no function, as in `@proxy.tool("name")`."""
+    if not callable(function):
+        raise TypeError(
+            f"`@proxy.{decorator}` takes a function, not {function!r}; "
+            f'a name is given as in `@proxy.{decorator}(name="…")`'
+        )
+
+
 class Parameters:
     """What a function takes, by name; a parameter annotated `Call` is given the call itself.
 
     `what` names the function in errors. Raises `TypeError` for a parameter that cannot be given
-    by name, or has no JSON form.
+    by name, or has no JSON form, and for a generator.
     """
 
     def __init__(self, function: Callable[..., Any], what: str) -> None:
         self.function = function
         self.what = what
         self.hints = typing.get_type_hints(function, include_extras=True)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{what}: it has to return what there is, not to yield it")
         self.schemas: dict[str, dict[str, Any]] = {}
         self.required: list[str] = []
         self._call: str | None = None

@@ -6,8 +6,9 @@ import atexit
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import is_dataclass
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from . import openings, services, setup, stdio
 from .engine import Engine, engine
@@ -20,6 +21,8 @@ from .wire import Wire
 
 F = TypeVar("F", bound=Callable[..., Any])
 Handler = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
+PROFILES: Final = ("observer", "context", "filter", "tools", "full", "trusted")
+"""docs/security.md has what each allows."""
 
 
 class Channel(Protocol):
@@ -46,6 +49,8 @@ class Proxy(Server):
         wants: services it asks the conductor for, with the reason: `{"clock": "to say the date"}`.
         config: a dataclass the settings are read into; None: `proxy.config` is a dictionary.
         session: called without arguments for the `state` of each session.
+
+    Raises `TypeError` for a `config` that is no dataclass, `ValueError` for an unknown profile.
     """
 
     clock = services.Clock()
@@ -69,6 +74,12 @@ class Proxy(Server):
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None:
         super().__init__(name, instructions=description)
+        if config is not None and not is_dataclass(config):
+            shown = getattr(config, "__name__", repr(config))
+            raise TypeError(f"proxy `{name}`: `config` is a dataclass; `{shown}` is none")
+        if profile is not None and profile not in PROFILES:
+            known = ", ".join(PROFILES)
+            raise ValueError(f"proxy `{name}`: no profile `{profile}`; profiles are: {known}")
         self.version = version
         self.description = description
         self.profile = profile
@@ -277,7 +288,8 @@ def _deciding(function: Callable[..., Any]) -> Handler:
             return answers[-1]
 
         found = function(message, passed)
-        found = await found if isinstance(found, Awaitable) else found
+        while isinstance(found, Awaitable):  # twice where `return next(request)` lacks its `await`
+            found = await found
         if found is not None or not isinstance(message, Request):
             return found
         if not answers:
@@ -293,7 +305,8 @@ def _deciding(function: Callable[..., Any]) -> Handler:
 def _looking(function: Callable[..., Any]) -> Handler:
     async def handler(message: Any, following: Any) -> Any:
         found = function(message)
-        found = await found if isinstance(found, Awaitable) else found
+        while isinstance(found, Awaitable):
+            found = await found
         if found is None:
             return await following(message)
         if isinstance(message, Request):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
+from .parameters import declarable
 from .prompts import Prompt
 from .resources import Readable
 from .tools import Tool, When
@@ -58,7 +59,10 @@ class Server:
         """
         if function is None:
             return lambda wrapped: self.tool(wrapped, **more)
+        declarable(function, "tool")
         one = Tool(function, **more)
+        if one.name in self.tools:
+            raise ValueError(f"there are two tools `{one.name}`: give one of them another name")
         self.tools[one.name] = one
         return function
 
@@ -83,6 +87,7 @@ class Server:
         """
         if function is None:
             return lambda wrapped: self.prompt(wrapped, **more)
+        declarable(function, "prompt")
         one = Prompt(function, **more)
         self.prompts[one.name] = one
         return function
@@ -103,6 +108,11 @@ class Server:
         text, bytes, any JSON value, `Contents`, or a list of `Contents`. None, or
         `FileNotFoundError`, says that there is nothing.
         """
+        if not isinstance(uri, str):
+            raise TypeError(
+                f"`{getattr(uri, '__name__', uri)}`: a resource is declared with its address, "
+                'as in `@proxy.resource("notes://{day}")`'
+            )
 
         def declare(function: F) -> F:
             self.readables.append(

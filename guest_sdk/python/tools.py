@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from . import config, content, schemas
 from .content import ToolError
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .sessions import Session
 
+_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 When = Callable[["Session | None"], bool]
 """Whether something is there for a session; it is asked each time a list is."""
 
 
 class Tool:
-    """One tool. Raises `TypeError` for a parameter that has no JSON form."""
+    """One tool. Raises `TypeError` for a name no agent takes, and as `Parameters` does."""
 
     def __init__(
         self,
@@ -35,6 +37,8 @@ class Tool:
         when: When | None = None,
     ) -> None:
         self.name = name or function.__name__
+        if not _NAME.fullmatch(self.name):
+            raise TypeError(f"tool `{self.name}`: a name has up to 128 letters, digits and `_-./`")
         self.description = description or inspect.getdoc(function) or ""
         self.title = title
         self.annotations = annotations or {}

@@ -150,6 +150,13 @@ def test_hostile_guests_fail_and_are_named(tmp_path: Path, name: str, said: str)
     assert name in found["handshake"].why
 
 
+def test_what_is_not_about_time_has_time_enough() -> None:
+    (check,) = (one for one in CHECKS if one.name == "10-mb")
+    for options, allowed in (("", 10_000), (",cpu=50ms", 50), (",cpu=20s", 20_000)):
+        spec = suite.as_checked(check, catalog.resolve(f"passthrough{options}"))
+        assert spec.limits["cpu_ms"] == allowed
+
+
 def test_the_command(tmp_path: Path) -> None:
     del tmp_path
     passed = conductor("check", "--only", "requests", "--only", "end-of-input", "passthrough")

@@ -254,12 +254,17 @@ def test_what_cannot_be(
         (
             'file = "x.wasm"\n[build]\nneeds = "cobc"\ncommand = ["no-such-compiler"]',
             2,
-            ("`no-such-compiler`", "it needs: cobc"),
+            ("`no-such-compiler` is no program on PATH", "it needs: cobc"),
+        ),
+        (
+            'file = "x.wasm"\n[build]\ncommand = ["no-such-compiler"]',
+            2,
+            ("`no-such-compiler` is no program on PATH", "install it"),
         ),
         (
             'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", "raise SystemExit(3)"]',
             1,
-            ("building `x` failed: exit code 3",),
+            ("building `x` failed: exit code 3", "look at what it said"),
         ),
         (
             'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", ""]',

@@ -47,6 +47,12 @@ async def forever() -> str:
     await anyio.sleep_forever()
     return ""
 
+@server.tool()
+def refuse() -> str:
+    """Answer with an error of the protocol."""
+    from mcp import MCPError
+    raise MCPError(-32000, "not today")
+
 @server.resource("note://one")
 def note() -> str:
     return "the note"
@@ -126,10 +132,12 @@ def check_all(demo: DemoProcess, server: str) -> None:
         f"{server}/fail: Fail.",
         f"{server}/variable: Show an environment variable.",
         f"{server}/forever: Never answer.",
+        f"{server}/refuse: Answer with an error of the protocol.",
     ]
     assert told(demo, '/tool add {"a":2,"b":40}') == "42"
     assert told(demo, f'/call {server} add {{"a":1,"b":1}}') == "2"
     assert told(demo, f"/call {server} fail").startswith("tool error: ")
+    assert told(demo, "/tool refuse") == f"{server}: MCPError: not today"
     assert told(demo, f"/resource {server} note://one") == "the note"
     assert told(demo, f'/mcpprompt {server} greet {{"name":"Ann"}}') == "user: Hello Ann"
     assert told(demo, "/tool missing") == "no declared MCP server has the tool missing"
@@ -165,7 +173,7 @@ def test_several_servers_in_v2_and_the_failing_one_is_named(stdio: Json, http: J
         assert "/nonexistent/server" in lines[1]
         assert "'carrier-pigeon' are not supported" in lines[2]
         assert lines[3] == "local/add: Add two numbers."
-        assert lines[7] == "remote/add: Add two numbers."
+        assert lines[8] == "remote/add: Add two numbers."
         assert told(demo, "/tool variable") == "set by the client"
 
 

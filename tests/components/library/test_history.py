@@ -372,6 +372,50 @@ async def test_started_again_it_goes_on_as_before() -> None:
         assert sent(p, "session/set_mode")[-1][0] == "fresh"
 
 
+@plays
+async def test_ids_that_an_agent_gives_a_second_time() -> None:
+    async with play("history", config=SMALL) as p:
+        one = await p.new_session()
+        await p.prompt(LONG, session=one)
+        await p.prompt("b", session=one)
+        assert sent(p)[-1][0] == "session-2"
+    async with restarted(p) as p:
+        sessions = [await p.new_session(), await p.new_session()]
+        assert sessions == [one, "session-2"]
+        for session in sessions:
+            await p.prompt(f"to {session}", session=session)
+        assert seen(p) == [(session, f"to {session}") for session in sessions]
+        listed = {"sessions": [{"sessionId": session} for session in sessions]}
+        p.agent.answer = lambda _: listed
+        assert len((await p.request("session/list", {}))["sessions"]) == 2
+
+
+@plays
+async def test_ids_that_each_of_the_agents_sessions_counts_anew() -> None:
+    async with play("history", config=SMALL) as p:
+        one, gives = await p.new_session(), Agent.HOLD
+        p.agent.answer = lambda asked: gives if asked.method == "session/prompt" else None
+
+        async def turn(said: str, session: str, shown: str) -> None:
+            answer = await p.start_prompt(said, session=one)
+            p.agent.update(session, "tool_call", toolCallId="1", title="Look")
+            p.agent.update(session, "tool_call_update", toolCallId="1", status="completed")
+            p.agent.update(session, "agent_message", messageId="m", content=[text("seen")])
+            asked = {"sessionId": session, "toolCall": {"toolCallId": "1"}, "options": []}
+            p.agent.request("session/request_permission", asked)
+            p.agent.reply(p.agent.requests[-1], {"stopReason": "end_turn", "messageId": "m"})
+            heard = [record.raw["params"] for record in p.heard[-4:]]
+            assert [held["sessionId"] for held in heard] == [one] * 4
+            assert [held["update"].get("toolCallId") for held in heard[:2]] == [f"1{shown}"] * 2
+            assert heard[2]["update"]["messageId"] == f"m{shown}"
+            assert heard[3]["toolCall"] == {"toolCallId": f"1{shown}"}
+            assert p.result("p", answer) == {"stopReason": "end_turn", "messageId": f"m{shown}"}
+
+        await turn(LONG, one, "")
+        await turn(LONG, "session-2", "@session-2")
+        await turn("b", "session-3", "@session-3")
+
+
 @pytest.mark.parametrize(
     "secret",
     [

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from conductor.core.policy import PROFILE_NAMES
 from guest_sdk.python import DROP, Answered, Cancelled, Proxy, Refused, gather, text
 from guest_sdk.python.engine import Engine
+from guest_sdk.python.proxy import PROFILES
 
 Feed = Callable[..., list[str]]
 
@@ -368,6 +370,51 @@ def test_a_decorator_without_parentheses_is_a_mistake() -> None:
     for decorator in (proxy.request, proxy.notification, proxy.update):
         with pytest.raises(TypeError, match="declared with parentheses"):
             decorator(len)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("declare", "problem"),
+    [
+        (lambda p: p.tool("name"), r"takes a function, not 'name'; .* `@proxy.tool\(name="),
+        (lambda p: p.prompt("name"), r"takes a function, not 'name'; .* `@proxy.prompt\(name="),
+        (lambda p: p.resource(len), "`len`: a resource is declared with its address"),
+        (lambda p: p.tool(name="t")(lambda: (yield)), "has to return what there is"),
+        (lambda p: p.tool(name="a b")(lambda: 1), "tool `a b`: a name has up to 128"),
+    ],
+)
+def test_declarations_that_are_mistakes(declare: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        declare(Proxy("wrong"))
+
+
+def test_proxies_that_are_mistakes() -> None:
+    class Plain:
+        """No dataclass."""
+
+    with pytest.raises(TypeError, match="proxy `wrong`: `config` is a dataclass; `Plain` is none"):
+        Proxy("wrong", config=Plain)
+    with pytest.raises(ValueError, match="no profile `toolz`; profiles are: observer, context"):
+        Proxy("wrong", profile="toolz")
+    assert PROFILES == PROFILE_NAMES
+    proxy = Proxy("wrong")
+    proxy.tool(name="one")(lambda: 1)
+    with pytest.raises(ValueError, match="there are two tools `one`"):
+        proxy.tool(name="one")(lambda: 2)
+
+
+def test_an_answer_that_was_not_awaited_is_awaited() -> None:
+    proxy = Proxy("forgot")
+
+    @proxy.request("_x")
+    async def handler(request: Any, following: Any) -> Any:
+        return following(request)
+
+    run = started(proxy)
+    (passed,) = run.receive([request("p", 1, "_x")])
+    assert passed.startswith("s")
+    id_ = json.loads(passed[1:])["id"]
+    (answer,) = run.receive([f's{{"jsonrpc":"2.0","id":{json.dumps(id_)},"result":{{"a":1}}}}'])
+    assert json.loads(answer[1:])["result"] == {"a": 1}
 
 
 def test_a_request_handler_that_returns_nothing_is_told_so() -> None:
