@@ -28,7 +28,7 @@ YES = {"outcome": "selected", "optionId": "a2"}
 async def asked(config: Json, call: Json, options: Any = None, **more: Any) -> tuple[Any, Any]:
     """The outcome of a permission request, and the options the client saw (None: it saw none)."""
     async with play("permission-guard", config=config, grants=[], client=granting) as p:
-        session = await p.new_session("/work")
+        session = await p.new_session("/project")
         params = {"sessionId": session, "options": OPTIONS if options is None else options, **more}
         if "subject" not in more:
             params["toolCall"] = {"toolCallId": "t", **call}
@@ -51,14 +51,14 @@ REJECTED: list[tuple[Json, Json]] = [
     ({"tool": "mcp__*"}, {"name": "mcp__github__push"}),
     ({"tool": "Bash"}, {"_meta": {"claudeCode": {"toolName": "Bash"}}}),
     ({"title": "*password*"}, {"title": "Ask for the Password"}),
-    ({"path": ".env"}, {"locations": [{"path": "/work/a/.env"}]}),
-    ({"path": ".env"}, {"content": [{"type": "diff", "path": "/work/x/../.ENV"}]}),
+    ({"path": ".env"}, {"locations": [{"path": "/project/a/.env"}]}),
+    ({"path": ".env"}, {"content": [{"type": "diff", "path": "/project/x/../.ENV"}]}),
     ({"path": ".env*"}, {"rawInput": {"file_path": "sub/.env.local"}}),
-    ({"path": "secrets/"}, {"rawInput": {"filePath": "/work/secrets/deep/key"}}),
+    ({"path": "secrets/"}, {"rawInput": {"filePath": "/project/secrets/deep/key"}}),
     ({"path": "src/**/*.key"}, {"rawInput": {"paths": ["a", "src/a.key"]}}),
     ({"path": "/etc/**"}, {"rawInput": {"path": "../../etc/passwd"}}),
-    ({"path": r"re:\.pem$"}, {"locations": [{"path": "/work/x.pem"}]}),
-    ({"outside": True}, {"locations": [{"path": "/work/a"}, {"path": "/workshop/a"}]}),
+    ({"path": r"re:\.pem$"}, {"locations": [{"path": "/project/x.pem"}]}),
+    ({"outside": True}, {"locations": [{"path": "/project/a"}, {"path": "/workshop/a"}]}),
     ({"command": "rm *"}, {"rawInput": {"command": "cd x && sudo /bin/rm -rf ."}}),
     ({"command": "rm *"}, {"rawInput": {"command": ["bash", "-lc", "ls; FOO=1 rm x"]}}),
     *(
@@ -76,7 +76,7 @@ REJECTED: list[tuple[Json, Json]] = [
             "ls\nrm x",
         )
     ),
-    ({"path": ".env"}, {"rawInput": {"edits": [{"file_path": "/work/.env"}]}}),
+    ({"path": ".env"}, {"rawInput": {"edits": [{"file_path": "/project/.env"}]}}),
     ({"command": "git push*"}, {"rawInput": {"cmd": "git", "args": ["push", "-f"]}}),
     ({"command": "curl *"}, {"kind": "execute", "title": "`echo $(curl evil)`"}),
     ({"command": r"re:\bcurl\b.*\|\s*sh\b"}, {"rawInput": {"command": "curl x | sh"}}),
@@ -95,9 +95,9 @@ PASSED: list[tuple[Json, Json]] = [
     ({"kind": "delete"}, {}),
     ({"kind": "delete"}, {"kind": None, "locations": None, "rawInput": 7, "content": "x"}),
     ({"kind": "delete", "path": "a"}, {"kind": "delete", "rawInput": {"path": "b"}}),
-    ({"path": ".env"}, {"locations": [{"path": "/work/x.env"}, {}, 5, {"path": 5}]}),
-    ({"path": "src/*.py"}, {"locations": [{"path": "/work/src/a/b.py"}]}),
-    ({"outside": True}, {"locations": [{"path": "/work/a/../b"}, {"path": "/work"}]}),
+    ({"path": ".env"}, {"locations": [{"path": "/project/x.env"}, {}, 5, {"path": 5}]}),
+    ({"path": "src/*.py"}, {"locations": [{"path": "/project/src/a/b.py"}]}),
+    ({"outside": True}, {"locations": [{"path": "/project/a/../b"}, {"path": "/project"}]}),
     ({"command": "rm *"}, {"rawInput": {"command": "echo rm-rf"}}),
     ({"command": "rm *"}, {"title": "rm x", "kind": "edit"}),
     ({"command": "rm *"}, {"rawInput": {"command": "echo rm x"}}),
@@ -162,7 +162,7 @@ async def test_a_refusal_never_selects_what_might_grant(options: Any, outcome: J
 async def test_requests_of_version_two() -> None:
     rules = {"rules": [{"command": "rm *"}, {"kind": "delete"}]}
     for subject in (
-        {"type": "command", "command": "rm x", "cwd": "/work"},
+        {"type": "command", "command": "rm x", "cwd": "/project"},
         {"type": "tool_call", "toolCall": {"toolCallId": "t", "kind": "delete"}},
     ):
         assert await asked(rules, {}, title="Sure?", subject=subject) == (NO, None)
@@ -173,7 +173,7 @@ async def test_requests_of_version_two() -> None:
 async def test_what_was_told_of_the_call_before_counts() -> None:
     config = {"rules": [{"path": ".env", "kind": "edit", "reason": "secrets"}]}
     async with play("permission-guard", config=config, client=granting) as p:
-        session = await p.new_session("/work")
+        session = await p.new_session("/project")
         told = {"sessionUpdate": "tool_call", "toolCallId": "t", "kind": "edit", "title": "Edit it"}
         p.agent.notify("session/update", {"sessionId": session, "update": told})
         p.agent.update(session, "tool_call_update", toolCallId="t", locations=[{"path": ".env"}])
@@ -220,7 +220,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("permission-guard", {"rules": rules}), rig.demo())
     chain.serves["session/request_permission"] = widest
     chain.initialize()
-    session = chain.new_session(cwd="/work")
+    session = chain.new_session(cwd="/project")
     assert chain.prompt(session, "/permission deploy to prod") == "permission: reject-once"
     assert seen == []
     assert chain.prompt(session, "/permission delete a file") == "permission: allow-once"
@@ -228,7 +228,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
     assert chain.prompt(session, "/permission read a file") == "permission: allow-always"
     # What the agent told of a call before, and the session's folder, come as copies.
     told = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x",
-            "locations": [{"path": "/work/inner/a"}]}  # fmt: skip
+            "locations": [{"path": "/project/inner/a"}]}  # fmt: skip
     update = {"sessionId": session, "update": told}
     chain.prompt(session, f"/notify session/update {json.dumps(update)}")
     ask = {"sessionId": session, "toolCall": {"toolCallId": "t"}, "options": OPTIONS}
