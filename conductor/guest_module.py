@@ -27,7 +27,9 @@ def component(spec: GuestSpec, carrier: str) -> Component:
     else:
         dialect, configure = CHANNEL, bytes(spec.configure)
     policy = spec.policy.policy()
-    return Component(spec.name, spec.label, dialect, spec.services, configure, policy)
+    return Component(
+        spec.name, spec.label, dialect, spec.services, configure, policy, spec.instance
+    )
 
 
 def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_host.Module:

@@ -36,6 +36,7 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     dialect: str | None = None
     services: frozenset[str] = frozenset()
     configure: msgspec.Raw = msgspec.Raw(b"null")
+    instance: str = ""
     limits: dict[str, int] = {}
     on_failure: str = "fail"
     policy: PolicyWords = PolicyWords(TRUSTED)

@@ -43,21 +43,21 @@ def inline(spec: Spec, options: Options) -> Planned:
     from conductor import guest_module
     from conductor.transports.guest import GuestTransport
 
-    guest_spec = _guest_spec(spec, _Told(spec).now())
+    told = guest_spec(spec, _Told(spec).now())
     assert spec.wasm is not None
 
     def guest() -> GuestTransport:
         try:
-            module = guest_module.load(guest_spec, options.cache or cache_folder(), apart=True)
+            module = guest_module.load(told, options.cache or cache_folder(), apart=True)
             return GuestTransport(module.instantiate(spec.name))
         except wasm_host.GuestError as error:
             raise ComponentError(
-                f"{guest_spec.label}: {error}", error.hint, {"component": spec.name}
+                f"{told.label}: {error}", error.hint, {"component": spec.name}
             ) from None
 
     transport = guest()
     return Planned(
-        guest_module.component(guest_spec, transport.carrier),
+        guest_module.component(told, transport.carrier),
         transport,
         guest,
         on_failure=spec.on_failure,
@@ -86,9 +86,11 @@ def segment(
     def first_line() -> bytes:
         policed = len(guests) > 1 or _union(guests) is None
         run = next(runs)
+        instance = str(run) if run > 1 else ""
         told = {
             "guests": [
-                _guest_spec(spec, facts[spec.name].last(run), policed=policed) for spec in guests
+                guest_spec(spec, facts[spec.name].last(), instance, policed=policed)
+                for spec in guests
             ],
             "cache": options.cache or cache_folder(),
             "clock": options.clock,
@@ -165,10 +167,10 @@ def _union(specs: Sequence[Spec]) -> Policy | None:
     return Policy(NO_PROFILE, rules, lifted)
 
 
-def _guest_spec(spec: Spec, configure: bytes, *, policed: bool = True) -> Any:
+def guest_spec(spec: Spec, configure: bytes, instance: str = "", *, policed: bool = True) -> Any:
     """The child's view of a guest (`conductor.guest_spec.GuestSpec`), as plain data.
 
-    `configure`: the params of `configure`.
+    `configure`: the params of `configure`. `instance`: which one it is, if not the first.
     A guest alone in its child whose policy the parent enforces (not `policed`) is trusted there.
     """
     from conductor.guest_spec import GuestSpec
@@ -185,6 +187,7 @@ def _guest_spec(spec: Spec, configure: bytes, *, policed: bool = True) -> Any:
         dialect=spec.dialect,
         services=granted_names(spec.grants or ()),
         configure=msgspec.Raw(configure),
+        instance=instance,
         limits=spec.limits,
         on_failure=spec.on_failure,
         policy=spec.policy if policed else PolicyWords(TRUSTED),
@@ -203,20 +206,14 @@ class _Told:
         self._good = msgspec.json.encode(configuration(self._spec))
         return self._good
 
-    def last(self, run: int) -> bytes:
-        """As of now, or else as it was last, and which instance it is if not the first.
-
-        Raises `UsageError` if its settings never were as they should.
-        """
+    def last(self) -> bytes:
+        """As of now, or else as it was last. Raises `UsageError` if it never was as it should."""
         try:
-            told = self.now()
+            return self.now()
         except ConductorError:
             if self._good is None:
                 raise
-            told = self._good
-        if run > 1:
-            told = msgspec.json.encode({**msgspec.json.decode(told), "instance": str(run)})
-        return told
+            return self._good
 
 
 def configurations(

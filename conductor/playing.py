@@ -19,10 +19,8 @@ import msgspec
 import wasm_host
 from conductor import guest_module, playback
 from conductor.catalog import Spec
-from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
-from conductor.guest_spec import GuestSpec
-from conductor.hosting import cache_folder
+from conductor.hosting import cache_folder, guest_spec
 from conductor.playback import Difference
 from conductor.playing_wire import Wire
 from conductor.transports.delivery import deliver
@@ -98,17 +96,7 @@ def targets(spec: Spec) -> Iterator[Callable[[], Target]]:
 
 def loader(spec: Spec) -> Callable[[], Guest]:
     """Makes instances of a sandboxed component. Raises `ComponentError`."""
-    assert spec.wasm is not None
-    guest = GuestSpec(
-        name=spec.name,
-        path=spec.wasm,
-        sha256=spec.sha256,
-        script=spec.script,
-        script_sha256=spec.script_sha256,
-        label=spec.label("proxy"),
-        services=granted_names(spec.grants or ()),
-        limits=spec.limits,
-    )
+    guest = guest_spec(spec, b"null", policed=False)
     try:
         module = guest_module.load(guest, cache_folder())
     except wasm_host.GuestError as error:

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -101,7 +100,7 @@ class Runtime:
         self.router = router
         for one in planned:
             if one.belongings is not None:
-                one.belongings.known = partial(getattr, router, "addresses")
+                one.belongings.known = lambda: router.addresses
         self._transports: dict[str, Transport] = {UPSTREAM: upstream}
         self._transports |= {name: one.transport for name, one in self._planned.items()}
         self._connections = Connections(self, self._transports, options.grace)

@@ -38,6 +38,8 @@ class Component(msgspec.Struct, frozen=True):
     configure: bytes | None = None
     policy: Policy | None = None
     """What it may do to the conversation; None: anything (trusted)."""
+    instance: str = ""
+    """Which instance of it this is, if not the first, as far as whoever made the router knows."""
 
 
 class Lane:

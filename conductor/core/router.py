@@ -24,14 +24,7 @@ from conductor.core.link import Batch
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.refusals import refuse, refuse_frame, refuse_version
 from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
-from conductor.core.services import (
-    LAST_WORDS,
-    SERVICES,
-    Services,
-    called,
-    same_instance,
-    started_again,
-)
+from conductor.core.services import LAST_WORDS, SERVICES, Services, called
 from conductor.core.topology import Side, Topology
 
 __all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
@@ -141,8 +134,6 @@ class Router:
         """A proxy that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]
         peer.run += 1
-        configure = started_again(peer.component.configure, peer.run)
-        peer.component = msgspec.structs.replace(peer.component, configure=configure)
         out = self._services.configure(peer)
         self._initializer.returned(peer, out)
         return out
@@ -267,9 +258,8 @@ class Router:
     def reconfigure(self, name: str, params: bytes) -> list[Effect]:
         """A proxy's configuration has changed: it is told, now and whenever it is started again."""
         peer = self.peers[name]
-        params = same_instance(peer.component.configure, params)
         peer.component = msgspec.structs.replace(peer.component, configure=params)
-        return self.tell(name, "configure", params)
+        return self._services.configure(peer) if peer.ready else []
 
     def reopened(self, name: str) -> list[Effect]:
         """The peer named by a `Reopen` effect is up again (or has failed, and is closed)."""

@@ -132,7 +132,7 @@ class Services:
             return
         if name == CONFIG:
             if pending is not None:
-                self._exchange.reply(pending, b"result", peer.component.configure or b"{}", out)
+                self._exchange.reply(pending, b"result", configuration(peer) or b"{}", out)
             return
         token = None
         if pending is not None:
@@ -157,7 +157,7 @@ class Services:
     @classmethod
     def configure(cls, peer: Peer) -> list[Effect]:
         """What `peer` is told before anything else."""
-        params = peer.component.configure
+        params = configuration(peer)
         return cls.tell(peer, "configure", params) if params is not None else []
 
     @staticmethod
@@ -187,22 +187,13 @@ class Services:
         )
 
 
-_INSTANCE: Final = "instance"
-_text: Final = msgspec.json.Decoder(str)
-
-
-def started_again(configure: bytes | None, run: int) -> bytes | None:
-    """What a proxy is told that has been started for the `run`th time: which instance it is."""
-    held = members.read(configure)
+def configuration(peer: Peer) -> bytes | None:
+    """The params of `configure`: what was set, and which instance this is if not the first."""
+    component = peer.component
+    instance = component.instance
+    if peer.run > 1:
+        instance = f"{instance or 1}.{peer.run}"
+    held = members.read(component.configure) if instance else None
     if held is None:
-        return configure
-    first = _text.decode(held[_INSTANCE]).partition(".")[0] if _INSTANCE in held else "1"
-    return bytes(members.write({**held, _INSTANCE: Raw(b'"%b.%d"' % (first.encode(), run))}))
-
-
-def same_instance(former: bytes | None, configure: bytes) -> bytes:
-    """Changed settings, for the instance that was told the former ones."""
-    before, held = members.read(former), members.read(configure)
-    if before is None or held is None or _INSTANCE not in before:
-        return configure
-    return bytes(members.write({**held, _INSTANCE: before[_INSTANCE]}))
+        return component.configure
+    return bytes(members.write({**held, "instance": Raw(msgspec.json.encode(instance))}))

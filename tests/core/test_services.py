@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router, Serve, services
+from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve
 from conductor.core.router import LAST_WORDS
 from conductor.core.services import CALLS, granted_names
 from tests.core.plays import (
@@ -193,22 +193,36 @@ def test_what_narrows_a_grant_is_no_part_of_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configure", "run", "told"),
+    ("configure", "instance", "run", "told"),
     [
-        (b'{"name":"a"}', 2, b'{"name":"a","instance":"1.2"}'),
-        (b'{"name":"a","instance":"1.2"}', 3, b'{"name":"a","instance":"1.3"}'),
-        (b'{"instance":"2","name":"a"}', 2, b'{"instance":"2.2","name":"a"}'),
-        (None, 2, None),
+        (b'{"name":"a"}', "", 1, b'{"name":"a"}'),
+        (b'{"name":"a"}', "", 2, b'{"name":"a","instance":"1.2"}'),
+        (b'{"name":"a"}', "", 3, b'{"name":"a","instance":"1.3"}'),
+        (b'{"name":"a"}', "2", 1, b'{"name":"a","instance":"2"}'),
+        (b'{"name":"a"}', "2", 2, b'{"name":"a","instance":"2.2"}'),
+        (None, "", 2, None),
     ],
 )
 def test_who_is_started_again_is_told_which_instance_it_is(
-    configure: bytes | None, run: int, told: bytes | None
+    configure: bytes | None, instance: str, run: int, told: bytes | None
 ) -> None:
-    assert services.started_again(configure, run) == told
+    held = Component("p", dialect=DIALECTS["channel"], configure=configure, instance=instance)
+    router = Router([held, Component("agent")])
+    sent = router.start()
+    for _ in range(run - 1):
+        router.leaving("p", Closure("gone"))
+        sent = router.returned("p")
+    line = [b'c{"jsonrpc":"2.0","method":"configure","params":%b}\n' % told] if told else []
+    assert [one.frame for one in sent if isinstance(one, Send)][:1] == line
 
 
 def test_changed_settings_leave_the_instance() -> None:
-    new = b'{"config":{}}'
-    assert services.same_instance(b'{"instance":"2.3"}', new) == b'{"config":{},"instance":"2.3"}'
-    assert services.same_instance(b'{"name":"a"}', new) == new
-    assert services.same_instance(None, new) == new
+    held = Component("p", dialect=DIALECTS["channel"], configure=b'{"name":"a"}', instance="2.3")
+    router = Router([held, Component("agent")])
+    (sent,) = router.reconfigure("p", b'{"config":{}}')
+    assert isinstance(sent, Send)
+    assert b'"params":{"config":{},"instance":"2.3"}' in sent.frame
+    first = Router([Component("p", dialect=DIALECTS["channel"]), Component("agent")])
+    (sent,) = first.reconfigure("p", b'{"config":{}}')
+    assert isinstance(sent, Send)
+    assert b'"params":{"config":{}}' in sent.frame
