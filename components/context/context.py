@@ -50,6 +50,10 @@ class Config:
             raise ValueError("`depth`, `entries` and `head_bytes` are at least 1")
 
 
+RESUMED = ("session/load", "session/resume")
+"""What sets up a session in whose history stands what it was told."""
+
+
 @dataclass
 class Seen:
     """What is kept of a session."""
@@ -70,13 +74,6 @@ proxy = Proxy(
 # -- the summary -------------------------------------------------------------------------------
 
 
-@proxy.request("session/load", "session/resume")
-async def loaded(request: Request, following: Any) -> Any:
-    result = await following(request)
-    request.state.told = True  # what it was told is in its history
-    return result
-
-
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     blocks = request.params.get("prompt")
@@ -85,6 +82,7 @@ async def prompt(request: Request, following: Any) -> Any:
         or not isinstance(blocks, list)
         or "sessionId" not in request.params
         or request.state.told
+        or request.session.began in RESUMED
         or request.is_command
     ):
         return await following(request)

@@ -54,6 +54,14 @@ def chat_of(message: Request | Notification) -> tuple[Session, Chat] | None:
     return session, session.state
 
 
+async def recognised(request: Request) -> tuple[Session, Chat] | None:
+    """The same, with what an earlier instance knew of that session."""
+    found = chat_of(request)
+    if found is not None:
+        await recognise(found[0])
+    return found
+
+
 # -- sessions begin and end ------------------------------------------------------------------------
 
 
@@ -122,9 +130,7 @@ async def recognise(session: Session) -> None:
 
 @proxy.request(*ENDS)
 async def end(request: Request, following: Any) -> Any:
-    found = chat_of(request)
-    if found is not None:
-        await recognise(found[0])
+    found = await recognised(request)
     result = await following(request)
     if found is not None and request.direction == "down":
         session, chat = found
@@ -161,9 +167,7 @@ async def list_sessions(request: Request, following: Any) -> Any:
 
 @proxy.request("session/set_mode", "session/set_model", "session/set_config_option")
 async def chosen(request: Request, following: Any) -> Any:
-    found = chat_of(request)
-    if found is not None:
-        await recognise(found[0])
+    found = await recognised(request)
     result = await following(request)
     if found is not None and request.direction == "down":
         session, chat = found

@@ -19,6 +19,10 @@ class Config:
     commands: bool = False
 
 
+RESUMED = ("session/load", "session/resume")
+"""What sets up a session in whose history stands what it was told."""
+
+
 @dataclass
 class Seen:
     """What is kept of a session."""
@@ -35,20 +39,13 @@ proxy = Proxy(
 )
 
 
-@proxy.request("session/load", "session/resume")
-async def loaded(request: Request, following: Any) -> Any:
-    result = await following(request)
-    request.state.told = True  # what it was told is in its history
-    return result
-
-
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     config, blocks = proxy.config, request.params.get("prompt")
     if not isinstance(blocks, list) or (request.is_command and not config.commands):
         return await following(request)
     if config.when == "first" and "sessionId" in request.params:
-        if request.state.told:
+        if request.state.told or request.session.began in RESUMED:
             return await following(request)
         request.state.told = True
     if config.text:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from conductor.check.chain import Chain, Fault, Heard, Skipped
+from conductor.check.ends import Asked
 from conductor.check.forwarding import unchanged
 
 _MARK = b"check.example/n"
@@ -64,13 +65,18 @@ async def refused_initialize(chain: Chain) -> None:
     unchanged("the agent's refusal of `initialize`", error, answer.error)
 
 
-async def turn(chain: Chain) -> None:
-    """A prompt reaches the agent, updates the client, and the answer comes last."""
+async def _begun(chain: Chain) -> tuple[bytes, Asked, Heard]:
+    """A turn that the agent holds: its session, the prompt as it was asked, and as it arrived."""
     await chain.initialize()
     session = await chain.session()
     chain.agent.hold("session/prompt", session, _HELLO)
     asked = chain.client.ask("session/prompt", b'{"sessionId":%b,"prompt":%b}' % (session, _PROMPT))
-    heard = await _reaches(chain, asked.answer, "session/prompt")
+    return session, asked, await _reaches(chain, asked.answer, "session/prompt")
+
+
+async def turn(chain: Chain) -> None:
+    """A prompt reaches the agent, updates the client, and the answer comes last."""
+    session, asked, heard = await _begun(chain)
     if heard.session != session:
         raise Fault(
             "the prompt reached the agent in another session", session, heard.session or b""
@@ -165,11 +171,7 @@ async def side_by_side(chain: Chain) -> None:
 
 async def cancelled_turn(chain: Chain) -> None:
     """`session/cancel` reaches the agent while a turn is running."""
-    await chain.initialize()
-    session = await chain.session()
-    chain.agent.hold("session/prompt", session, _HELLO)
-    asked = chain.client.ask("session/prompt", b'{"sessionId":%b,"prompt":%b}' % (session, _PROMPT))
-    heard = await _reaches(chain, asked.answer, "session/prompt")
+    session, asked, heard = await _begun(chain)
     params = b'{"sessionId":%b}' % session
     chain.client.tell("session/cancel", params)
     told = await chain.passed(chain.client, chain.agent, "session/cancel")

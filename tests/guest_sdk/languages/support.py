@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,14 @@ LIMITS: Final = wasm_host.Limits(cpu_ms=60_000)
 def title(value: object) -> str:
     """How a transcript is called in a test's name."""
     return value.stem if isinstance(value, Path) else str(value)
+
+
+def readme(folder: Path, language: str) -> str:
+    """The one example in a language that the README of a library shows."""
+    text = (folder / "README.md").read_text("utf-8")
+    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
 
 
 def missing(program: str) -> str | None:

@@ -26,23 +26,16 @@ pytestmark = [
 ]
 
 
-def _readme(language: str) -> str:
-    text = (SDK / "README.md").read_text("utf-8")
-    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
-
-
 def _make(folder: Path) -> None:
     """One module with all of them, and the command of the README."""
-    module = _readme("gomod").replace("guest_sdk/go", str(SDK))
+    module = support.readme(SDK, "gomod").replace("guest_sdk/go", str(SDK))
     (folder / "go.mod").write_text(module, "utf-8")
     texts = {name: (source / "main.go").read_text("utf-8") for name, source in SOURCES.items()}
-    for name, text in {**texts, "readme": _readme("go")}.items():
+    for name, text in {**texts, "readme": support.readme(SDK, "go")}.items():
         (folder / name).mkdir()
         (folder / name / "main.go").write_text(text, "utf-8")
     (folder / "out").mkdir()
-    command = _readme("sh").replace("-o french.wasm .", "-o out ./...")
+    command = support.readme(SDK, "sh").replace("-o french.wasm .", "-o out ./...")
     environment = {"GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
     builds.run(["sh", "-c", command], folder, **environment)
 

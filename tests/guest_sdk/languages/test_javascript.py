@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -24,13 +23,6 @@ pytestmark = [
 ]
 
 
-def _readme(language: str) -> str:
-    text = (SDK / "README.md").read_text("utf-8")
-    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
-
-
 def _make(folder: Path) -> None:
     """Builds everything by the command of the README."""
     assert TOOLS is not None
@@ -38,10 +30,10 @@ def _make(folder: Path) -> None:
     texts = {name: source.read_text("utf-8") for name, source in SOURCES.items()}
     (folder / "guest.js").write_text((SDK / "guest.js").read_text("utf-8"), "utf-8")
     wit = str(support.ROOT / "wasm_host" / "channel.wit")
-    for name, text in {**texts, "readme": _readme("js")}.items():
+    for name, text in {**texts, "readme": support.readme(SDK, "js")}.items():
         source = text.replace('"../guest.js"', '"./guest.js"')
         (folder / f"{name}.js").write_text(source, "utf-8")
-        command = _readme("sh").replace("\\\n", " ").replace("french", name)
+        command = support.readme(SDK, "sh").replace("\\\n", " ").replace("french", name)
         words = shlex.split(command.replace("wasm_host/channel.wit", wit))
         assert words[:2] == ["npx", "componentize-qjs"]
         builds.run([str(program), *words[2:]], folder)

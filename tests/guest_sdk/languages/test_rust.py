@@ -54,10 +54,7 @@ compiled = pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))
 
 
 def _readme() -> str:
-    text = (SDK / "README.md").read_text("utf-8")
-    found = re.search(r"^```rust\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1].replace("fn declare(", "pub fn declare(")
+    return support.readme(SDK, "rust").replace("fn declare(", "pub fn declare(")
 
 
 def _make(folder: Path) -> None:

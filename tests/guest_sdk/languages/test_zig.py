@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -27,18 +26,11 @@ pytestmark = [
 ]
 
 
-def _readme(language: str) -> str:
-    text = (SDK / "README.md").read_text("utf-8")
-    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
-
-
 def _make(folder: Path) -> None:
     """Builds everything by the command of the README."""
-    (folder / "readme.zig").write_text(_readme("zig"), "utf-8")
+    (folder / "readme.zig").write_text(support.readme(SDK, "zig"), "utf-8")
     for name, source in SOURCES.items():
-        command = _readme("sh").replace("\\\n", " ").replace("guest_sdk/zig", str(SDK))
+        command = support.readme(SDK, "sh").replace("\\\n", " ").replace("guest_sdk/zig", str(SDK))
         command = command.replace("french.zig", str(source)).replace("french.wasm", f"{name}.wasm")
         words = shlex.split(command)
         assert words[0] == "python"
