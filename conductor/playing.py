@@ -5,13 +5,9 @@ Each transcript gets an instance of its own.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -21,6 +17,7 @@ from conductor import guest_module, playback
 from conductor.catalog import Spec
 from conductor.errors import ComponentError, UsageError
 from conductor.hosting import cache_folder, guest_spec
+from conductor.line_program import LineProgram
 from conductor.playback import Difference
 from conductor.playing_wire import Wire
 from conductor.transports.delivery import deliver
@@ -158,24 +155,15 @@ class Program:
     def __init__(self, command: list[str], spec: Spec) -> None:
         self._name = spec.label("component")
         self._asked = 0
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=spec.env or {**os.environ}
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self._program = LineProgram(command, spec.env)
 
     def exchange(self, lines: bytes) -> bytes:
         """Delivers lines."""
-        assert self._process.stdin is not None
         self._asked += 1
         number = f"conductor-test:{self._asked}"
         asked = {"jsonrpc": "2.0", "id": number, "method": "_conductor-test/barrier"}
-        try:
-            self._process.stdin.write(lines + b"c" + msgspec.json.encode(asked) + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            raise ComponentError(f"{self._name} has ended", "run it by itself") from None
+        if not self._program.send(lines + b"c" + msgspec.json.encode(asked) + b"\n"):
+            raise ComponentError(f"{self._name} has ended", "run it by itself")
         said: list[bytes] = []
         while True:
             line = self._next()
@@ -184,36 +172,20 @@ class Program:
             said.append(line)
 
     def _next(self) -> bytes:
-        try:
-            line = self._lines.get(timeout=DEADLINE)
-        except Empty:
+        line = self._program.next(DEADLINE)
+        if line is None:
             raise ComponentError(
                 f"{self._name} does not answer a request on `c` that it does not know",
                 "answer with error -32601 (docs/channel-abi.md)",
-            ) from None
+            )
         if not line:
-            code = self._process.wait()
+            code = self._program.exit_code()
             raise ComponentError(f"{self._name} has ended with exit code {code}", "")
         return line
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-        self._lines.put(b"")
-
     def close(self) -> None:
         """Ends its input, and itself where that is not enough."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.close()
-            self._process.wait(DEADLINE)
-        except (OSError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
-        self._reader.join()
-        self._process.stdout.close()
+        self._program.close(DEADLINE)
 
 
 def _answers(line: bytes, number: str) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
 
 from conductor import playing
 from conductor.catalog import Spec
 from conductor.delivery_report import text_lines
 from conductor.errors import ComponentError, UsageError
+from conductor.line_program import LineProgram
 from conductor.replay import Target
 
 
@@ -88,75 +85,42 @@ class Program:
 
     def __init__(self, command: list[str], spec: Spec, timeout: float) -> None:
         self._timeout = timeout
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._ended = False
         self.sided = spec.dialect == "channel"
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=spec.env or {**os.environ},
-            )
+            self._program = LineProgram(command, spec.env)
         except OSError as error:
             why = error.strerror or str(error)
             label = spec.label("component")
             raise ComponentError(f"{label} cannot be started: {why}", "check its command") from None
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     @property
     def silence(self) -> str:
         """Why nothing came."""
         if self._ended:
-            return f"it has ended with exit code {self._process.wait()}"
+            return f"it has ended with exit code {self._program.exit_code()}"
         return f"nothing came for {self._timeout:g} s"
 
     def send(self, lines: bytes) -> None:
         """Gives it lines; that it is gone is seen by what does not come."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(lines)
-            self._process.stdin.flush()
-        except OSError:
-            return
+        self._program.send(lines)
 
     def next(self) -> str | None:
         """The next line, as soon as it comes."""
-        if self._ended:
-            return None
-        try:
-            line = self._lines.get(timeout=self._timeout)
-        except Empty:
-            return None
-        if not line:
-            self._ended = True
-            return None
-        return line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
+        while not self._ended:
+            line = self._program.next(self._timeout)
+            if line is None:
+                return None
+            if not line:
+                self._ended = True
+            elif not line.isspace():
+                return line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
+        return None
 
     def finish(self) -> None:
         """Ends its input."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.close()
-        except OSError:  # it is gone, and did not read all
-            return
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if not line.isspace():
-                self._lines.put(line)
-        self._lines.put(b"")
+        self._program.finish()
 
     def close(self) -> None:
         """Ends it, by force if it takes more than the end of its input."""
-        self.finish()
-        try:
-            self._process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._program.close(2.0)
