@@ -190,6 +190,8 @@ class Runtime:
         """Writes what is queued; `source` waits if that is too much for somebody."""
         while (taken := self._hub.take()) is not None:
             name, data = taken
+            if name == UPSTREAM:
+                self._serving.answered(data)
             transport = self._transports.get(name)
             if transport is not None:
                 transport.write(data)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from conductor.check import values
 from conductor.check.chain import Fault, Skipped
 from conductor.errors import ComponentError
-from conductor.playing import Target
+from conductor.playback.playing import Target
 
 _CONFIGURE = (
     b'c{"jsonrpc":"2.0","method":"configure","params":{"name":"check","config":%b,"grants":[],'

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from conductor import playing
 from conductor.check import ending, forwarding, lines, payloads, requests, sessions
 from conductor.check.chain import Chain
+from conductor.playback import playing
 
 _ABI: Final = "docs/channel-abi.md"
 

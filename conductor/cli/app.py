@@ -170,7 +170,7 @@ def doctor(
     cache: options.Cache = None,
 ) -> int:
     """Checks this machine and this installation."""
-    from conductor import doctor as examination
+    from conductor.doctor import checks as examination
 
     found = examination.checks(cache)
     render = examination.render_json if json_ else examination.render

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.audit_file import BrokenChainError, Head, verified
+from conductor.audit.file import BrokenChainError, Head, verified
 from conductor.cli import report
 from conductor.errors import UsageError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.audit_file import BrokenChainError, verified
+from conductor.audit.file import BrokenChainError, verified
 from conductor.change_report import CHANGES
 from conductor.cli import report
 from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline

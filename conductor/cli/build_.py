@@ -12,7 +12,8 @@ import typer
 
 from conductor.cli import report
 from conductor.errors import ComponentError, UsageError
-from conductor.manifest import FILE, Manifest, load, parse, path_of
+from conductor.manifest.reading import load, parse, path_of
+from conductor.manifest.values import FILE, Manifest
 
 HELP: Final = (
     "Build a component by the command in its manifest, and record there what came of it. The "
@@ -51,8 +52,8 @@ def build(
 
 def _script(folder: str, found: Manifest) -> int:
     """Python source: there is nothing to compile, but it must load."""
-    from conductor import playing
     from conductor.catalog import resolve
+    from conductor.playback import playing
 
     with playing.targets(resolve(os.path.join(folder, ""))) as make:
         make()
@@ -64,7 +65,7 @@ def _run(found: Manifest, folder: str) -> None:
     import subprocess
 
     import guest_sdk
-    from conductor.described import filled
+    from conductor.manifest.powers import filled
     from conductor.programs import runnable
 
     assert found.file is not None
@@ -143,7 +144,7 @@ def recorded(source: str, digest: str) -> str:
 
     Raises `UsageError` for one that is written so that there is no place for it.
     """
-    from conductor.manifest_errors import line_of
+    from conductor.manifest.errors import line_of
 
     lines = source.splitlines(keepends=True)
     at = line_of(source, ("sha256",))

@@ -22,8 +22,9 @@ from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
-from conductor.manifest import FILE, Manifest, load
-from conductor.manifest import Wants as Asked
+from conductor.manifest.reading import load
+from conductor.manifest.values import FILE, Manifest
+from conductor.manifest.values import Wants as Asked
 from wasm_host.probe import probe
 
 EXIT_REFUSED: Final = 1

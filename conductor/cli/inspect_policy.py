@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.core.guards import GUARDS
 from conductor.core.policy import PROFILES, Direction, Policy, PolicyWords, Rule, Verb, parse_rule
-from conductor.lock_compare import includes
+from conductor.lock.compare import includes
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -9,19 +9,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from conductor import (
-    component_options,
-    digests,
-    lock_compare,
-    lock_entries,
-    lock_reading,
-    lock_writing,
-)
+from conductor import component_options, digests
 from conductor.catalog import Spec, resolve_all
 from conductor.cli import report
 from conductor.cli.version import version
 from conductor.errors import UsageError
-from conductor.lock import Entry
+from conductor.lock import compare, reading, writing
+from conductor.lock.entries import entries as entries_now
+from conductor.lock.entries import without_secrets, without_secrets_in
+from conductor.lock.values import Entry
 from conductor.planned import LOCK_FILE, Options
 
 EXIT_STALE = 1
@@ -48,7 +44,7 @@ def run(wanted: Wanted) -> int:
     if before is not None and _same(before, entries, _without_place):
         _say(f"{wanted.path} is up to date: {_count(entries)}")
         return 0
-    lock_writing.save(wanted.path, lock_writing.document(entries, _head(wanted)))
+    writing.save(wanted.path, writing.document(entries, _head(wanted)))
     lines = [_line(one) for one in entries] if before is None else _changes(before, entries)
     made = "written" if before is None else "updated"
     _say("\n".join([f"{wanted.path} {made}: {_count(entries)}", *lines]))
@@ -60,22 +56,20 @@ def _before(path: str) -> list[Entry] | None:
     if not os.path.lexists(path):
         return None
     try:
-        return lock_reading.read(path).component
+        return reading.read(path).component
     except UsageError as error:
         raise UsageError(error.text, "remove it, or name another with --output FILE") from None
 
 
 def _entries(wanted: Wanted, specs: Sequence[Spec], before: list[Entry] | None) -> list[Entry]:
     agent_last = not wanted.proxy and not specs[-1].sandboxed
-    found = lock_entries.entries(
-        specs, wanted.path, agent_last=agent_last, isolation=wanted.isolation
-    )
+    found = entries_now(specs, wanted.path, agent_last=agent_last, isolation=wanted.isolation)
     pinned = wanted.pin_agent
     if pinned is None:
         pinned = any(one.role == "agent" and one.pinned for one in before or ())
     if wanted.pin_agent is not None and not agent_last:
         raise UsageError("there is no agent in this chain to be locked", "leave out --lock-agent")
-    found = [lock_writing.described(entry, spec) for entry, spec in zip(found, specs, strict=True)]
+    found = [writing.described(entry, spec) for entry, spec in zip(found, specs, strict=True)]
     if agent_last:
         found[-1] = msgspec.structs.replace(found[-1], pinned=pinned)
     return found
@@ -108,14 +102,14 @@ def _material(entry: Entry) -> Entry:
 
 
 def _changes(before: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
-    lines = lock_compare.compare(before, entries).lines()
+    lines = compare.compare(before, entries).lines()
     return lines or ["  what is said of the components, not what they are or may do"]
 
 
 def _line(entry: Entry) -> str:
     digest = f" sha256:{digests.short(entry.sha256)}" if entry.sha256 else ""
     pinned = "" if entry.pinned else ", not pinned"
-    return f"  {lock_compare.title(entry)}:{digest}{pinned}"
+    return f"  {compare.title(entry)}:{digest}{pinned}"
 
 
 def _count(entries: Sequence[Entry]) -> str:
@@ -150,9 +144,9 @@ def _shown(component: str) -> str:
     """A component as it was typed, without what looks like a secret."""
     if component.lstrip().startswith("{"):
         held = msgspec.json.decode(component)
-        return msgspec.json.encode(lock_entries.without_secrets_in(held)).decode()
+        return msgspec.json.encode(without_secrets_in(held)).decode()
     base, options = component_options.split(component)
     words = shlex.split(base)
-    clean = lock_entries.without_secrets(words)
-    shown = lock_entries.without_secrets([f"{key}={value}" for key, value in options])
+    clean = without_secrets(words)
+    shown = without_secrets([f"{key}={value}" for key, value in options])
     return ",".join([base if clean == words else shlex.join(clean), *shown])

@@ -11,8 +11,8 @@ from conductor.cli import report
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
-    from conductor.replay import Outcome
-    from conductor.replay_record import Recording
+    from conductor.replay.player import Outcome
+    from conductor.replay.record import Recording
 
 EXIT_DIFFERENT: Final = 1
 
@@ -105,20 +105,19 @@ def _one(
     trace: str, component: str, name: str | None, to: str | None, limit: float, *, as_json: bool
 ) -> int:
     """Runs one component again; the exit code."""
-    from conductor import replay as replays
-    from conductor import replay_record, replaying
     from conductor.catalog import resolve
     from conductor.cli import replay_report
+    from conductor.replay import player, record, targets
 
     spec = resolve(component)
     shown = name or spec.name
-    recording = replay_record.load(trace, shown)
+    recording = record.load(trace, shown)
     if to is not None:
         _write(to, shown, recording)
     found: list[Outcome] = []
-    with replaying.targets(spec, limit) as make:
+    with targets.targets(spec, limit) as make:
         for steps in recording.runs:
-            found.append(replays.replay(recording, shown, make(), steps))
+            found.append(player.replay(recording, shown, make(), steps))
             if found[-1].difference is not None:
                 break
     tell = replay_report.tell_json if as_json else replay_report.tell
@@ -134,9 +133,9 @@ def _one(
 
 def _play_agent(trace: str) -> int:
     """Answers what comes on standard input until that ends."""
-    from conductor import replay_agent
+    from conductor.replay import agent as agents
 
-    agent = replay_agent.Agent(replay_agent.load(trace))
+    agent = agents.Agent(agents.load(trace))
     for line in sys.stdin.buffer:
         for said in agent.receive(line.rstrip(b"\r\n")):
             sys.stdout.buffer.write(said)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from conductor import json_diff
 from conductor.cli import report
-from conductor.replay import Difference, Outcome
-from conductor.replay_wire import SIDES, Told
+from conductor.replay.player import Difference, Outcome
+from conductor.replay.wire import SIDES, Told
 
 _SHOWN: Final = 8
 """Differences within one message that are shown."""

@@ -15,7 +15,7 @@ _LOGGED: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
 CONTINUED: Final = "  "
 """What a further line of one entry in the log begins with, so that none passes for an entry."""
 _CONTROLS: Final = re.compile(
-    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 

@@ -28,10 +28,10 @@ from conductor.transports.strays import adopt_orphans, end_strays
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
 
-    from conductor.audit import Auditor
+    from conductor.audit.auditor import Auditor
     from conductor.catalog import Spec
     from conductor.runtime import Runtime
-    from conductor.trace import Tracer
+    from conductor.trace.tracer import Tracer
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
@@ -73,8 +73,8 @@ def start_trace(options: Options, log: str) -> Tracer | None:
     """The trace that was asked for, its file open. Raises `UsageError` where that cannot be."""
     if options.trace is None:
         return None
-    from conductor.trace import Tracer
-    from conductor.trace_file import TraceFile
+    from conductor.trace.file import TraceFile
+    from conductor.trace.tracer import Tracer
 
     file = TraceFile.create(options.trace, report.logger(log))
     return Tracer(file, options.trace_content)
@@ -84,8 +84,8 @@ def start_audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) ->
     """The audit that was asked for, with what is about to run on record. Raises `UsageError`."""
     if options.audit is None:
         return None
-    from conductor.audit import Auditor
-    from conductor.audit_file import AuditFile
+    from conductor.audit.auditor import Auditor
+    from conductor.audit.file import AuditFile
     from conductor.cli.version import version
 
     file = AuditFile.open(options.audit, report.logger(log))
@@ -98,10 +98,10 @@ def locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -
     """The components, held to the lock file if one was asked for. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor import lock
+    from conductor.lock import enforcement
 
     logger = report.logger(log)
-    return lock.enforce(
+    return enforcement.enforce(
         specs,
         options.lock,
         agent_last=agent_last,

@@ -12,11 +12,12 @@ import typer
 
 from conductor.cli import report
 from conductor.errors import ConductorError, UsageError
-from conductor.manifest import FILE, MATCHES, Manifest, load, path_of
+from conductor.manifest.reading import load, path_of
+from conductor.manifest.values import FILE, MATCHES, Manifest
 
 if TYPE_CHECKING:
-    from conductor.playback import Difference
-    from conductor.playing import Played
+    from conductor.playback.playing import Played
+    from conductor.playback.transcript import Difference
 
 EXIT_DIFFERENT: Final = 1
 _SHOWN: Final = 3
@@ -96,9 +97,9 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
         return "", files, Manifest(name="component")
     found = load(path)
     files = [path for path in paths if not os.path.isdir(path)] or sorted(
-        os.path.normpath(one)
+        _own(folder, one)
         for pattern in found.test.transcripts
-        for one in glob.glob(os.path.join(folder, pattern), recursive=True)
+        for one in glob.glob(pattern, root_dir=folder, recursive=True)
     )
     if not files:
         raise UsageError(
@@ -107,6 +108,26 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
         )
     # A bare name would be taken for that of a bundled component.
     return os.path.join(folder, ""), files, found
+
+
+def _own(folder: str, path: str) -> str:
+    """The path of a transcript that a manifest names. Raises `UsageError` for what is none: a link
+    in a stranger's folder may lead to any file, which `--update` would write."""
+    whole = os.path.normpath(os.path.join(folder, path))
+    real = os.path.realpath(whole)
+    if not real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep):
+        raise UsageError(
+            f"`{_shown(whole)}` is a link that leads out of the folder of its component",
+            f"it leads to {_shown(real)}; name it on the command line if you want it played",
+        )
+    if not os.path.isfile(real):
+        raise UsageError(f"`{_shown(whole)}` is no ordinary file", "take it out of the folder")
+    return whole
+
+
+def _shown(path: str) -> str:
+    """A path for people, on one line."""
+    return report.visible(path).replace("\n", r"\n")
 
 
 def _transcripts(paths: Sequence[str]) -> Iterator[str]:
@@ -130,8 +151,8 @@ def _folder_of(path: str) -> str:
 
 def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
     """Plays them; the exit code. Raises `UsageError`."""
-    from conductor import playing
     from conductor.catalog import resolve
+    from conductor.playback import playing
 
     failed = 0
     with playing.targets(resolve(component)) as make:
@@ -158,20 +179,22 @@ def _summary(failed: int, files: int) -> None:
 def _told(path: str, played: Played, text: bytes, *, update: bool) -> bool:
     """Prints how one transcript went; whether it failed."""
     if played.failure is not None:
-        sys.stdout.write(f"FAILED  {path}\n")
+        sys.stdout.write(f"FAILED  {_shown(path)}\n")
         _error(played.failure)
         return True
     if not played.differences:
         count = f"{played.deliveries} deliver{'y' if played.deliveries == 1 else 'ies'}"
-        sys.stdout.write(f"passed  {path}: {count}\n")
+        sys.stdout.write(f"passed  {_shown(path)}: {count}\n")
         return False
     if update and played.text != text:
         with open(path, "wb") as file:
             file.write(played.text)
         changed = len(played.differences)
-        sys.stdout.write(f"updated {path}: {changed} deliver{'y' if changed == 1 else 'ies'}\n")
+        sys.stdout.write(
+            f"updated {_shown(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}\n"
+        )
         return False
-    sys.stdout.write(f"FAILED  {path}\n")
+    sys.stdout.write(f"FAILED  {_shown(path)}\n")
     for one in played.differences[:_SHOWN]:
         for line in explained(path, one):
             sys.stdout.write(f"    {line}\n")
@@ -190,7 +213,7 @@ def _error(error: ConductorError) -> None:
 
 def explained(path: str, one: Difference) -> Iterator[str]:
     """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
-    yield f"{path}:{one.line}"
+    yield f"{_shown(path)}:{one.line}"
     for line in one.given:
         yield f"> {_cut(_text(line))}"
     if not one.said:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.audit_file import Head, sealed
+from conductor.audit.file import Head, sealed
 from conductor.cli.audit import verify
 from conductor.cli.audit_show import Filter, show
 

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from conductor import manifest
 from conductor.cli import new_
+from conductor.manifest import reading as manifest
 from tests.e2e.peers import npm
 
 from .support import COMMAND, ROOT, Ran, environment

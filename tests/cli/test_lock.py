@@ -160,7 +160,7 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
 
 
 def test_more_is_refused_and_less_is_not(here: Path) -> None:
-    """Each kind of more and less: `tests/test_lock.py`."""
+    """Each kind of more and less: `tests/lock/test_lock.py`."""
     less, more = "./p.wasm,profile=context,memory=16MiB", "./p.wasm,grant=clock,on_failure=bypass"
     lock(here, less, "demo")
     said = ("grants: + clock", "profile: context → full", "on_failure: restart → bypass",

@@ -12,7 +12,7 @@ import wasmtime
 
 from conductor.catalog import components_folder
 from tests.e2e.test_guest_failures import FUSED
-from tests.test_trace import PROXY, conversation, heard, lines, services, talk
+from tests.trace.test_trace import PROXY, conversation, heard, lines, services, talk
 
 from .support import COMMAND, Ran, conductor
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor import playback
+from conductor.playback import transcript
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def read_transcript(path: Path) -> list[playback.Delivery]:
+def read_transcript(path: Path) -> list[transcript.Delivery]:
     """The deliveries of a transcript, in order. Raises `ValueError` for one that is none."""
-    return playback.read(path.read_bytes(), path.name)
+    return transcript.read(path.read_bytes(), path.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import wasm_host
-from conductor import playback
+from conductor.playback import transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +53,13 @@ def play(
 
     With `shown`, lines are compared as that makes them, and ids of own requests may differ.
     """
-    player = playback.Player(loose=shown is not None)
-    deliveries = playback.read(path.read_bytes(), path.name)
+    player = transcript.Player(loose=shown is not None)
+    deliveries = transcript.read(path.read_bytes(), path.name)
     assert deliveries
     for read in deliveries:
         delivery = read
         if shown is not None:
-            delivery = playback.Delivery(read.line, shown(read.given), shown(read.expected))
+            delivery = transcript.Delivery(read.line, shown(read.given), shown(read.expected))
         difference, _ = player.compare(delivery, exchange(player.given(delivery)))
         assert difference is None, difference
 

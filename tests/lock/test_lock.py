@@ -1,0 +1,312 @@
+"""Locks as tables: what is more and what is less, and files that are none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from conductor import (
+    component_options,
+    digests,
+    early,
+    in_process,
+    planned,
+    segment,
+)
+from conductor.catalog import components_folder, resolve_all
+from conductor.cli import lock as locking
+from conductor.errors import ComponentError, UsageError
+from conductor.guest_spec import GuestSpec, SegmentSpec
+from conductor.lock import enforcement, reading
+from wasm_host import Limits
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a module in it."""
+    shutil.copyfile(components_folder() / "passthrough" / "passthrough.wasm", tmp_path / "p.wasm")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lock(*components: str, isolation: str = "process") -> None:
+    wanted = locking.Wanted(components=list(components), isolation=isolation)
+    assert locking.run(wanted) == 0
+
+
+def refusal(*components: str, isolation: str = "process", proxy: bool = False) -> str:
+    """What the lock has against a chain; empty for nothing."""
+    specs = resolve_all(components)
+    try:
+        enforcement.enforce(
+            specs,
+            planned.LOCK_FILE,
+            agent_last=not proxy,
+            isolation=isolation,
+            warn=lambda name, text: None,
+        )
+    except UsageError as error:
+        return error.text
+    return ""
+
+
+WIDER: list[tuple[str, str, str]] = [
+    ("./p.wasm", "./p.wasm,grant=clock", "grants: + clock"),
+    ("./p.wasm,profile=context", "./p.wasm", "profile: context → full"),
+    (
+        "./p.wasm,profile=context",
+        "./p.wasm,profile=context,allow=up:session/update:modify",
+        "verbs: + up:session/update:modify",
+    ),
+    ("./p.wasm", "./p.wasm,profile=trusted", "profile: full → trusted"),
+    ("./p.wasm", "./p.wasm,unguard=files", "unguard: + files"),
+    ("./p.wasm,on_violation=fail", "./p.wasm", "on_violation: fail → pass"),
+    ("./p.wasm,on_failure=fail", "./p.wasm", "on_failure: fail → restart"),
+    ("./p.wasm", "./p.wasm,on_failure=restart+bypass", "on_failure: restart → restart+bypass"),
+    ("./p.wasm,on_failure=fail", "./p.wasm,on_failure=bypass", "on_failure: fail → bypass"),
+    ("./p.wasm,profile=context", "./p.wasm,profile=filter", "profile: context → filter"),
+    (
+        "./p.wasm,profile=observer",
+        "./p.wasm,profile=filter",
+        "verbs: + down:*:modify, + up:*:modify",
+    ),
+    ("./p.wasm,timeout=5", "./p.wasm", "timeout: 5 s → none"),
+    ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB"),
+    ("./p.wasm,limit.fuel=1000000", "./p.wasm", "limits.fuel: 1000000 → off"),
+]
+
+
+@pytest.mark.parametrize(("less", "more", "said"), WIDER, ids=[row[2] for row in WIDER])
+def test_more_is_refused_and_less_is_not(here: Path, less: str, more: str, said: str) -> None:
+    lock(less, "demo")
+    text = refusal(more, "demo")
+    assert "  p (./p.wasm):\n    " in text
+    assert f"    {said}" in text
+    lock(more, "demo")
+    assert refusal(less, "demo") == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ("./p.wasm,config.mode=strict", "./p.wasm,config.mode=lax", 'config: {"mode":"strict"} → '),
+        ("./p.wasm", "./p.wasm,config.mode=lax", "config: none → "),
+        ("./p.wasm,on_failure=bypass", "./p.wasm", "on_failure: bypass → restart"),
+        ("./p.wasm,profile=context", "./p.wasm,profile=tools", "verbs: + up:mcp/*:modify+answer"),
+        ("python -c pass,dialect=sdk", "python -c pass,dialect=acp", "dialect: sdk → acp"),
+        ("python -c pass,name=x", "python -c fail,name=x", 'args: ["-c","pass"] → ["-c","fail"]'),
+    ],
+)
+def test_what_is_neither_more_nor_less_is_refused_both_ways(
+    here: Path, one: str, other: str, said: str
+) -> None:
+    lock(one, "demo")
+    assert said in refusal(other, "demo")
+    lock(other, "demo")
+    assert refusal(one, "demo") != ""
+
+
+@pytest.mark.parametrize(("given", "wider"), [
+    ("separate", ("process", "inline")), ("process", ("inline",)), ("inline", ()),
+])  # fmt: skip
+def test_isolation_may_be_stricter_not_laxer(
+    here: Path, given: str, wider: tuple[str, ...]
+) -> None:
+    lock("./p.wasm", "demo", isolation=given)
+    for isolation in planned.ISOLATIONS:
+        text = refusal("./p.wasm", "demo", isolation=isolation)
+        assert (f"isolation: {given} → {isolation}" in text) is (isolation in wider), isolation
+
+
+@pytest.mark.parametrize(
+    ("chain", "said"),
+    [
+        (("./p.wasm", "datetime", "demo"), "- p (./p.wasm), module"),
+        (("datetime", "demo"), "- p (./p.wasm), module"),
+        (("datetime", "./p.wasm", "passthrough", "demo"), "+ passthrough, bundled"),
+        (("datetime", "./p.wasm,name=q", "demo"), "+ q (./p.wasm), module"),
+        (("datetime", "./p.wasm", "python agent.py"), "- demo, agent, bundled"),
+        (("./p.wasm,name=datetime", "./p.wasm", "demo"), "+ datetime (./p.wasm), module"),
+    ],
+)
+def test_other_components_or_another_order_are_refused(
+    here: Path, chain: tuple[str, ...], said: str
+) -> None:
+    lock("datetime", "./p.wasm", "demo")
+    text = refusal(*chain)
+    assert "  components:\n" in text
+    assert said in text
+
+
+_MODULE = '[[component]]\nname = "a"\nrole = "proxy"\nkind = "module"\nsource = "x"\n'
+_AGENT = _MODULE.replace("proxy", "agent")
+
+WRONG: dict[str, tuple[str, str, str]] = {
+    "no toml": ("version = ", "Invalid value (at", "conductor lock"),
+    "no version": ("", "it has no version", "remove it"),
+    "newer": ("# x\n\nversion = 2\n", "line 3: its format is version 2", "remove it"),
+    "unknown key": (
+        f"version = 1\n{_MODULE}frob = 1\n",
+        "line 7: unknown key `frob`",
+        "not to be edited by hand",
+    ),
+    "unknown table": ("version = 1\ncomponent = []\n[other]\n", "line 3: unknown key `other`", ""),
+    "unknown kind": (
+        f"version = 1\n{_AGENT.replace('module', 'odd')}",
+        "line 5: `kind`: invalid enum value 'odd'",
+        "",
+    ),
+    "second component": (
+        f"version = 1\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
+        "line 8: `name`: expected `str`, got `int`",
+        "",
+    ),
+    "in a table": (
+        f"version = 1\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
+        "line 8: `limits`: expected `int`, got `bool`",
+        "",
+    ),
+    "missing": ('version = 1\n[[component]]\nname = "a"\n', "missing required field `role`", ""),
+    "profile": (
+        f'version = 1\n{_MODULE}profile = "root"\n',
+        "line 7: a proxy's profile is one of",
+        "",
+    ),
+    "verbs": (
+        f'version = 1\n{_MODULE}profile = "full"\nverbs = ["sideways:*:modify"]\n',
+        "line 8: direction `sideways`",
+        "",
+    ),
+    "digest": (
+        f'version = 1\n{_AGENT}sha256 = "abc"\n',
+        "line 7: `sha256`: expected `str` matching",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_lock_is_refused_with_the_line(name: str) -> None:
+    text, said, hint = WRONG[name]
+    with pytest.raises(UsageError) as caught:
+        reading.parse(text, "x.lock")
+    assert caught.value.text.startswith("cannot read the lock file `x.lock`")
+    assert said in caught.value.text
+    assert hint in caught.value.hint
+
+
+def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> None:
+    lock("./p.wasm,grant=clock,unguard=files,limit.fuel=5,timeout=3", "demo")
+    file = here / "conductor.lock"
+    kept = ("name", "role", "kind", "source", "profile", "sha256", "carrier")
+    lines = file.read_text().splitlines()
+    cut = lines.index("[component.limits]")
+    first = [one for one in lines[:cut] if one.startswith(("version", "[", *kept))]
+    last = lines[lines.index("[[component]]", cut) :]
+    file.write_text("\n".join([*first, *last]))
+    text = refusal("./p.wasm,grant=clock,unguard=files,memory=128MiB", "demo")
+    for said in ("grants: + clock", "verbs: + down:*", "unguard: + files", "isolation: none →",
+                 "on_violation: fail → pass", "on_failure: fail → restart",
+                 "limits.memory_bytes: 64 MiB → 128 MiB"):  # fmt: skip
+        assert said in text
+
+
+def test_the_default_limits_are_those_of_the_host() -> None:
+    held = msgspec.structs.asdict(Limits())
+    assert {k: v for k, v in held.items() if v is not None} == component_options.DEFAULT_LIMITS
+    assert component_options.LIMITS.keys() == held.keys()
+
+
+def test_the_digest_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "x.py").write_text("1")
+    first = digests.of(str(folder))
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "x.pyc").write_text("compiled")
+    assert digests.of(str(folder)) == first
+    (folder / "y.py").write_text("")
+    assert digests.of(str(folder)) != first
+    (folder / "y.py").unlink()
+    (folder / "sub" / "x.py").rename(folder / "x.py")
+    assert digests.of(str(folder)) != first
+
+
+def test_a_program_that_changed_is_not_started_again(tmp_path: Path) -> None:
+    program = tmp_path / "p"
+    program.write_text("one")
+    pins = {str(program): digests.of(str(program))}
+    digests.verify(pins, "proxy `p`", "x.lock")
+    program.write_text("two")
+    with pytest.raises(ComponentError, match=r"proxy `p`: `.*p` is not what x\.lock pins: sha256"):
+        digests.verify(pins, "proxy `p`", "x.lock")
+    program.unlink()
+    with pytest.raises(ComponentError, match="cannot be read: No such file"):
+        digests.verify(pins, "proxy `p`", "x.lock")
+
+
+def test_code_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "lockedpack" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("raise AssertionError")
+    (package / "mine.py").write_text("raise AssertionError")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert in_process.origin("lockedpack.inner.mine") == str(package / "mine.py")
+    assert in_process.origin("lockedpack.inner") == str(package / "__init__.py")
+    assert in_process.origin("lockedpack.other") is None
+    assert in_process.origin("sys") is None
+    assert not any(name.startswith("lockedpack") for name in sys.modules)
+
+
+def test_pinned_code_runs_as_it_was_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changes after the comparison is not run, whatever was compiled of it before."""
+    code = tmp_path / "pinnedcode.py"
+    code.write_text("async def proxy(channel):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (spec,) = resolve_all(["py:pinnedcode:proxy"])
+    pins = {str(code): digests.of(str(code))}
+    spec = msgspec.structs.replace(spec, pins=pins, locked="x.lock")
+    before = os.stat(code)
+    code.write_text("raise AssertionError('ran')   #".ljust(before.st_size - 1) + "\n")
+    os.utime(code, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ComponentError, match=r"is not what x\.lock pins"):
+        in_process.load(spec)
+    assert "pinnedcode" not in sys.modules
+    pins[str(code)] = digests.of(str(code))
+    with pytest.raises(AssertionError, match="ran"):
+        in_process.load(spec)
+
+
+def test_the_host_refuses_a_module_that_changed_since_it_was_compared(here: Path) -> None:
+    """Whatever happens to the file in between: it compares the bytes that it would run."""
+    cache = here / "cache"
+    guest = GuestSpec(
+        name="p",
+        path=str(here / "p.wasm"),
+        sha256="0" * 64,
+        label="proxy `p`",
+        locked="conductor.lock",
+    )
+    told = SegmentSpec([guest], cache=str(cache))
+    ran = subprocess.run(
+        early.child_command(),
+        input=msgspec.json.encode(told) + b"\n",
+        capture_output=True,
+        env={},
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == segment.EXIT_GUEST_FAILED, ran
+    said = msgspec.json.decode(ran.stdout[1:])
+    assert said["method"] == "failed"
+    assert "p.wasm` is not what conductor.lock pins: sha256 0000" in said["params"]["text"]
+    assert list(cache.glob("*")) == []  # it was not even compiled
