@@ -33,7 +33,7 @@ from conductor.programs import name_of, runnable, stem, which
 if TYPE_CHECKING:
     import pathlib
 
-    from conductor.manifest import Manifest
+    from conductor.manifest.values import Manifest
 
 WASM_MAGIC: Final = b"\0asm"
 MANIFEST: Final = "component.toml"
@@ -65,7 +65,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""
     """Its `component.toml`, where it is given as the folder of one."""
     schema: dict[str, Any] = {}
-    """What its manifest says of its settings (`conductor.manifest.Setting`)."""
+    """What its manifest says of its settings (`conductor.manifest.values.Setting`)."""
     script: str = ""
     """Python source that the guest in `wasm` runs: a `.py` file or a folder."""
     script_sha256: str = ""
@@ -134,7 +134,7 @@ def manifest(name: str) -> Manifest | None:
     path = os.path.join(folder(), name, MANIFEST)
     if not re.fullmatch(r"[\w-]+", name) or not os.path.isfile(path):
         return None
-    from conductor.manifest import load
+    from conductor.manifest.reading import load
 
     return load(path)
 
@@ -261,34 +261,39 @@ def _script(path: str) -> Spec:
 
 
 def _bundled(found: Manifest) -> Spec:
-    from conductor import described
+    from conductor.manifest import powers
 
     here = os.path.join(os.path.realpath(folder()), found.name)
     spec = _of_manifest(found, here, found.name)
-    return described.granted(msgspec.structs.replace(spec, bundled=found.name), found)
+    return powers.granted(msgspec.structs.replace(spec, bundled=found.name), found)
 
 
 def _described(place: str, source: str) -> Spec:
     """A component by its folder: a stranger's manifest, which grants nothing."""
-    from conductor import described
-    from conductor.manifest import load
+    from conductor.manifest import powers
+    from conductor.manifest.reading import load
 
     path = os.path.join(os.path.realpath(place), MANIFEST)
     found = load(path)
     spec = _of_manifest(found, os.path.dirname(path), source)
-    return described.narrowed(msgspec.structs.replace(spec, manifest=path), found)
+    return powers.narrowed(msgspec.structs.replace(spec, manifest=path), found)
 
 
 def _of_manifest(found: Manifest, here: str, source: str) -> Spec:
     """What a manifest says is run, with no more powers than others of its kind."""
-    from conductor import described
+    from conductor.manifest import powers
 
     if found.file is None:
         places = {"{python}": sys.executable, "{dir}": here}
-        command = [described.filled(word, places) for word in found.command]
+        command = [powers.filled(word, places) for word in found.command]
         spec = _command(command)
         return msgspec.structs.replace(spec, name=found.name, source=source, dialect=found.dialect)
     path = os.path.join(here, found.file)
+    if not f"{os.path.realpath(path)}/".startswith(f"{here.rstrip('/')}/"):
+        raise UsageError(
+            f"`file` of `{found.name}` is a link that leads out of its folder",
+            f"it leads to {os.path.realpath(path)}: put a copy there",
+        )
     spec = _script(path) if found.scripted else _module(path)
     dialect = found.dialect if found.carrier == "wasi" else None
     return msgspec.structs.replace(spec, name=found.name, source=source, dialect=dialect)

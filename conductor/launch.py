@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from conductor import digests, hosting
+from conductor import hosting
 from conductor.catalog import Spec
 from conductor.core.dialects import DIALECTS
 from conductor.core.peer import Component
@@ -134,6 +134,8 @@ def _single(
             )
 
         def verified() -> ProcessTransport:
+            from conductor import digests
+
             digests.verify(spec.pins, component.label, spec.locked)
             return process()
 

@@ -7,12 +7,12 @@ holds strangers' code, so it is believed nothing that does not concern its own g
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from conductor.core import Changed, Closure, Owned, Trace, Violated
+from conductor.core import Changed, Closure, Owned, Trace, Violated, services
 from conductor.core.policy import Policy
 from conductor.guest_spec import Recovered
 from conductor.planned import Planned
@@ -105,6 +105,54 @@ class NoAudit:
 
     def end(self, failure: str | None) -> None:
         """Has nothing to close."""
+
+
+class Reports:
+    """Takes what the hosts of one chain say of their guests to whom it concerns."""
+
+    def __init__(
+        self,
+        planned: Mapping[str, Planned],
+        chain: Chain,
+        tracer: Tracing | None,
+        audit: Auditing,
+        violated: Callable[[Violated], None],
+        recovered: Callable[[Recovered], None],
+    ) -> None:
+        self._planned = planned
+        self._chain = chain
+        self._tracer = tracer
+        self._audit = audit
+        self._violated = violated
+        self._recovered = recovered
+        self.last_words: dict[str, Closure] = {}
+        """Why a host is about to end, if it has said so."""
+
+    def take(self, host: str, service: str, params: bytes | None) -> None:
+        """One report. Raises `ValueError` for nonsense."""
+        one = self._planned[host]
+        match service:
+            case services.TRACED:
+                assert self._tracer is not None
+                self._tracer.hop(host, params or b"")
+            case services.DELIVERED:
+                assert self._tracer is not None
+                self._tracer.delivered(host, params or b"")
+            case services.VIOLATED:
+                self._violated(violated(params, one.guests))
+            case services.CHANGED:
+                self._audit.reported(host, params or b"", one.guests, self._chain)
+            case services.LAST_WORDS:
+                self.last_words[host] = last_words(params)
+            case services.RECOVERED:
+                self._recovered(recovered(params, one.guests))
+            case services.OWNED:
+                assert one.belongings is not None
+                found = owned(params, one.guests)
+                one.belongings.add(found.peer, found.addresses)
+            case services.READY:
+                for guest, digest in loaded(params, one.guests).items():
+                    self._audit.loaded(guest, digest)
 
 
 class _LastWords(msgspec.Struct):

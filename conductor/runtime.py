@@ -9,14 +9,12 @@ Nothing is awaited between reading a chunk and having queued everything it leads
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from conductor import reports
 from conductor.connections import Connections, Handover
 from conductor.core import (
     UPSTREAM,
@@ -36,14 +34,17 @@ from conductor.core import (
     enforcement,
     services,
 )
+from conductor.ending import Ending, closure
 from conductor.errors import ComponentError
 from conductor.flow import Flow
+from conductor.guest_spec import Recovered
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
 from conductor.mcp.transport import BridgedTransport
-from conductor.reports import Auditing, NoAudit, Tracing
+from conductor.reports import Auditing, NoAudit, Reports, Tracing
 from conductor.serving import Serving
 from conductor.supervisor import Supervisor
+from conductor.tasks import Tasks
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
@@ -52,8 +53,6 @@ _SETTLE: Final = 0.3
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
-
-_KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
 
 Log = Callable[[str, str, str], None]
 
@@ -75,7 +74,6 @@ class Runtime:
         on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
         self._on_failure = on_failure
-        self._heard = asyncio.Event()
         self._happened: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name."""
         if tracer is not None:
@@ -112,14 +110,16 @@ class Runtime:
         self._bridged: BridgedTransport | None = None
         terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
         self.flow = Flow(self._transports, terminals, options, self._stalled)
-        self._last_words: dict[str, Closure] = {}
         self._failure: Closure | None = None
         self._client_gone = False
         self._over = asyncio.Event()
         self._stopping = False
-        self._traffic = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._supervisor = Supervisor(self, self._planned, self._spawn_task)
+        self._ending = Ending(router)
+        self._tasks = Tasks(self._fail)
+        self._supervisor = Supervisor(self, self._planned, self._tasks.start)
+        self._reports = Reports(
+            self._planned, router, tracer, self._audit, self._violated, self._recovered
+        )
 
     @property
     def failure(self) -> Closure | None:
@@ -130,28 +130,27 @@ class Runtime:
         """Serves until the client is done or the chain fails; 0 or 1."""
         loop = asyncio.get_running_loop()
         self._tidying = Tidying(loop)
-        former = loop.get_exception_handler()
-        loop.set_exception_handler(self._uncaught)
+        self._tasks.watch(loop)
         self.apply(self.router.start())
         try:
             for name, one in self._planned.items():
                 await self.connect(name, one.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
-            self._spawn_task(self._supervisor.time_out())
+            self._tasks.start(self._supervisor.time_out())
             if self._options.watch:
-                self._spawn_task(self._supervisor.watch())
+                self._tasks.start(self._supervisor.watch())
             await self._over.wait()
             if self._failure is not None:
-                await self._first_request()
-                await self._settle(_SETTLE, most=2 * _SETTLE)
+                await self._ending.first_request(0 if self._client_gone else _FIRST_REQUEST)
+                await self._ending.settled(_SETTLE, most=2 * _SETTLE)
             elif self._client_gone:
-                await self._settle(self._options.drain)
+                await self._ending.settled(self._options.drain)
                 self._report_overdue()
         finally:
             try:
                 await self._shut_down()
             finally:
-                loop.set_exception_handler(former)
+                self._tasks.unwatch(loop)
                 self._tidying.stop()
                 if self._tracer is not None:
                     self._tracer.close()
@@ -178,10 +177,9 @@ class Runtime:
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        self._traffic += 1
+        self._ending.passed(name)
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
-            self._heard.set()
             self._serving.look(frames)
         self._hub.feed(name, frames)
         self.flush(name)
@@ -215,13 +213,13 @@ class Runtime:
         self._connections.gone(name)
         if name == UPSTREAM:
             self._client_gone = True
-            self._heard.set()
+            self._ending.client_gone()
             if not self._over.is_set() and how.data.get("broken"):
                 self._log("info", name, how.text)
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
             self._over.set()
             return
-        final = name in self._last_words
+        final = name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
 
     def _report_lost(self, name: str) -> None:
@@ -248,23 +246,15 @@ class Runtime:
         self.apply(self.router.undeliverable(name, frame, why))
 
     def _closure(self, name: str, how: Ended) -> Closure:
-        said = self._last_words.pop(name, None)
+        said = self._reports.last_words.pop(name, None)
         if said is not None:
             return said
         peer = self.router.peers[name]
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
-        text = f"{peer.label} {how.text}"
-        tail = how.data.get("stderr") or []
-        if tail:
-            text += "; its last words: " + " | ".join(tail[-3:])
-        hint = how.hint
-        if not hint and "command" in how.data:
-            hint = "run its command by itself to see what it says"
-            planned = self._planned.get(peer.name)
-            if planned is not None and planned.guests:
-                killed = str(how.data.get("exitCode")).startswith("-")
-                hint = _KILLED_HINT if killed else "please report this"
-        return Closure(text, hint, {"component": peer.name, **how.data})
+        planned = self._planned.get(peer.name)
+        return closure(
+            peer.name, peer.label, how, host=planned is not None and bool(planned.guests)
+        )
 
     def _stalled(self, name: str) -> None:
         text = f"took nothing for {self._options.stall:g} s while others waited for it"
@@ -345,50 +335,26 @@ class Runtime:
             case Changed():
                 self._audit.changed(effect)
             case Reopen(peer):
-                self._spawn_task(self._reopen(peer))
+                self._tasks.start(self._reopen(peer))
             case Listen(peer):
-                self._spawn_task(self._listen(peer))
+                self._tasks.start(self._listen(peer))
             case _:
                 raise AssertionError(effect)
 
     def _serve(self, effect: Serve) -> None:
         if effect.service in services.INTERNAL and effect.service != services.RELAYED:
             try:
-                self._reported(effect.peer, effect.service, effect.params)
+                self._reports.take(effect.peer, effect.service, effect.params)
             except ValueError as wrong:
                 text = f"its report `{effect.service}` is dropped: {wrong}"
                 self._log("warning", effect.peer, text)
             return
         self._hub.apply(self._serving.serve(effect))
 
-    def _reported(self, name: str, service: str, params: bytes | None) -> None:
-        """A host says something of its guests. Raises `ValueError` for nonsense."""
-        guests = self._planned[name].guests
-        match service:
-            case services.TRACED:
-                assert self._tracer is not None
-                self._tracer.hop(name, params or b"")
-            case services.DELIVERED:
-                assert self._tracer is not None
-                self._tracer.delivered(name, params or b"")
-            case services.VIOLATED:
-                self._violated(reports.violated(params, guests))
-            case services.CHANGED:
-                self._audit.reported(name, params or b"", guests, self.router)
-            case services.LAST_WORDS:
-                self._last_words[name] = reports.last_words(params)
-            case services.RECOVERED:
-                done = reports.recovered(params, guests)
-                self._serving.forget(done.component)
-                self.record(done.action, done.component, done.text)
-            case services.OWNED:
-                belongings = self._planned[name].belongings
-                assert belongings is not None
-                owned = reports.owned(params, guests)
-                belongings.add(owned.peer, owned.addresses)
-            case services.READY:
-                for guest, digest in reports.loaded(params, guests).items():
-                    self._audit.loaded(guest, digest)
+    def _recovered(self, done: Recovered) -> None:
+        """A host has started a guest again, or goes on without it."""
+        self._serving.forget(done.component)
+        self.record(done.action, done.component, done.text)
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
@@ -419,24 +385,6 @@ class Runtime:
         await self.connect(successor, transport)
         self.apply(effects)
 
-    def _spawn_task(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(Closure(f"internal error: {error!r}", "please report this"))
-
-    def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of the loop raised. If it was of this program, a message may be lost: the
-        chain fails, since somebody would wait for its answer for ever."""
-        loop.default_exception_handler(context)
-        error = context.get("exception")
-        if error is not None and "handle" in context and _is_ours(error):
-            self._fail(Closure(f"internal error: {error!r}", "please report this"))
-
     def _fail(self, reason: Closure) -> None:
         if self._failure is None:
             self._failure = reason
@@ -445,24 +393,6 @@ class Runtime:
             self._over.set()
 
     # -- the end -------------------------------------------------------------------------------
-
-    async def _first_request(self) -> None:
-        """Gives the client time to ask what it will then be told: that the chain has failed.
-
-        A component that ends at once is often gone before the client has said a word.
-        """
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), 0 if self._client_gone else _FIRST_REQUEST)
-
-    async def _settle(self, quiet: float, most: float = float("inf")) -> None:
-        """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
-        loop = asyncio.get_running_loop()
-        seen, since = self._traffic, loop.time()
-        end = since + most
-        while self.router.pending() and loop.time() < min(end, since + quiet):
-            await asyncio.sleep(0.005)
-            if self._traffic != seen:
-                seen, since = self._traffic, loop.time()
 
     def _report_overdue(self) -> None:
         """Fails what the chain did not answer before the client's end of file was acted on.
@@ -484,21 +414,8 @@ class Runtime:
         if self._bridged is not None:
             await self._bridged.shut_down()
         self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.cancel()
         await self._serving.close()
         for name in self._planned:
             self._report_lost(name)
         await self._connections.shut_down()
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether it passed through this package on its way."""
-    at = error.__traceback__
-    while at is not None:
-        if at.tb_frame.f_globals.get("__name__", "").startswith("conductor."):
-            return True
-        at = at.tb_next
-    return False

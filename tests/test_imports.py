@@ -48,7 +48,12 @@ RULES: Final = (
     Rule("conductor.lean", (), ("msgspec",)),
     Rule("conductor.errors", (), ()),
     Rule("conductor.scripts", ("conductor.errors", "conductor.hosting"), ("msgspec",)),
-    Rule("conductor.script_facts", ("conductor.scripts",), ("msgspec",)),
+    Rule(
+        "conductor.script_facts",
+        ("conductor.scripts", "conductor.script_settings"),
+        ("msgspec",),
+    ),
+    Rule("conductor.script_settings", (), ("msgspec",)),
     Rule("guest_sdk.python.build", (), ()),
     Rule("conductor.digests", ("conductor.errors",), ()),
     Rule(
@@ -57,6 +62,8 @@ RULES: Final = (
         ("msgspec",),
     ),
     Rule("conductor.hub", CORE),
+    Rule("conductor.ending", (*CORE, "conductor.transports.base"), ()),
+    Rule("conductor.tasks", CORE, ()),
     Rule("conductor.recovery", (), ("msgspec",)),
     Rule("conductor.json_diff", ("conductor.core.alike",), ()),
     Rule("conductor.change_report", CORE, ("msgspec",)),
@@ -90,7 +97,9 @@ RULES: Final = (
             *CORE,
             *TRANSPORTS,
             "conductor.connections",
+            "conductor.ending",
             "conductor.flow",
+            "conductor.guest_spec",
             "conductor.health",
             "conductor.hub",
             "conductor.launch",
@@ -99,6 +108,7 @@ RULES: Final = (
             "conductor.services",
             "conductor.serving",
             "conductor.supervisor",
+            "conductor.tasks",
         ),
     ),
     Rule(
@@ -153,7 +163,7 @@ RULES: Final = (
     Rule(
         "conductor.mcp.http", ("conductor.mcp", "conductor.core", "conductor.errors"), ("msgspec",)
     ),
-    Rule("conductor.mcp.http_server", (), ("uvicorn",)),
+    Rule("conductor.mcp.http.server", (), ("uvicorn",)),
     # The bridge is pure, as the core is; its shells and its place before the agent are not.
     Rule("conductor.mcp", (*CORE, "conductor.mcp"), ("msgspec",)),
     Rule(

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 import guest_sdk
-from conductor import manifest
 from conductor.cli import new_
+from conductor.manifest.reading import load as load_manifest
+from conductor.manifest.values import FILE as MANIFEST
 
 NAME: Final = "brief"
 _SDK: Final = Path(guest_sdk.__file__).parent
@@ -85,7 +86,7 @@ def _project(row: Row, cache: Path, conductor: Sequence[str]) -> Path:
         for name, text in files.items():
             (fresh / name).parent.mkdir(parents=True, exist_ok=True)
             (fresh / name).write_text(text, encoding="utf-8")
-        needs = manifest.load(str(fresh / manifest.FILE)).build.needs or "a look at its template"
+        needs = load_manifest(str(fresh / MANIFEST)).build.needs or "a look at its template"
         if row.install:
             _run(row.install, fresh, needs)
         _run([*conductor, "build"], fresh, needs)

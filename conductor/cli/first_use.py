@@ -16,7 +16,8 @@ import msgspec
 from conductor.catalog import Spec
 from conductor.cli import report
 from conductor.core.services import ALWAYS_GRANTED
-from conductor.manifest import Manifest, load
+from conductor.manifest.reading import load
+from conductor.manifest.values import Manifest
 
 
 def tell(specs: Sequence[Spec]) -> None:
@@ -25,16 +26,26 @@ def tell(specs: Sequence[Spec]) -> None:
         if not spec.manifest:
             continue
         found = load(spec.manifest)
-        if found.wants and _remember(spec.manifest, found):
+        if (found.wants or found.command) and _remember(spec.manifest, found):
             for line in lines(spec, found):
-                report.write(report.visible(line))
+                # On one line: none of what a stranger wrote passes for a line of ours.
+                report.write(report.visible(line.replace("\n", " ")))
+
+
+def tell_program(spec: Spec) -> None:
+    """The same of a component that is only tried out, if that runs a program of a stranger's."""
+    if spec.command is not None:
+        tell([spec])
 
 
 def lines(spec: Spec, found: Manifest) -> Iterator[str]:
     """What it asks for and why, and whether it gets it."""
     version = f" {found.version}" if found.version else ""
-    yield f"conductor: first use of `{found.name}`{version} ({spec.source}), which asks for"
     wants = found.wants
+    asks = ", which asks for" if wants else ""
+    yield f"conductor: first use of `{found.name}`{version} ({spec.source}){asks}"
+    if spec.command is not None:
+        yield f"  it is a program, not sandboxed, and runs with your rights: {spec.what}"
     if wants.profile is not None:
         why = f", {wants.reason}" if wants.reason else ""
         given = spec.policy.profile
@@ -58,7 +69,8 @@ def _each(
 def _remember(path: str, found: Manifest) -> bool:
     """Whether this was not told yet."""
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
-    told = hashlib.sha256(msgspec.json.encode(found.wants, order="sorted")).hexdigest()
+    asked = [found.wants, found.command] if found.command else found.wants
+    told = hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
     file = os.path.join(folder(), name)
     if _read(file) == told.encode():
         return False

@@ -5,12 +5,13 @@ Small, since it is loaded while an editor waits.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from conductor.core import members
+from conductor.core import jsonrpc, members
 
 _OLD: Final = "mcp_acp_transport"
 
@@ -63,6 +64,27 @@ def shown(result: Raw | bytes) -> bytes | None:
     else:
         changed = _with(held, ("agentCapabilities", "mcpCapabilities"), "acp", Raw(b"true"))
     return bytes(changed) if changed is not None else None
+
+
+def answered(frame: bytes, asked: Collection[bytes]) -> tuple[bytes, Support | None, bytes] | None:
+    """What a line of the agent's says if it answers one of the `initialize` requests `asked` (ids).
+
+    That id, what the agent takes (None: it answers with an error), and the line for proxies.
+    """
+    try:
+        message = jsonrpc.parse(frame)
+    except jsonrpc.Malformed:
+        return None
+    if isinstance(message, list) or isinstance(message.method, str):
+        return None
+    id_ = bytes(message.id) if isinstance(message.id, Raw) else None
+    if id_ is None or id_ not in asked:
+        return None
+    if not isinstance(message.result, Raw):
+        return id_, None, frame
+    new = shown(message.result)
+    line = frame if new is None else jsonrpc.answer(id_, b"result", new)[:-1]
+    return id_, support(message.result), line
 
 
 def _with(held: dict[str, Raw], path: tuple[str, ...], name: str, new: Raw) -> Raw | None:

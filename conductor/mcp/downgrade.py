@@ -22,18 +22,17 @@ from conductor.core.jsonrpc import (
 from conductor.mcp.adapters import Request
 from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
-from conductor.mcp.json import EMPTY, encode, read, text, value, write
+from conductor.mcp.jobs import MAY_ASK, Job
+from conductor.mcp.json import EMPTY, read, text, value, write
 from conductor.mcp.line import Line, OnAnswer
 from conductor.mcp.ports import Port
 from conductor.mcp.providers import Provider
 from conductor.mcp.revisions import (
-    CAPABILITIES,
     CLIENT,
     DISCOVER,
     LATEST_SESSION,
     LISTEN,
     LOG_LEVEL,
-    MISSING_CAPABILITY,
     MODERN,
     NAMESPACE,
     NEEDS,
@@ -42,44 +41,10 @@ from conductor.mcp.revisions import (
 from conductor.mcp.servers import Server
 from conductor.mcp.subscriptions import Subscriptions
 
-_CACHEABLE: Final = frozenset(
-    {
-        "tools/list",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        DISCOVER,
-    }
-)
-_MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Requests whose result may be that input is required."""
 _PROGRESS: Final = "notifications/progress"
 _LOG: Final = "notifications/message"
 _MOST_SUSPENDED: Final = 64
 """Requests that wait for input which their clients may never bring."""
-
-
-class Job:
-    """One request of a client that is being worked at, and whoever waits for its outcome now."""
-
-    def __init__(self, port: Port | None, id_: bytes, method: str, meta: dict[str, Raw]) -> None:
-        self.port = port
-        """None while nobody waits: input was asked for."""
-        self.id = id_
-        self.method = method
-        self.able = read(meta.get(CAPABILITIES))
-        self.token = meta.get("progressToken")
-        self.logs = LOG_LEVEL in meta
-        self.call: Call | None = None
-        self.wanted: dict[str, tuple[OnAnswer, str, bytes | None]] = {}
-        """What the component wants to know and the client has not been asked."""
-        self.asked: dict[str, OnAnswer] = {}
-        """… and has been."""
-        self.lacks: dict[str, str] = {}
-        """Capabilities its client lacks, to the methods the component has asked for in vain."""
-        self.outcome: tuple[bytes, bytes] | None = None
-        self.state = ""
 
 
 class Downgrade:
@@ -210,25 +175,11 @@ class Downgrade:
         def answered(member: bytes, body: bytes) -> None:
             self._jobs.pop(job.state, None)
             job.outcome = (member, body)
-            self._deliver(job)
+            job.deliver()
 
         self._jobs[job.state] = job
         job.call = Call(method, write(params) if params else None, answered, owner_id=id_)
         self._provider.request(job.call)
-
-    def _deliver(self, job: Job) -> None:
-        """Gives the outcome to whoever waits for it, or keeps it until somebody comes."""
-        if job.port is None or job.outcome is None:
-            return
-        member, body = job.outcome
-        if member == b"result":
-            body = _complete(body, cacheable=job.method in _CACHEABLE)
-        elif job.lacks:
-            body = _lacking(job.lacks)
-        job.port.answer(job.id, member, body)
-        job.port = None
-        for reply in (*job.asked.values(), *(one[0] for one in job.wanted.values())):
-            reply(b"error", error_object(METHOD_NOT_FOUND, "the request is over"))
 
     def _set_level(self, level: Raw | None) -> None:
         if level is None or bytes(level) == self._level or "logging" not in self._able:
@@ -260,7 +211,7 @@ class Downgrade:
             reply(b"result", EMPTY)
             return
         need = NEEDS.get(method)
-        open_ = [job for job in self._jobs.values() if job.method in _MAY_ASK]
+        open_ = [job for job in self._jobs.values() if job.method in MAY_ASK]
         able = [job for job in open_ if need in job.able]
         if not able:
             if need is not None and len(open_) == 1:  # else nobody knows whose work it is for
@@ -274,25 +225,15 @@ class Downgrade:
 
     def _want(self, job: Job) -> None:
         """Answers the client that input is required."""
-        if job.port is None:
+        port = job.port
+        if port is None:
             return  # it has been told, and will ask again when it comes back
-        requests: dict[str, object] = {}
-        for name, (reply, method, params) in job.wanted.items():
-            requests[name] = {"method": method, "params": Raw(params or EMPTY)}
-            job.asked[name] = reply
-        job.wanted.clear()
-        port, job.port = job.port, None
         self._suspended[job.state] = job
         if len(self._suspended) > _MOST_SUSPENDED:
             oldest = self._suspended.pop(next(iter(self._suspended)))
             if self._jobs.pop(oldest.state, None) is not None:
                 self._drop(oldest)
-        result = {
-            "resultType": "input_required",
-            "inputRequests": requests,
-            "requestState": job.state,
-        }
-        port.answer(job.id, b"result", write(result))
+        job.ask(port)
 
     def _resume(self, port: Port, id_: bytes, held: dict[str, Raw], meta: dict[str, Raw]) -> None:
         """A client brings input: from now on it waits for the outcome."""
@@ -301,27 +242,16 @@ class Downgrade:
             error = error_object(INVALID_PARAMS, "no request of this `requestState` is open")
             port.answer(id_, b"error", error)
             return
-        job.port, job.id, job.token = port, id_, meta.get("progressToken", job.token)
-        job.able = read(meta[CAPABILITIES]) if CAPABILITIES in meta else job.able
-        given = read(held.get("inputResponses"))
-        for name, reply in list(job.asked.items()):
-            if name in given:
-                del job.asked[name]
-                reply(b"result", bytes(given[name]))
-        for name, reply in list(job.asked.items()):
-            text_ = f"the MCP client came back without an answer for `{name}`"
-            reply(b"error", error_object(INVALID_PARAMS, text_))
-        job.asked.clear()
+        job.resume(port, id_, held, meta)
         if job.outcome is not None:
-            self._deliver(job)
+            job.deliver()
         elif job.wanted:
             self._want(job)
 
     def withdrawn(self, reply: OnAnswer) -> None:
         """The component does not want an answer any more."""
         for job in self._jobs.values():
-            job.asked = {name: one for name, one in job.asked.items() if one is not reply}
-            job.wanted = {name: one for name, one in job.wanted.items() if one[0] is not reply}
+            job.withdrawn(reply)
 
     # -- notifications ---------------------------------------------------------------------------
 
@@ -349,22 +279,3 @@ class Downgrade:
         self._provider.close()
         self._provider = Provider(self._server, self._line, self)
         self._state = "new"
-
-
-def _complete(body: bytes, *, cacheable: bool) -> bytes:
-    """A result with what the revision without sessions demands."""
-    held = read(body)
-    if not held and body.strip() != EMPTY:
-        return body
-    new: dict[str, object] = {"resultType": "complete"}
-    if cacheable:
-        new |= {"ttlMs": 0, "cacheScope": "private"}
-    return encode({**new, **held})
-
-
-def _lacking(lacks: dict[str, str]) -> bytes:
-    """The error of a request that failed after its client was found to lack these."""
-    asked = ", ".join(f"`{method}`" for method in lacks.values())
-    text_ = f"the MCP server asked for {asked}, which this client does not offer"
-    required: dict[str, dict[str, object]] = {name: {} for name in lacks}
-    return error_object(MISSING_CAPABILITY, text_, {"requiredCapabilities": required})

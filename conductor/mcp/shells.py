@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from conductor.mcp import effects
 from conductor.mcp.declarations import Declaration
 
 if TYPE_CHECKING:
-    from conductor.mcp.http import HttpShell
+    from conductor.mcp.http.shell import HttpShell
     from conductor.mcp.shells_stdio import StdioShell
 
 Log = Callable[[str, str, str], None]
@@ -130,6 +131,18 @@ class Shells:
         if shell is not None:
             shell.close_listener(listener)
 
+    def perform(self, effect: effects.Effect) -> None:
+        """Does what the bridge asks of the doors; all its other effects are somebody else's."""
+        match effect:
+            case effects.ToConnection(connection, frame, related):
+                self.send(connection, frame, related)
+            case effects.NoAnswer(connection, id_):
+                self.finish(connection, id_)
+            case effects.CloseConnection(connection):
+                self.close(connection)
+            case effects.CloseListener(listener):
+                self.close_listener(listener)
+
     async def aclose(self) -> None:
         """Ends everything; returns when no socket and no file is left."""
         self._listeners.clear()
@@ -145,7 +158,7 @@ class Shells:
                 self._stdio = StdioShell(self._events, log=self._log, line_limit=self._limit)
             return self._stdio
         if self._http is None:
-            from conductor.mcp.http import HttpShell
+            from conductor.mcp.http.shell import HttpShell
 
             self._http = HttpShell(self._events, log=self._log, line_limit=self._limit)
         return self._http

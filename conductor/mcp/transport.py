@@ -14,13 +14,10 @@ import re
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from msgspec import Raw
-
 from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Transport, Wrapper
 
 if TYPE_CHECKING:
-    from conductor.core.jsonrpc import Message
     from conductor.mcp.bridge import Bridge
     from conductor.mcp.capabilities import Support
     from conductor.mcp.effects import Effect
@@ -171,22 +168,15 @@ class BridgedTransport(Wrapper):
 
     def _initialized(self, frame: bytes) -> bytes:
         """A line of the agent's while `initialize` is open: its answer shows support of ours."""
-        from conductor.core import jsonrpc
         from conductor.mcp import capabilities
 
-        try:
-            message = jsonrpc.parse(frame)
-        except jsonrpc.Malformed:
+        found = capabilities.answered(frame, self._initialize)
+        if found is None:
             return frame
-        found = _answers(message)
-        if found is None or found[0] not in self._initialize:
-            return frame
-        self._initialize.discard(found[0])
-        if found[1] is None:
-            return frame
-        self._support = capabilities.support(found[1])
-        shown = capabilities.shown(found[1])
-        return frame if shown is None else jsonrpc.answer(found[0], b"result", shown)[:-1]
+        id_, support, shown = found
+        self._initialize.discard(id_)
+        self._support = support or self._support
+        return shown
 
     # -- from the agent: `Events` of the inner transport ------------------------------------------
 
@@ -254,24 +244,12 @@ class BridgedTransport(Wrapper):
                 case known.Note(level, text):
                     self._log(level, _NAME, text)
                 case _ if self._shells is not None:
-                    self._to_shells(self._shells, effect)
+                    if isinstance(effect, known.CloseConnection):
+                        self._connections.discard(effect.connection)
+                    self._shells.perform(effect)
         if self._writing and self._up:
             # What goes up goes through the router, which is still busy with what comes down.
             asyncio.get_running_loop().call_soon(self._flush)
-
-    def _to_shells(self, shells: Shells, effect: Effect) -> None:
-        from conductor.mcp import effects as known
-
-        match effect:
-            case known.ToConnection(connection, frame, related):
-                shells.send(connection, frame, related)
-            case known.NoAnswer(connection, id_):
-                shells.finish(connection, id_)
-            case known.CloseConnection(connection):
-                self._connections.discard(connection)
-                shells.close(connection)
-            case known.CloseListener(listener):
-                shells.close_listener(listener)
 
     def _flush(self) -> None:
         """Hands over what goes up."""
@@ -329,15 +307,6 @@ class _ShellEvents:
 
     def drained(self, connection: str) -> None:
         """Nobody waits for that."""
-
-
-def _answers(message: Message | list[Raw]) -> tuple[bytes, bytes | None] | None:
-    """Id and result (None: it is an error) of a message that is an answer."""
-    if isinstance(message, list) or isinstance(message.method, str):
-        return None
-    if not isinstance(message.id, Raw):
-        return None
-    return bytes(message.id), bytes(message.result) if isinstance(message.result, Raw) else None
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -329,6 +329,41 @@ clock = "to tell the time"
     assert (again.code, again.err) == (0, "")
 
 
+def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
+    """It says that it is a program, cannot speak to the terminal, and leads nowhere else."""
+    folder = author.folder / "theirs"
+    (folder / "transcripts").mkdir(parents=True)
+    (folder / "proxy.py").write_text(
+        "import sys\n"
+        "for line in sys.stdin:\n"
+        "    print({'p': 's', 's': 'p', 'c': 'c'}[line[0]] + line[1:], end='', flush=True)\n"
+    )
+    (folder / "component.toml").write_text(
+        'name = "theirs"\nversion = "1\\u001b[31m\\nerror: forged"\ndialect = "channel"\n'
+        'command = ["{python}", "{dir}/proxy.py"]\n'
+        '[wants.services]\nclock = "to know\\nhint: forged too\\u001b[2J"\n'
+    )
+    odd = folder / "transcripts" / "a\x1b[31m\nerror: forged.txt"
+    odd.write_text("# nothing is given\n")
+    ran = author("test", "./theirs")
+    assert (ran.code, ran.out) == (
+        0,
+        "passed  theirs/transcripts/a\\x1b[31m\\nerror: forged.txt: 0 deliveries\n",
+    )
+    assert "it is a program, not sandboxed, and runs with your rights: " in ran.err
+    assert "service clock, to know hint: forged too\\x1b[2J: given" in ran.err
+    told = ran.err.splitlines()
+    assert [line for line in told if line.startswith(("error", "hint", "\x1b"))] == []
+    assert author("check", "--only", "handshake", "./theirs").err == ""  # it was told before
+    outside = author.folder / "outside.txt"
+    outside.write_text("> p{}\n< s{}\n")
+    (folder / "transcripts" / "z.txt").symlink_to("../../outside.txt")
+    author("test", "--update", "./theirs").assert_error(2, "a link that leads out of the folder")
+    assert outside.read_text() == "> p{}\n< s{}\n"
+    os.mkfifo(folder / "transcripts" / "b.txt")
+    author("test", "./theirs").assert_error(2, "b.txt` is no ordinary file")
+
+
 def test_a_program_can_be_played_and_tried_by_another_name(author: Author) -> None:
     folder = author.folder / "t"
     folder.mkdir()

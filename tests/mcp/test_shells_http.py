@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-import conductor.mcp.http as module
-from conductor.mcp import http_session
 from conductor.mcp.declarations import HttpDeclaration
+from conductor.mcp.http import app, doors, session
 from tests.mcp.shell_rig import PATIENCE, Bridge, Json, descriptors, run_loop, running
 
 STATELESS = "2026-07-28"
@@ -565,7 +564,7 @@ def test_a_header_that_came_twice_is_refused() -> None:
 
 
 def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SILENCE", 0.01)
+    monkeypatch.setattr(app, "_SILENCE", 0.01)
 
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()
@@ -606,7 +605,7 @@ def test_a_held_client_waits() -> None:
 
 
 def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_session, "MOST_UNSENT", 1000)
+    monkeypatch.setattr(session, "MOST_UNSENT", 1000)
 
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()
@@ -624,7 +623,7 @@ def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SESSIONS", 2)
+    monkeypatch.setattr(doors, "_MOST_SESSIONS", 2)
 
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()

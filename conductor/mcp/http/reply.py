@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from conductor.mcp import http_requests
-from conductor.mcp.http_requests import SESSION
-from conductor.mcp.http_session import Exchange, Outlet, error_code
+from conductor.mcp.http import requests
+from conductor.mcp.http.requests import SESSION
+from conductor.mcp.http.session import Exchange, Outlet, error_code
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -42,7 +42,7 @@ class Reply:
             if first and exchange.last:
                 code = error_code(first)
                 self.failed = code is not None
-                status = 200 if legacy or code is None else http_requests.STATUS.get(code, 200)
+                status = 200 if legacy or code is None else requests.STATUS.get(code, 200)
                 await self.whole(status, first)
             else:
                 await self._events(exchange, first)

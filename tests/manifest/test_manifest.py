@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from conductor import catalog, manifest, manifest_settings
+from conductor import catalog
 from conductor.cli.build_ import recorded
 from conductor.errors import UsageError
-from conductor.manifest import Setting
+from conductor.manifest import reading, settings
+from conductor.manifest.values import Manifest, Setting
 
 DATETIME = catalog.components_folder() / "datetime" / "datetime.wasm"
 HEAD = 'name = "x"\nfile = "datetime.wasm"\n'
 
 
-def parse(text: str) -> manifest.Manifest:
+def parse(text: str) -> Manifest:
     """A manifest out of its text."""
-    return manifest.parse(text.encode())
+    return reading.parse(text.encode())
 
 
 def test_everything_it_can_say() -> None:
@@ -129,7 +130,7 @@ def test_what_is_wrong_is_named_with_its_line(text: str, said: str, hint: str) -
 
 def test_what_is_no_utf8() -> None:
     with pytest.raises(UsageError, match="utf-8"):
-        manifest.parse(b'name = "\xff"')
+        reading.parse(b'name = "\xff"')
 
 
 def test_every_bundled_manifest_is_taken() -> None:
@@ -236,8 +237,8 @@ SCHEMA = {
 
 def test_settings_that_fit() -> None:
     given = {"count": 1, "ratio": 1, "on": True, "list": [], "table": {}, "free": None}
-    assert manifest_settings.checked(SCHEMA, given, "x") == {"mode": "lax", **given}
-    assert manifest_settings.checked({}, {"a": 1}, "x") == {"a": 1}
+    assert settings.checked(SCHEMA, given, "x") == {"mode": "lax", **given}
+    assert settings.checked({}, {"a": 1}, "x") == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_settings_that_fit() -> None:
 )
 def test_settings_that_do_not(given: dict[str, object], said: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        manifest_settings.checked(SCHEMA, given, "x")
+        settings.checked(SCHEMA, given, "x")
     assert said in caught.value.text
     assert hint in caught.value.hint
 
@@ -276,7 +277,7 @@ def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None
 
 
 def test_the_example_of_the_documents_is_taken() -> None:
-    page = Path(__file__).parents[1] / "docs" / "authoring.md"
+    page = Path(__file__).parents[2] / "docs" / "authoring.md"
     (example,) = re.findall(
         r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )

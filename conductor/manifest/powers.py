@@ -15,7 +15,7 @@ from conductor.errors import UsageError
 
 if TYPE_CHECKING:
     from conductor.catalog import Spec
-    from conductor.manifest import Manifest
+    from conductor.manifest.values import Manifest
 
 
 def granted(spec: Spec, found: Manifest) -> Spec:

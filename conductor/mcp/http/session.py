@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.mcp.http_requests import Incoming, Refused
+from conductor.mcp.http.requests import Incoming, Refused
 
 MOST_UNSENT: Final = 256 * 1024 * 1024
 """Unsent bytes at which a client that does not read is given up."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.errors import UsageError
-from conductor.manifest import Setting, is_a
+from conductor.manifest.values import Setting, is_a
 
 
 def checked(schema: Mapping[str, Setting], given: dict[str, Any], who: str) -> dict[str, Any]:

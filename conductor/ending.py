@@ -1,0 +1,67 @@
+"""The end of a chain: what it still waits for, and how the end of a component is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from conductor.core import UPSTREAM, Closure, Router
+from conductor.transports.base import Ended
+
+_KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
+
+_LOOK: Final = 0.005
+"""Seconds between looks whether everything is answered."""
+
+
+class Ending:
+    """Hears what passes through a chain, so that its end comes when nothing is missed by it."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._heard = asyncio.Event()
+        self._passed = 0
+
+    def passed(self, name: str) -> None:
+        """Lines of a peer have come."""
+        self._passed += 1
+        if name == UPSTREAM:
+            self._heard.set()
+
+    def client_gone(self) -> None:
+        """Nothing will come from the client any more."""
+        self._heard.set()
+
+    async def first_request(self, seconds: float) -> None:
+        """Gives the client time to ask what it will then be told: that the chain has failed.
+
+        A component that ends at once is often gone before the client has said a word.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._heard.wait(), seconds)
+
+    async def settled(self, quiet: float, most: float = float("inf")) -> None:
+        """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
+        loop = asyncio.get_running_loop()
+        seen, since = self._passed, loop.time()
+        end = since + most
+        while self._router.pending() and loop.time() < min(end, since + quiet):
+            await asyncio.sleep(_LOOK)
+            if self._passed != seen:
+                seen, since = self._passed, loop.time()
+
+
+def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:
+    """Why the connection of a component is gone, in words; `host`: it is one of guests."""
+    text = f"{label} {how.text}"
+    tail = how.data.get("stderr") or []
+    if tail:
+        text += "; its last words: " + " | ".join(tail[-3:])
+    hint = how.hint
+    if not hint and "command" in how.data:
+        hint = "run its command by itself to see what it says"
+        if host:
+            killed = str(how.data.get("exitCode")).startswith("-")
+            hint = _KILLED_HINT if killed else "please report this"
+    return Closure(text, hint, {"component": name, **how.data})

@@ -1,0 +1,68 @@
+"""What runs beside the messages of a chain, and errors that are this program's own.
+
+Such an error fails the chain: a message may be lost by it, and somebody would wait for its answer
+for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from conductor.core import Closure
+
+
+class Tasks:
+    """The tasks of one chain; `failed` is told of an error in one, or in a callback of the loop."""
+
+    def __init__(self, failed: Callable[[Closure], None]) -> None:
+        self._failed = failed
+        self._running: set[asyncio.Task[None]] = set()
+        self._former: Any = None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` as a task that ends with the chain."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+
+    async def cancel(self) -> None:
+        """Ends all of them."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Is told of errors in the loop's callbacks."""
+        self._former = loop.get_exception_handler()
+        loop.set_exception_handler(self._uncaught)
+
+    def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Whoever was told before is told again."""
+        loop.set_exception_handler(self._former)
+
+    def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        error = context.get("exception")
+        if error is not None and "handle" in context and _is_ours(error):
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failed(Closure(f"internal error: {error!r}", "please report this"))
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it passed through this package on its way."""
+    at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_globals.get("__name__", "").startswith("conductor."):
+            return True
+        at = at.tb_next
+    return False
