@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 AGENT = Path(__file__).parents[2] / "components" / "demo" / "agent.py"
-DEADLINE = 30.0
+DEADLINE = 90.0
 """Seconds to wait for anything the agent must send."""
 
 Json = dict[str, Any]

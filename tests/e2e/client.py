@@ -18,7 +18,7 @@ from typing import Any, Final
 Json = dict[str, Any]
 Serve = Callable[[Json], Json]
 
-DEADLINE: Final = 30.0
+DEADLINE: Final = 90.0
 """Seconds anything a test waits for may take."""
 
 FIRST_ID: Final = 1001
