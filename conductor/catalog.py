@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 WASM_MAGIC: Final = b"\0asm"
 MANIFEST: Final = "component.toml"
 _DENY_HINT: Final = "`deny` is for components that were granted single services"
-_JSON_HINT: Final = (
-    'an object has "command" (with "args" and "env"), "wasm" or "name", '
-    'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'
-)
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,6 +290,11 @@ def _of_manifest(found: Manifest, here: str, source: str) -> Spec:
             f"`file` of `{found.name}` is a link that leads out of its folder",
             f"it leads to {os.path.realpath(path)}: put a copy there",
         )
+    if found.build.command and not os.path.exists(path):
+        raise UsageError(
+            f"`{found.name}` is not built: there is no `{found.file}`",
+            f"`conductor build {os.path.relpath(here)}`",
+        )
     spec = _script(path) if found.scripted else _module(path)
     dialect = found.dialect if found.carrier == "wasi" else None
     return msgspec.structs.replace(spec, name=found.name, source=source, dialect=dialect)
@@ -327,31 +328,10 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
     )
 
 
-class _Json(msgspec.Struct):
-    """The keys of a JSON object that say what a component is; all others are options."""
-
-    command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] | None = None
-    wasm: str | None = None
-    component: str | None = None
-
-
 def _from_json(text: str) -> Spec:
-    try:
-        held = msgspec.json.decode(text, type=dict[str, Any])
-        given = msgspec.convert(held, _Json)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"cannot read component {text[:80]}: {error}", _JSON_HINT) from None
-    for key in _Json.__struct_fields__:
-        held.pop(key, None)
-    kinds = [k for k in (given.command, given.wasm, given.component) if k is not None]
-    if not kinds and isinstance(held.get("name"), str):
-        component = held.pop("name")
-    elif len(kinds) == 1:
-        component = given.component
-    else:
-        raise UsageError("a component object says exactly once what it is", _JSON_HINT)
+    from conductor import component_json
+
+    given = component_json.read(text)
     if given.command is not None:
         spec = _command([given.command, *given.args])
         if given.env is not None:
@@ -360,5 +340,5 @@ def _from_json(text: str) -> Spec:
     elif given.wasm is not None:
         spec = _module(given.wasm)
     else:
-        spec = _single(str(component))
-    return _apply(spec, component_options.from_json(held))
+        spec = _single(str(given.component))
+    return _apply(spec, given.options)

@@ -1,16 +1,18 @@
 """What may be said of a component besides what it is: `proxy.wasm,grant=clock,memory=32MiB`.
 
-One table for every way to say it: after commas on the command line, or as keys of a JSON object.
+One table for every way to say it: after commas on the command line, or as keys of a JSON object
+(`conductor.component_json`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
+from conductor import limits
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import PROFILE_NAMES, parse_rule
 from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
@@ -18,50 +20,8 @@ from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.recovery import CHOICES
 
-_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
-_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s)?")
-
-LIMITS: Final[dict[str, str]] = {
-    "memory_bytes": "size",
-    "cpu_ms": "time",
-    "fuel": "count",
-    "stack_bytes": "size",
-    "table_elements": "count",
-    "message_bytes": "size",
-    "messages_per_delivery": "count",
-    "outbox_bytes": "size",
-    "json_depth": "count",
-}
-"""The limits of a guest and what each is measured in."""
-
-DEFAULT_LIMITS: Final[dict[str, int]] = {
-    "memory_bytes": 64 * 1024**2,
-    "cpu_ms": 1000,
-    "stack_bytes": 512 * 1024,
-    "table_elements": 100_000,
-    "message_bytes": 64 * 1024**2,
-    "messages_per_delivery": 100_000,
-    "outbox_bytes": 128 * 1024**2,
-    "json_depth": 128,
-}
-"""Those of `wasm_host.Limits`, which takes too long to load where an editor waits; those that are
-off are missing."""
-
-SHORT: Final = {
-    "memory": "memory_bytes",
-    "cpu": "cpu_ms",
-    "stack": "stack_bytes",
-    "message": "message_bytes",
-    "outbox": "outbox_bytes",
-    "depth": "json_depth",
-}
-"""Short names of the limits people set most."""
-
 ALL: Final = "*"
 """Denies every service that has to be granted."""
-
-_MOST_STACK: Final = 1024 * 1024
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,24 +101,6 @@ def read(name: str, options: list[tuple[str, Any]]) -> Given:
     return Given(**found)
 
 
-def from_json(held: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The options among the keys of a JSON object; `config` and `limits` are objects there."""
-    options: list[tuple[str, Any]] = []
-    for key, value in held.items():
-        if key == "config" and isinstance(value, dict):
-            options += [(f"config.{inner}", _written(each)) for inner, each in value.items()]
-        elif key == "limits" and isinstance(value, dict):
-            options += [(f"limit.{inner}", each) for inner, each in value.items()]
-        else:
-            options.append((key, value))
-    return options
-
-
-def _written(value: Any) -> Any:
-    """A setting of a JSON object as `_loose` reads it: text stays text, whatever it looks like."""
-    return msgspec.json.encode(value).decode() if isinstance(value, str) else value
-
-
 def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
     base, _, inner = key.partition(".")
     if base != "config" and isinstance(value, str) and value.startswith('"'):
@@ -166,60 +108,14 @@ def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
     if base == "config" and inner:
         found["config"][inner] = _loose(value)
     elif base == "limit" and inner:
-        found["limits"][inner] = _limit(inner, value)
-    elif key in SHORT:
-        found["limits"][SHORT[key]] = _limit(SHORT[key], value)
+        found["limits"][inner] = limits.read(inner, value)
+    elif key in limits.SHORT:
+        found["limits"][limits.SHORT[key]] = limits.read(limits.SHORT[key], value)
     elif key in _READERS:
         field, reader = _READERS[key]
         found[field] = reader(value, found.get(field))
     else:
         raise ValueError("there is no such option")
-
-
-def _limit(key: str, value: Any) -> int:
-    if key not in LIMITS:
-        raise ValueError(f"limits are: {', '.join(LIMITS)}")
-    number = _MEASURES[LIMITS[key]](str(value))
-    if number <= 0:
-        raise ValueError("a limit is above 0")
-    if key == "stack_bytes" and number > _MOST_STACK:
-        raise ValueError("a guest's stack is at most 1 MiB")
-    return number
-
-
-def size(text: str) -> int:
-    """Bytes: `65536`, `512k`, `32MiB`. Raises `ValueError`."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError("a size is a number of bytes, such as 65536, 512k or 32MiB")
-    return int(match.group(1)) * _UNITS[match.group(2).lower()]
-
-
-def _milliseconds(text: str) -> int:
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError("a time is a number of milliseconds, such as 500, 500ms or 2s")
-    return round(float(match.group(1)) * (1000 if match.group(2) == "s" else 1))
-
-
-def _seconds(text: str) -> float:
-    match = _TIME.fullmatch(text.strip())
-    if match is None or float(match.group(1)) <= 0:
-        raise ValueError("a time is a number of seconds above 0, such as 30, 30s or 500ms")
-    return float(match.group(1)) / (1000 if match.group(2) == "ms" else 1)
-
-
-def _count(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ValueError("must be a whole number")
-    return int(text)
-
-
-_MEASURES: Final[dict[str, Callable[[str], int]]] = {
-    "size": size,
-    "time": _milliseconds,
-    "count": _count,
-}
 
 
 def _name(value: Any, _: Any) -> str:
@@ -327,15 +223,16 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "unguard": ("unguard", _unguard),
     "on_violation": ("on_violation", _one_of("pass", "fail")),
     "on_failure": ("on_failure", _one_of(*CHOICES)),
-    "timeout": ("timeout", lambda value, _: _seconds(str(value))),
+    "timeout": ("timeout", lambda value, _: limits.seconds(str(value))),
     "mcp_bridge": ("mcp_bridge", _one_of(*MCP_KINDS)),
 }
 """Each option: the field it sets, and how its value is read (given what was read before)."""
 
-NAMES: Final = (*_READERS, *SHORT, "config.KEY", "limit.KEY")
+NAMES: Final = (*_READERS, *limits.SHORT, "config.KEY", "limit.KEY")
 """Every option there is."""
 
-_OPTION: Final = re.compile(rf",((?:{'|'.join([*_READERS, *SHORT])})|(?:config|limit)\.\w+)=")
+_WORDS: Final = "|".join([*_READERS, *limits.SHORT])
+_OPTION: Final = re.compile(rf",((?:{_WORDS})|(?:config|limit)\.\w+)=")
 _HINT: Final = f"options are: {', '.join(NAMES)}"
 
 

@@ -49,8 +49,8 @@ class EarlyProcess:
 _started: EarlyProcess | None = None
 
 
-def child_command() -> list[str]:
-    """How the child that hosts guests is started: isolated, and without `site`'s start-up work.
+def child_command(main: str = "conductor.segment_start") -> list[str]:
+    """How a child that hosts guests is started: isolated, and without `site`'s start-up work.
 
     Of our import path it gets only the folders that hold what it needs. Garbage is not collected
     before there is any (`conductor.segment_start`).
@@ -61,7 +61,7 @@ def child_command() -> list[str]:
         f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
         "from conductor.lean import load;load();"
         f"from wasm_host.harden import early;early(parent={os.getpid()});"
-        "from conductor.segment_start import main;main()"
+        f"from {main} import main;main()"
     )
     return [sys.executable, "-I", "-S", "-c", code]
 

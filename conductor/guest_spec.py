@@ -37,6 +37,8 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     services: frozenset[str] = frozenset()
     configure: msgspec.Raw = msgspec.Raw(b"null")
     instance: str = ""
+    kept: msgspec.Raw = msgspec.Raw(b"{}")
+    """What former instances kept (`conductor.core.keeping`)."""
     limits: dict[str, int] = {}
     on_failure: str = "fail"
     policy: PolicyWords = PolicyWords(TRUSTED)
@@ -56,9 +58,9 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     tracing: bool = False
     """Whether what passes between the guests is reported (see `Hop`)."""
     recording: bool = False
-    """Whether each delivery is reported (see `conductor.delivery_report`)."""
+    """Whether each delivery is reported (see `conductor.reports.deliveries`)."""
     auditing: bool = False
-    """Whether what the guests change is reported (see `conductor.change_report`)."""
+    """Whether what the guests change is reported (see `conductor.reports.changes`)."""
     owned: dict[str, list[str]] = {}
     """After it has been started again: addresses of MCP, by the guest whose they are; by the empty
     name those of everybody else in the chain."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
 
+from conductor.core.keeping import Keeping
 from conductor.core.peer import Component
 from conductor.core.policy import Policy
 from conductor.services.client import Client
@@ -76,13 +78,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Belongings:
-    """Whose the addresses of MCP are, kept for a host of guests that is started again."""
+    """What is kept for a host of guests that is started again: whose the addresses of MCP are, and
+    what each guest has asked to be kept."""
 
     def __init__(self) -> None:
         self.own: dict[str, set[str]] = {}
         """What each guest has said to be its own."""
         self.known: Callable[[], AbstractSet[str]] = frozenset
         """All that the chain knows of."""
+        self.kept: defaultdict[str, Keeping] = defaultdict(Keeping)
+        """By guest."""
 
     def add(self, guest: str, addresses: Iterable[str]) -> None:
         """A guest has said that these are its own."""

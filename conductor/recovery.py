@@ -60,3 +60,26 @@ class Recovery:
             self._failures.append(now)
             return Restart(delay, len(self._failures))
         return Bypass() if self._choice == "restart+bypass" else GiveUp(exhausted=True)
+
+
+class Due:
+    """Who is to be started again, and when."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, str]] = []
+
+    def add(self, name: str, when: float) -> None:
+        """One more; `when` is of the same clock as all times here."""
+        self._waiting.append((when, name))
+
+    def seconds(self, now: float) -> float | None:
+        """How long until the first of them; None if there is none."""
+        if not self._waiting:
+            return None
+        return max(0.0, min(when for when, _ in self._waiting) - now)
+
+    def take(self, now: float) -> list[str]:
+        """Those whose time has come."""
+        due = [name for when, name in self._waiting if when <= now]
+        self._waiting = [one for one in self._waiting if one[1] not in due]
+        return due

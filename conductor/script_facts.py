@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from conductor.script_settings import Field, fields
 from conductor.scripts import Script
 
 
@@ -17,6 +18,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     profile: str | None = None
     wants: dict[str, str] = {}
+    settings: dict[str, Field] = {}
 
 
 def declared(script: Script) -> Declared:
@@ -25,10 +27,18 @@ def declared(script: Script) -> Declared:
         tree = ast.parse(script.files[script.main])
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _named(node.func) == "Proxy":
-                return msgspec.convert(_arguments(node), Declared)
+                found = msgspec.convert(_arguments(node), Declared)
+                return msgspec.structs.replace(found, settings=_settings(node, script))
     except (SyntaxError, ValueError, RecursionError, MemoryError, msgspec.ValidationError):
         return Declared()
     return Declared()
+
+
+def _settings(node: ast.Call, script: Script) -> dict[str, Field]:
+    """Those of the class that is given as `config`."""
+    name = next((_named(one.value) for one in node.keywords if one.arg == "config"), "")
+    others = [text for path, text in script.files.items() if path != script.main]
+    return fields([script.files[script.main], *others], name) if name else {}
 
 
 def _named(node: ast.expr) -> str:
@@ -40,7 +50,7 @@ def _named(node: ast.expr) -> str:
 def _arguments(node: ast.Call) -> dict[str, Any]:
     found = {}
     for one in node.keywords:
-        if one.arg in Declared.__struct_fields__:
+        if one.arg in Declared.__struct_fields__ and one.arg != "settings":
             try:
                 found[one.arg] = ast.literal_eval(one.value)
             except ValueError:

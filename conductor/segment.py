@@ -41,11 +41,11 @@ from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
 from conductor.guest_spec import LOCAL, RECONFIGURE, Recovered, Relayed, SegmentSpec
 from conductor.hub import Hub
-from conductor.recovery import Bypass, GiveUp, Recovery, Restart
-from conductor.report_lines import failed_line, hop_line, relayed_line, report
+from conductor.recovery import Bypass, Due, GiveUp, Recovery, Restart
+from conductor.reports.lines import failed_line, hop_line, relayed_line, report
 from conductor.services.local import Services
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
-from conductor.transports.delivery import deliver
+from conductor.transports.delivery import deliver, ended, explain, flooded
 from conductor.transports.framing import LineSplitter
 
 _HIGH_WATER: Final = 8 * 1024 * 1024
@@ -54,6 +54,9 @@ _DELIVERIES: Final = 256
 
 _FLOOD: Final = 512 * 1024 * 1024
 """Bytes that may wait between guests."""
+
+_LAST_WORDS: Final = 10
+"""First and last lines of a failed guest's standard error that are shown."""
 
 EXIT_GUEST_FAILED: Final = 70
 
@@ -76,8 +79,7 @@ class Segment:
         components = [component(one, modules[one.name].carrier) for one in spec.guests]
         self._modules = modules
         self._recoveries = {one.name: Recovery(one.on_failure) for one in spec.guests}
-        self._due: list[tuple[float, str]] = []
-        """Guests to be started again, and when."""
+        self._due = Due()
         router = Router(
             components,
             "proxy",
@@ -96,7 +98,7 @@ class Segment:
         self._out: list[bytes] = []
         self._reporter = None
         if spec.recording:
-            from conductor.delivery_report import Reporter  # loaded at the start
+            from conductor.reports.deliveries import Reporter  # loaded at the start
 
             self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
@@ -114,7 +116,7 @@ class Segment:
             more = self._settle()
             if self._failed:
                 break
-            wait = 0.0 if more else self._until_due()
+            wait = 0.0 if more else self._due.seconds(time.monotonic())
             if large and wait is None and not self._unsent:
                 wait = QUIET
             if self._unsent or wait is not None:
@@ -213,6 +215,9 @@ class Segment:
         text, hint = explain(name, error)
         label = self._hub.router.peers[name].label
         data = {"component": name, "phase": error.phase, "limit": error.limit}
+        said = self._guests[name].stderr
+        if said.strip():
+            self._log("warning", name, f"{label} ends with these words:\n{_last_words(said)}")
         self._recover(name, Closure(f"{label} {text}", hint, data))
 
     def _recover(self, name: str, reason: Closure) -> None:
@@ -225,7 +230,7 @@ class Segment:
                 text = f"{reason.text}; it is started again ({number} of {most})"
                 self._recovered(name, "restart", text)
                 self._hub.apply(router.leaving(name, reason))
-                self._due.append((time.monotonic() + delay, name))
+                self._due.add(name, time.monotonic() + delay)
             case Bypass():
                 self._recovered(name, "bypass", f"{reason.text}; the chain goes on without it")
                 self._hub.apply(router.bypassed(name, reason))
@@ -236,17 +241,9 @@ class Segment:
         self._log("warning", name, text)
         self._out.append(report(RECOVERED, Recovered(name, action, text)))
 
-    def _until_due(self) -> float | None:
-        """Seconds until a guest is to be started again; None if none is."""
-        if not self._due:
-            return None
-        return max(0.0, min(when for when, _ in self._due) - time.monotonic())
-
     def _return_due(self) -> None:
-        now = time.monotonic()
-        due = [name for when, name in self._due if when <= now]
-        self._due = [one for one in self._due if one[1] not in due]
-        for name in due:
+        """Starts guests again whose time has come."""
+        for name in self._due.take(time.monotonic()):
             try:
                 guest = self._guests[name] = self._modules[name].instantiate(name)
             except wasm_host.GuestError as error:
@@ -262,9 +259,9 @@ class Segment:
             if effect.level in ("warning", "error") or self._verbose:
                 self._log(effect.level, effect.peer, effect.text)
         elif isinstance(effect, Changed):
-            from conductor import change_report  # loaded at the start
+            from conductor.reports import changes  # loaded at the start
 
-            self._out.append(report(CHANGED, change_report.params(effect, self._line_limit)))
+            self._out.append(report(CHANGED, changes.params(effect, self._line_limit)))
         elif isinstance(effect, Owned):
             self._out.append(report(OWNED, effect))
         elif isinstance(effect, Violated):
@@ -329,27 +326,12 @@ class Segment:
             self._unsent = self._unsent[sent:]
 
 
-def ended(name: str) -> wasm_host.GuestError:
-    """What there is to say of a guest that ended without an error, as a WASI program may."""
-    return wasm_host.GuestError(
-        "deliver",
-        f"{name} has ended by itself",
-        hint="a proxy reads its input until that ends; see what it says on its standard error",
-    )
-
-
-def flooded(name: str, waiting: int) -> wasm_host.GuestError:
-    """What is said of a guest that answers messages with ever more messages."""
-    return wasm_host.GuestError(
-        "deliver",
-        f"{name} flooded its neighbours: {waiting} bytes are waiting for delivery",
-        hint="the guest answers messages with ever more messages; report it to its author",
-    )
-
-
-def explain(name: str, error: wasm_host.GuestError) -> tuple[str, str]:
-    """What a guest's error says after its name, and the hint."""
-    return str(error).removeprefix(f"{name} "), error.hint or ""
+def _last_words(said: str) -> str:
+    """A failed guest's standard error; of much the two ends, where runtimes say what it was."""
+    lines = said.strip().splitlines()
+    if len(lines) > 2 * _LAST_WORDS:
+        lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
+    return "\n".join(lines)
 
 
 def _lines(data: bytes) -> list[bytes]:

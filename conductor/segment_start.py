@@ -14,8 +14,9 @@ import wasm_host
 from conductor.core import Closure
 from conductor.guest_module import load, memory
 from conductor.guest_spec import GuestSpec, SegmentSpec
-from conductor.report_lines import failed_line, ready_line
-from conductor.segment import EXIT_GUEST_FAILED, Segment, explain
+from conductor.reports.lines import failed_line, ready_line
+from conductor.segment import EXIT_GUEST_FAILED, Segment
+from conductor.transports.delivery import explain
 
 _LOADED_EARLY: Final = ("wasm_host.core_guest", "wasm_host.fastcall", "wasm_host.warm")
 """What most guests need, loaded while the parent still finds out what is to be run."""
@@ -52,10 +53,10 @@ def _run(spec: SegmentSpec) -> int:
         except wasm_host.GuestError as error:
             return _cannot_start(one, error)
     if spec.auditing:
-        importlib.import_module("conductor.change_report")
+        importlib.import_module("conductor.reports.changes")
         importlib.import_module("conductor.core.ledger")
     if spec.recording:
-        importlib.import_module("conductor.delivery_report")
+        importlib.import_module("conductor.reports.deliveries")
     # Files have been used for the last time, and no guest has run yet.
     warm(modules.values())
     harden.seal(memory=memory(modules.values()))

@@ -14,15 +14,15 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor import change_report
 from conductor.audit.changes import described
 from conductor.audit.file import AuditFile
 from conductor.catalog import Spec
-from conductor.change_report import Sized
 from conductor.core import UPSTREAM, Changed, Violated
 from conductor.errors import ConductorError
 from conductor.redaction import redacted
-from conductor.reports import Chain
+from conductor.reports import changes
+from conductor.reports.changes import Sized
+from conductor.reports.received import Chain
 
 MOST_EACH: Final = 1000
 """Violations of one component with a record of their own; further ones are gathered by as many, so
@@ -114,7 +114,7 @@ class Auditor:
         Who is beyond the host, and what ids are called there, is told by `chain`. Raises
         `ValueError` for nonsense.
         """
-        changed, before, after = change_report.read(params, guests)
+        changed, before, after = changes.read(params, guests)
         self.changed(_translated(changed, host, chain), before, after)
 
     def noted(self, event: str, component: str, text: str) -> None:

@@ -12,10 +12,11 @@ import msgspec
 from msgspec import Raw
 
 from conductor import json_diff
-from conductor.change_report import Sized, sized
 from conductor.core import Changed
+from conductor.core.alike import shared
 from conductor.json_diff import NOTHING, Json, Nothing, Operation, Repeated
 from conductor.redaction import REDACTED, redacted
+from conductor.reports.changes import Sized, sized
 
 MOST_TEXT: Final = 4_000
 """Characters of a value that are written out."""
@@ -134,8 +135,9 @@ def _without_secrets(value: Json, cleaned: Json, path: json_diff.Path) -> Json:
 
 def _within(old: str, new: str) -> dict[str, Any]:
     """A change inside a long text: where it begins, what went and what came."""
-    head = _shared(old, new)
-    tail = _shared(old[head:][::-1], new[head:][::-1])
+    shorter = min(len(old), len(new))
+    head = shared(old, new, shorter)
+    tail = shared(old[head:][::-1], new[head:][::-1], shorter - head)
     return {
         "at": head,
         "before_digest": sized(_encoded(old)),
@@ -143,18 +145,6 @@ def _within(old: str, new: str) -> dict[str, Any]:
         **_value("removed", old[head : len(old) - tail]),
         **_value("added", new[head : len(new) - tail]),
     }
-
-
-def _shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _value(name: str, value: Json) -> dict[str, Any]:

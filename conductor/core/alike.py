@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import AnyStr, Final
 
 ALIKE: Final = 0.5
 """Two are versions of one if they share so much of the shorter one."""
@@ -50,13 +50,13 @@ def likeness(one: bytes, other: bytes) -> float:
     shorter = min(len(one), len(other))
     if not shorter:
         return 0.0
-    head = _shared(one, other, shorter)
-    tail = _shared(one[::-1], other[::-1], shorter - head)
+    head = shared(one, other, shorter)
+    tail = shared(one[::-1], other[::-1], shorter - head)
     return (head + tail) / shorter
 
 
-def _shared(one: bytes, other: bytes, most: int) -> int:
-    """How many bytes they share at the beginning."""
+def shared(one: AnyStr, other: AnyStr, most: int) -> int:
+    """How many bytes or characters they share at the beginning, up to `most`."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from conductor import digests
-from conductor.component_options import DEFAULT_LIMITS, LIMITS
 from conductor.core.policy import NO_PROFILE, SEES, TRUSTED, Policy, Rule, Verb, parse_rule
+from conductor.limits import DEFAULT_LIMITS, LIMITS
 from conductor.lock.values import ALL, Entry
 
 _ISOLATIONS: Final = ("separate", "process", "inline")

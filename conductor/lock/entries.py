@@ -10,9 +10,9 @@ import msgspec
 
 from conductor import catalog, digests
 from conductor.catalog import Spec
-from conductor.component_options import DEFAULT_LIMITS
 from conductor.core.policy import TRUSTED, Direction, PolicyWords, Verb
 from conductor.errors import UsageError
+from conductor.limits import DEFAULT_LIMITS
 from conductor.lock.values import ALL, Entry, File
 
 _SCRIPTS: Final = (

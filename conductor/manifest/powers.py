@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.component_options import DEFAULT_LIMITS
 from conductor.core.policy import TRUSTED, PolicyWords
 from conductor.errors import UsageError
+from conductor.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from conductor.catalog import Spec

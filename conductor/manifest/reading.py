@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from conductor import component_options
+from conductor import component_options, limits
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import PROFILE_NAMES, parse_rule
 from conductor.errors import UsageError
@@ -60,6 +60,8 @@ def parse(text: bytes, path: str = FILE) -> Manifest:
         found = tomllib.loads(source)
     except ValueError as error:  # of TOML and UTF-8 alike
         raise UsageError(f"{path}: {error}", "a manifest is a TOML file in UTF-8") from None
+    except RecursionError:
+        raise UsageError(f"{path}: it nests too deeply", "a manifest is a few tables") from None
     try:
         read = msgspec.convert(found, Manifest)
         return _checked(read)
@@ -168,7 +170,7 @@ def _grant(grant: str) -> None:
 def _limits(found: Manifest) -> dict[str, int]:
     read: dict[str, int] = {}
     for key, value in found.limits.items():
-        name = component_options.SHORT.get(key, key)
+        name = limits.SHORT.get(key, key)
         try:
             read |= component_options.read("manifest", [(f"limit.{name}", value)]).limits
         except UsageError as error:

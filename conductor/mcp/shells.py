@@ -131,18 +131,6 @@ class Shells:
         if shell is not None:
             shell.close_listener(listener)
 
-    def perform(self, effect: effects.Effect) -> None:
-        """Does what the bridge asks of the doors; all its other effects are somebody else's."""
-        match effect:
-            case effects.ToConnection(connection, frame, related):
-                self.send(connection, frame, related)
-            case effects.NoAnswer(connection, id_):
-                self.finish(connection, id_)
-            case effects.CloseConnection(connection):
-                self.close(connection)
-            case effects.CloseListener(listener):
-                self.close_listener(listener)
-
     async def aclose(self) -> None:
         """Ends everything; returns when no socket and no file is left."""
         self._listeners.clear()
@@ -166,3 +154,16 @@ class Shells:
     def _owner(self, connection: str) -> list[Shell]:
         shells: tuple[Shell | None, ...] = (self._stdio, self._http)
         return [shell for shell in shells if shell is not None and shell.owns(connection)]
+
+
+def perform(effect: effects.Effect, shells: Shells) -> None:
+    """Does what the bridge asks of the doors; all its other effects are somebody else's."""
+    match effect:
+        case effects.ToConnection(connection, frame, related):
+            shells.send(connection, frame, related)
+        case effects.NoAnswer(connection, id_):
+            shells.finish(connection, id_)
+        case effects.CloseConnection(connection):
+            shells.close(connection)
+        case effects.CloseListener(listener):
+            shells.close_listener(listener)

@@ -244,9 +244,11 @@ class BridgedTransport(Wrapper):
                 case known.Note(level, text):
                     self._log(level, _NAME, text)
                 case _ if self._shells is not None:
+                    from conductor.mcp import shells
+
                     if isinstance(effect, known.CloseConnection):
                         self._connections.discard(effect.connection)
-                    self._shells.perform(effect)
+                    shells.perform(effect, self._shells)
         if self._writing and self._up:
             # What goes up goes through the router, which is still busy with what comes down.
             asyncio.get_running_loop().call_soon(self._flush)

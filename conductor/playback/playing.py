@@ -100,12 +100,12 @@ def guests(spec: Spec, cages: Cages | None = None) -> Iterator[Callable[[], Gues
     """Makes instances of a sandboxed component, locked up in a process of their own, and ends them,
     unless they are those of `cages`. Raises `ComponentError`."""
     told = guest_spec(spec, b"null", policed=False)
-    with nullcontext(cages) if cages is not None else Cages(cache_folder()) as cages:
+    with nullcontext(cages) if cages is not None else Cages(cache_folder()) as held:
         try:
-            cages.carrier(told)
+            held.carrier(told)
         except wasm_host.GuestError as error:
             raise ComponentError(f"{told.label}: {error}", error.hint) from None
-        yield lambda: Guest(cages, told, spec)
+        yield lambda: Guest(held, told, spec)
 
 
 class Guest:

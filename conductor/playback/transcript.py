@@ -11,6 +11,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from conductor.core import members
+
 _SIDES: Final = (b"p", b"s", b"c")
 _ABSENT: Final = object()
 
@@ -146,7 +150,7 @@ class Player:
         if message is None or "method" in message or "id" not in message:
             return line
         real = self._ids.get((side, json.dumps(message["id"])), _ABSENT)
-        return line if real is _ABSENT or real == message["id"] else _with_id(side, message, real)
+        return line if real is _ABSENT or real == message["id"] else _with_id(side, line, real)
 
     def _as_expected(self, line: bytes) -> bytes:
         """A line of the component's with the ids that the transcript has for them."""
@@ -157,7 +161,7 @@ class Player:
                  if of == side}  # fmt: skip
         if "id" in message:
             mine = shown.get(json.dumps(message["id"]), message["id"])
-            return line if mine == message["id"] else _with_id(side, message, mine)
+            return line if mine == message["id"] else _with_id(side, line, mine)
         params = message.get("params")
         if message["method"] == "$/cancel_request" and isinstance(params, dict):
             asked = params.get("requestId")
@@ -168,11 +172,14 @@ class Player:
         return line
 
 
-def _with_id(side: bytes, message: dict[str, Any], number: Any) -> bytes:
-    return side + _dumps({**message, "id": number})
+def _with_id(side: bytes, line: bytes, number: Any) -> bytes:
+    """The line with another id; all else stays as it is written."""
+    held = members.read(line[len(side) :])
+    assert held is not None
+    return side + bytes(members.write({**held, "id": msgspec.Raw(_dumps(number))}))
 
 
-def _dumps(message: dict[str, Any]) -> bytes:
+def _dumps(message: Any) -> bytes:
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"
     )

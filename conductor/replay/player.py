@@ -5,29 +5,25 @@ conductor's services, is answered as it was then: its requests are paired with t
 side, method and content, in order, and answers carry the ids that it uses now. Nothing is
 performed: no clock is read, no file, no host is asked.
 
-What it says is compared in order on each side and in each session; what it asks of services only by
-content. What it logs is not compared.
+What it logs is not compared.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from conductor import json_diff
 from conductor.core import members
 from conductor.errors import ComponentError, UsageError
 from conductor.json_diff import Operation
+from conductor.replay.expected import Diverged, Expectations, Expected
 from conductor.replay.record import Line, Recording, Step
 from conductor.replay.wire import Told, Wire
 from conductor.trace.records import Conversation
 
 _LOG: Final = "log"
-
-_Lane = tuple[str, str | None]
 
 
 class Target(Protocol):
@@ -77,27 +73,6 @@ class Outcome(NamedTuple):
     difference: Difference | None
 
 
-class _Expected:
-    """A message it said then."""
-
-    __slots__ = ("came", "told")
-
-    def __init__(self, told: Told) -> None:
-        self.told = told
-        self.came = False
-
-
-class _Diverged(Exception):  # noqa: N818 - it is no error
-    def __init__(
-        self, expected: _Expected | None, said: Told | None, shown: bytes = b"", text: str = ""
-    ) -> None:
-        super().__init__()
-        self.expected = expected.told if expected is not None else None
-        self.said = said
-        self.shown = shown
-        self.text = text
-
-
 def replay(recording: Recording, name: str, target: Target, steps: Sequence[Step]) -> Outcome:
     """Runs one instance again. Raises `UsageError` for what cannot be replayed."""
     if target.sided != recording.sided:
@@ -110,7 +85,7 @@ def replay(recording: Recording, name: str, target: Target, steps: Sequence[Step
     player = _Player(recording.content, name, target, steps)
     try:
         player.run()
-    except _Diverged as found:
+    except Diverged as found:
         return player.outcome(found)
     return player.outcome(None)
 
@@ -122,11 +97,9 @@ class _Player:
         self._wire = Wire()
         self._given = 0
         self._same = 0
-        self._plan: list[tuple[Step, list[Told], list[_Expected]]] = []
-        self._lanes: dict[_Lane, deque[_Expected]] = defaultdict(deque)
-        self._services: list[_Expected] = []
-        """What it asked of the conductor, in order, as far as it has not come."""
-        self._due: list[_Expected] = []
+        self._plan: list[tuple[Step, list[Told], list[Expected]]] = []
+        self._expected = Expectations()
+        self._due: list[Expected] = []
         """What it had said by now, then, and has not come yet."""
         self._ids: dict[tuple[str, str], str] = {}
         """Ids of its requests, then, and what they are now …"""
@@ -140,13 +113,10 @@ class _Player:
         wire = Wire()
         for step in steps:
             given = [wire.read(line, said=False) for line in step.given]
-            said = [_Expected(wire.read(line, said=True)) for line in step.said]
+            said = [Expected(wire.read(line, said=True)) for line in step.said]
             said = [one for one in said if not _is_log(one.told)]
             for one in said:
-                if one.told.side == "c":
-                    self._services.append(one)
-                else:
-                    self._lanes[one.told.lane].append(one)
+                self._expected.add(one)
             self._plan.append((step, given, said))
         if wire.launches:
             raise UsageError(
@@ -155,7 +125,7 @@ class _Player:
             )
 
     def run(self) -> None:
-        """All of it. Raises `_Diverged`."""
+        """All of it. Raises `Diverged`."""
         for step, given, said in self._plan:
             lines = [line for told in given for line in self._deliverable(told)]
             self._given += len(given)
@@ -168,18 +138,15 @@ class _Player:
             self._take(line)
         missing = next((one for _, _, said in self._plan for one in said if not one.came), None)
         if missing is not None:
-            raise _Diverged(missing, None, text=self._target.silence)
+            raise Diverged(missing, None, text=self._target.silence)
 
-    def outcome(self, found: _Diverged | None) -> Outcome:
+    def outcome(self, found: Diverged | None) -> Outcome:
         """What came of it."""
         said = sum(len(said) for _, _, said in self._plan)
         if found is None:
             return Outcome(self._given, said, self._same, None)
-        operations: list[Operation] = []
-        if found.expected is not None and found.said is not None and _alike(found):
-            before, after = found.expected.shown(), found.shown
-            operations = json_diff.diff(json_diff.parse(before), json_diff.parse(after))
-        difference = Difference(self._same + 1, found.expected, found.said, operations, found.text)
+        number, operations = self._same + 1, found.operations()
+        difference = Difference(number, found.expected, found.said, operations, found.text)
         return Outcome(self._given, said, self._same, difference)
 
     # -- what it is given ----------------------------------------------------------------------
@@ -195,9 +162,9 @@ class _Player:
         except ComponentError as error:
             if step.failed:
                 return True
-            raise _Diverged(None, None, text=f"it failed: {error.text}") from None
+            raise Diverged(None, None, text=f"it failed: {error.text}") from None
         if step.failed:
-            raise _Diverged(None, None, text=f"it did not fail as it did then: {step.failed}")
+            raise Diverged(None, None, text=f"it did not fail as it did then: {step.failed}")
         return False
 
     def _deliverable(self, told: Told) -> Iterator[Line]:
@@ -220,12 +187,12 @@ class _Player:
             line = self._target.next()
             if line is None:
                 if self._target.waits:
-                    raise _Diverged(self._due[0], None, text=self._target.silence)
+                    raise Diverged(self._due[0], None, text=self._target.silence)
                 return
             self._take(line)
 
     def _take(self, text: str) -> None:
-        """Compares one line with what was said then. Raises `_Diverged`."""
+        """Compares one line with what was said then. Raises `Diverged`."""
         told = self._wire.read(self._cleaned(text), said=True)
         if _is_log(told):
             if told.id is not None:
@@ -233,8 +200,7 @@ class _Player:
             return
         cancels = self._then.get(told.cancelled) if told.cancelled is not None else None
         shown = told.shown(cancels)
-        expected = self._service(told, shown) if told.side == "c" else self._next(told, shown)
-        expected.came = True
+        expected = self._expected.take(told, shown)
         self._same += 1
         if told.id is not None and told.kind == "request":
             then = expected.told.key
@@ -254,50 +220,9 @@ class _Player:
             return Line(side, msgspec.json.decode(parts[2], type=str).encode(), is_message=False)
         return Line(side, bytes(parts[1]), is_message=True)
 
-    def _next(self, told: Told, shown: bytes) -> _Expected:
-        lane = self._lanes.get(told.lane)
-        if not lane:
-            raise _Diverged(None, told, shown)
-        if not _same(lane[0], told, shown):
-            raise _Diverged(lane[0], told, shown)
-        return lane.popleft()
-
-    def _service(self, told: Told, shown: bytes) -> _Expected:
-        for at, one in enumerate(self._services):
-            if _same(one, told, shown):
-                return self._services.pop(at)
-        like = (one for one in self._services if one.told.method == told.method)
-        raise _Diverged(next(like, None), told, shown)
-
 
 def _is_log(told: Told) -> bool:
     return told.side == "c" and told.method == _LOG
-
-
-def _alike(found: _Diverged) -> bool:
-    """Whether it is worth telling what differs."""
-    assert found.expected is not None
-    assert found.said is not None
-    one, other = found.expected, found.said
-    return "text" not in (one.kind, other.kind) and (one.kind, one.method) == (
-        other.kind,
-        other.method,
-    )
-
-
-def _same(expected: _Expected, told: Told, shown: bytes) -> bool:
-    before = expected.told
-    if (before.kind, before.side, before.method) != (told.kind, told.side, told.method):
-        return False
-    known = before.shown()
-    if known == shown:
-        return True
-    if told.kind == "text":
-        return False
-    try:
-        return not json_diff.diff(json_diff.parse(known), json_diff.parse(shown))
-    except ValueError:
-        return False
 
 
 def _with_id(line: Line, now: str) -> Line:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from conductor.catalog import Spec
-from conductor.delivery_report import text_lines
 from conductor.errors import ComponentError, UsageError
 from conductor.playback import playing
 from conductor.playback.line_program import LineProgram
 from conductor.replay.player import Target
+from conductor.reports.deliveries import text_lines
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from conductor.core import Trace, dialects, jsonrpc, members
 from conductor.core.dialects import ENVELOPES
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.services import ALIASES, PREFIX
-from conductor.delivery_report import Delivered, text_lines
 from conductor.redaction import REDACTED, is_secret, redacted
+from conductor.reports.deliveries import Delivered, text_lines
 from conductor.trace.names import CONDUCTOR, proxy
 
 FORMAT: Final = 1

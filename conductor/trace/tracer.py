@@ -20,9 +20,9 @@ import msgspec
 
 from conductor.core import UPSTREAM, Trace
 from conductor.core.policy import Policy
-from conductor.delivery_report import Delivered, text_lines
 from conductor.planned import Planned
 from conductor.redaction import redacted
+from conductor.reports.deliveries import Delivered, text_lines
 from conductor.trace.file import TraceFile
 from conductor.trace.messages import carried_by, code, read_hop, session_of, unwrapped
 from conductor.trace.names import Names, proxy

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    from conductor.transports.fds import FdReader, FdWriter
 
 LINGER: Final = 2.0
 """Seconds a component that closed one of its channels may take to end before that is reported:
@@ -71,6 +74,52 @@ class Transport(Protocol):
 
         `grace`: seconds the component is given for each step before a harder one.
         """
+
+
+class Piped:
+    """A transport over descriptors: what it reads from and writes to, once it is open.
+
+    What is written before is kept.
+    """
+
+    def __init__(self) -> None:
+        self._reader: FdReader | None = None
+        self._writer: FdWriter | None = None
+        self._early: list[bytes] = []
+
+    def _carry(self, reader: FdReader, writer: FdWriter) -> None:
+        """It is open."""
+        self._reader, self._writer = reader, writer
+        for data in self._early:
+            writer.write(data)
+        self._early.clear()
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        if self._writer is None:
+            self._early.append(data)
+        else:
+            self._writer.write(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that have not left yet."""
+        return self._writer.buffered if self._writer is not None else 0
+
+    def pause(self) -> None:
+        """Stops reading."""
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume(self) -> None:
+        """Reads on."""
+        if self._reader is not None:
+            self._reader.resume()
+
+    def finish(self) -> None:
+        """Closes our direction once everything queued has left."""
+        if self._writer is not None:
+            self._writer.finish()
 
 
 class Wrapper:

@@ -1,4 +1,7 @@
-"""Handing lines to a guest, where a line that the guest must not see harms nobody else's."""
+"""Handing lines to a guest, where a line that the guest must not see harms nobody else's.
+
+And what is said of a guest that fails of them.
+"""
 
 from __future__ import annotations
 
@@ -24,3 +27,26 @@ def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, st
             except wasm_host.LimitRefused as refused:
                 on_refused(line, str(refused))
         return b"".join(said)
+
+
+def ended(name: str) -> wasm_host.GuestError:
+    """What there is to say of a guest that ended without an error, as a WASI program may."""
+    return wasm_host.GuestError(
+        "deliver",
+        f"{name} has ended by itself",
+        hint="a proxy reads its input until that ends; see what it says on its standard error",
+    )
+
+
+def flooded(name: str, waiting: int) -> wasm_host.GuestError:
+    """What is said of a guest that answers messages with ever more messages."""
+    return wasm_host.GuestError(
+        "deliver",
+        f"{name} flooded its neighbours: {waiting} bytes are waiting for delivery",
+        hint="the guest answers messages with ever more messages; report it to its author",
+    )
+
+
+def explain(name: str, error: wasm_host.GuestError) -> tuple[str, str]:
+    """What a guest's error says after its name, and the hint."""
+    return str(error).removeprefix(f"{name} "), error.hint or ""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal as signals
 import sys
+import time
+from typing import Final
+
+_LOOK: Final = 0.01
+"""Seconds between looks whether one is gone."""
 
 
 def signal(group: int, number: int) -> None:
@@ -21,6 +27,19 @@ def lives(group: int) -> bool:
         os.killpg(group, 0)
         return True
     return False
+
+
+async def end(group: int, grace: float) -> None:
+    """Ends what its leader has left behind: SIGTERM, and SIGKILL after `grace` seconds."""
+    import asyncio
+
+    for number in (signals.SIGTERM, signals.SIGKILL):
+        if not lives(group):
+            return
+        signal(group, number)
+        deadline = time.monotonic() + grace
+        while lives(group) and time.monotonic() < deadline:
+            await asyncio.sleep(_LOOK)
 
 
 def _members(group: int) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import wasm_host
 from conductor.transports.base import Ended, Events
-from conductor.transports.delivery import deliver
+from conductor.transports.delivery import deliver, explain
 
 
 class GuestTransport:
@@ -120,7 +120,8 @@ class GuestTransport:
         assert self._events is not None
         if not self._ended:
             self._ended = True
-            data = {"phase": error.phase, "limit": error.limit}
-            self._events.ended(
-                Ended(str(error).removeprefix(f"{self._guest.name} "), hint=error.hint, data=data)
-            )
+            data: dict[str, object] = {"phase": error.phase, "limit": error.limit}
+            if said := self._guest.stderr.strip():
+                data["stderr"] = said.splitlines()
+            text, hint = explain(self._guest.name, error)
+            self._events.ended(Ended(text, hint=hint, data=data))

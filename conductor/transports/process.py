@@ -10,14 +10,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from conductor.errors import ComponentError
-from conductor.transports import groups
-from conductor.transports.base import LINGER, Ended, Events
+from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.guardian import Guardian
 from conductor.transports.pipes import enlarge_pipe
@@ -26,13 +24,13 @@ if TYPE_CHECKING:
     import asyncio
 
     from conductor.early import EarlyProcess
-    from conductor.transports.fds import FdReader, FdWriter
+    from conductor.transports.fds import FdReader
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
 
 
-class ProcessTransport:
+class ProcessTransport(Piped):
     """One subprocess in a session of its own, watched over by a guardian."""
 
     def __init__(
@@ -51,6 +49,7 @@ class ProcessTransport:
         """`env` is the whole environment (None: this process's). `first_line` is written before
         anything else, at the moment the process is started. `adopt`: a process that runs
         `command` already. `shown`: what people are told instead of the command."""
+        super().__init__()
         self._shown = shown
         self._adopt = adopt
         self.command = list(command)
@@ -61,12 +60,9 @@ class ProcessTransport:
         self._limit = line_limit
         self._first_line = first_line
         self._process: subprocess.Popen[bytes] | EarlyProcess | None = None
-        self._early: list[bytes] = []
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._events: Events | None = None
-        self._reader: FdReader | None = None
         self._stderr: FdReader | None = None
-        self._writer: FdWriter | None = None
         self._exit: asyncio.Future[None] | None = None
         self._pidfd = -1
         self._reported = False
@@ -127,11 +123,11 @@ class ProcessTransport:
         assert process.stderr is not None
         self._events = events
         self._exit = asyncio.get_running_loop().create_future()
-        self._writer = FdWriter(_take(process.stdin), events.drained, self._input_closed)
+        writer = FdWriter(_take(process.stdin), events.drained, self._input_closed)
         self._stderr = FdReader(
             _take(process.stderr), 64 * 1024, self._stderr_lines, _ignore, _ignore
         )
-        self._reader = FdReader(
+        reader = FdReader(
             _take(process.stdout),
             self._limit,
             events.received,
@@ -139,9 +135,7 @@ class ProcessTransport:
             self._output_closed,
         )
         self._watch()
-        for data in self._early:
-            self._writer.write(data)
-        self._early.clear()
+        self._carry(reader, writer)
 
     def _watch(self) -> None:
         import asyncio
@@ -159,35 +153,6 @@ class ProcessTransport:
             loop.run_in_executor(None, wait).add_done_callback(lambda _: self._exited())
         else:
             loop.add_reader(self._pidfd, self._exited)
-
-    # -- carrying ----------------------------------------------------------------------------
-
-    def write(self, data: bytes) -> None:
-        """Queues whole lines; before `open` they are kept."""
-        if self._writer is None:
-            self._early.append(data)
-        else:
-            self._writer.write(data)
-
-    @property
-    def buffered(self) -> int:
-        """Bytes written that have not left yet."""
-        return self._writer.buffered if self._writer is not None else 0
-
-    def pause(self) -> None:
-        """Stops reading."""
-        if self._reader is not None:
-            self._reader.pause()
-
-    def resume(self) -> None:
-        """Reads on."""
-        if self._reader is not None:
-            self._reader.resume()
-
-    def finish(self) -> None:
-        """Closes the process's standard input once everything queued has left."""
-        if self._writer is not None:
-            self._writer.finish()
 
     # -- ending ------------------------------------------------------------------------------
 
@@ -270,6 +235,8 @@ class ProcessTransport:
         """Ends the process and its whole group: end of file, then SIGTERM, then SIGKILL."""
         import asyncio
 
+        from conductor.transports import groups
+
         self._reported = True
         process = self._process
         if process is None or self._closed:
@@ -287,7 +254,7 @@ class ProcessTransport:
                     break
                 except TimeoutError:
                     continue
-            await self._end_group(grace)
+            await groups.end(process.pid, grace)
             process.wait()
         for end in (self._reader, self._stderr, self._writer):
             if end is not None:
@@ -295,20 +262,6 @@ class ProcessTransport:
         if self._guardian is not None:
             self._guardian.remove(process.pid)
         self._closed = True
-
-    async def _end_group(self, grace: float) -> None:
-        """Ends what the process left behind in its group."""
-        import asyncio
-
-        assert self._process is not None
-        group = self._process.pid
-        for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            if not groups.lives(group):
-                return
-            groups.signal(group, signal_number)
-            deadline = time.monotonic() + grace
-            while groups.lives(group) and time.monotonic() < deadline:
-                await asyncio.sleep(0.01)
 
 
 def _take(pipe: object) -> int:

@@ -19,18 +19,19 @@ from pathlib import Path
 
 import msgspec
 
-from conductor.transports.base import LINGER, Ended, Events
+from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
 
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 
 
-class ListeningTransport:
+class ListeningTransport(Piped):
     """Waits for one connection; what is written before it comes is kept."""
 
     def __init__(self, *, line_limit: int = LINE_LIMIT, linger: float = LINGER) -> None:
         """`linger`: seconds from the connection's end to its report."""
+        super().__init__()
         self._limit = line_limit
         self._linger = linger
         self._end_timer: asyncio.TimerHandle | None = None
@@ -39,10 +40,7 @@ class ListeningTransport:
         self._token = secrets.token_hex(32)
         self._listener: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None
-        self._reader: FdReader | None = None
-        self._writer: FdWriter | None = None
         self._events: Events | None = None
-        self._early: list[bytes] = []
         self._paused = False
         self._ended = False
 
@@ -66,36 +64,20 @@ class ListeningTransport:
         self._listener.setblocking(False)
         self._task = asyncio.get_running_loop().create_task(self._accept(events))
 
-    def write(self, data: bytes) -> None:
-        """Queues whole lines."""
-        if self._writer is None:
-            self._early.append(data)
-        else:
-            self._writer.write(data)
-
     @property
     def buffered(self) -> int:
         """Bytes written that have not left yet."""
-        if self._writer is None:
-            return sum(map(len, self._early))
-        return self._writer.buffered
+        return sum(map(len, self._early)) if self._writer is None else super().buffered
 
     def pause(self) -> None:
         """Stops reading."""
         self._paused = True
-        if self._reader is not None:
-            self._reader.pause()
+        super().pause()
 
     def resume(self) -> None:
         """Reads on."""
         self._paused = False
-        if self._reader is not None:
-            self._reader.resume()
-
-    def finish(self) -> None:
-        """Closes our direction once everything queued has left."""
-        if self._writer is not None:
-            self._writer.finish()
+        super().resume()
 
     async def close(self, grace: float) -> None:
         """Closes the connection and removes the socket."""
@@ -122,13 +104,11 @@ class ListeningTransport:
             connection.close()
         self._listener.close()
         fd = connection.detach()
-        self._writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), _shut_down)
-        self._reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
+        writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), _shut_down)
+        reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
         if self._paused:
-            self._reader.pause()
-        for data in self._early:
-            self._writer.write(data)
-        self._early.clear()
+            reader.pause()
+        self._carry(reader, writer)
 
     async def _admitted(self, connection: socket.socket) -> bool:
         """Whether the connection opens with the secret; compared in constant time."""

@@ -7,60 +7,35 @@ import os
 import stat
 import sys
 
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import Ended, Events, Piped
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.pipes import enlarge_pipe
 
 
-class StdioTransport:
+class StdioTransport(Piped):
     """Lines on two descriptors of this process, by default 0 and 1."""
 
     def __init__(self, stdin: int = 0, stdout: int = 1, *, line_limit: int = LINE_LIMIT) -> None:
+        super().__init__()
         self._stdin = stdin
         self._stdout = stdout
         self._limit = line_limit
-        self._reader: FdReader | None = None
-        self._writer: FdWriter | None = None
         self._events: Events | None = None
         self._ended = False
 
     async def open(self, events: Events) -> None:
         """Takes both descriptors over."""
         self._events = events
-        self._writer = FdWriter(_own(self._stdout, os.O_WRONLY), events.drained, self._broken)
-        self._reader = FdReader(
+        writer = FdWriter(_own(self._stdout, os.O_WRONLY), events.drained, self._broken)
+        reader = FdReader(
             _pollable(_own(self._stdin, os.O_RDONLY)),
             self._limit,
             events.received,
             events.oversized,
             self._end,
         )
-
-    def write(self, data: bytes) -> None:
-        """Queues whole lines."""
-        if self._writer is not None:
-            self._writer.write(data)
-
-    @property
-    def buffered(self) -> int:
-        """Bytes written that have not left yet."""
-        return self._writer.buffered if self._writer is not None else 0
-
-    def pause(self) -> None:
-        """Stops reading."""
-        if self._reader is not None:
-            self._reader.pause()
-
-    def resume(self) -> None:
-        """Reads on."""
-        if self._reader is not None:
-            self._reader.resume()
-
-    def finish(self) -> None:
-        """Closes our output once everything queued has left."""
-        if self._writer is not None:
-            self._writer.finish()
+        self._carry(reader, writer)
 
     async def close(self, grace: float) -> None:
         """Gives both descriptors back, after what is queued had `grace` seconds to leave."""

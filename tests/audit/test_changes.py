@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor import change_report
 from conductor.audit.auditor import Auditor
 from conductor.audit.changes import MOST_OPERATIONS, MOST_TEXT, described
 from conductor.audit.file import AuditFile, verified
-from conductor.change_report import Sized, params, read
 from conductor.core import Changed
 from conductor.core.jsonrpc import MAX_DEPTH
+from conductor.reports import changes as change_report
+from conductor.reports.changes import Sized, params, read
 
 Json = dict[str, Any]
 

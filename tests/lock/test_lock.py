@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from conductor import (
-    component_options,
     digests,
     early,
     in_process,
+    limits,
     planned,
     segment,
 )
@@ -219,8 +219,8 @@ def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> No
 
 def test_the_default_limits_are_those_of_the_host() -> None:
     held = msgspec.structs.asdict(Limits())
-    assert {k: v for k, v in held.items() if v is not None} == component_options.DEFAULT_LIMITS
-    assert component_options.LIMITS.keys() == held.keys()
+    assert {k: v for k, v in held.items() if v is not None} == limits.DEFAULT_LIMITS
+    assert limits.LIMITS.keys() == held.keys()
 
 
 def test_the_digest_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ match = "json"
         (HEAD + "[test]\nmatch = 'x'", "line 4: `match` cannot be `x`", "json"),
         (HEAD + "[test]\ntranscripts = ['../x']", "line 4: `../x` leaves", ""),
         ("# " + "x" * 70_000, "at most", ""),
+        (HEAD + "[config]\na = " + "[" * 20_000, "it nests too deeply", "tables"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(text: str, said: str, hint: str) -> None:

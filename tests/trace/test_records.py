@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from conductor.core import Trace
-from conductor.delivery_report import Delivered, Reporter
+from conductor.reports.deliveries import Delivered, Reporter
 from conductor.trace.records import Conversation
 
 Json = dict[str, Any]

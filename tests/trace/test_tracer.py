@@ -12,7 +12,7 @@ import pytest
 from conductor.core import CHANNEL, UPSTREAM, Component, Note, Router, Serve, Trace
 from conductor.core.policy import Policy, PolicyWords
 from conductor.core.services import TRACED
-from conductor.report_lines import hop_line
+from conductor.reports.lines import hop_line
 from conductor.trace.file import TraceFile
 from conductor.trace.tracer import Tracer
 

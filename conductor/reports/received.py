@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 ACTIONS: Final = ("restart", "bypass")
 """What a host may have done about a guest that failed."""
 
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_DIGEST: Final = r"[0-9a-f]{64}"
 
 
 class Chain(Protocol):
@@ -199,7 +199,7 @@ def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
     found = _decoded(params, _Ready).digests
     for name, digest in found.items():
         _own(name, guests)
-        if not _DIGEST.fullmatch(digest):
+        if not re.fullmatch(_DIGEST, digest):
             raise ValueError(f"not a digest: {digest!r}")
     return found
 

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from conductor.connections import Connections, Handover
 from conductor.core import (
     UPSTREAM,
     Changed,
@@ -34,17 +33,18 @@ from conductor.core import (
     enforcement,
     services,
 )
-from conductor.ending import Ending, closure
 from conductor.errors import ComponentError
-from conductor.flow import Flow
 from conductor.guest_spec import Recovered
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
 from conductor.mcp.transport import BridgedTransport
-from conductor.reports import Auditing, NoAudit, Reports, Tracing
+from conductor.reports.received import Auditing, NoAudit, Reports, Tracing
+from conductor.runtime.connections import Connections, Handover
+from conductor.runtime.ending import Ending, closure
+from conductor.runtime.flow import Flow
+from conductor.runtime.supervisor import Supervisor
+from conductor.runtime.tasks import Tasks
 from conductor.serving import Serving
-from conductor.supervisor import Supervisor
-from conductor.tasks import Tasks
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
@@ -163,7 +163,7 @@ class Runtime:
 
     def health(self) -> list[tuple[str, str]]:
         """How each component is, in a line."""
-        from conductor import health
+        from conductor.runtime import health
 
         return list(
             health.listed(self.router, self._planned, self._happened, self._connections.held)

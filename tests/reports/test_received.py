@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor import reports
 from conductor.core import Closure, Violated
 from conductor.guest_spec import Recovered
+from conductor.reports import received as reports
 
 GUESTS = ("a", "b")
 READERS: dict[str, Callable[[bytes | None], Any]] = {

@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
-from conductor.connections import Handover
 from conductor.core import Closure, Effect, Router
 from conductor.core.launching import successor_name
 from conductor.errors import ComponentError, ConductorError
 from conductor.planned import Configuration, Planned
 from conductor.recovery import Bypass, GiveUp, Recovery, Restart
+from conductor.runtime.connections import Handover
 from conductor.transports.base import Transport
 
 _IDLE: Final = 0.02

@@ -11,7 +11,7 @@ import msgspec
 from conductor.core import UPSTREAM
 from conductor.core.services import READY
 from conductor.errors import ComponentError
-from conductor.flow import Flow
+from conductor.runtime.flow import Flow
 from conductor.transports.base import Ended, Events, Transport
 
 _HANDOVER: Final = 0.2
