@@ -329,6 +329,8 @@ class Runtime:
                 if not self._stopping:
                     self._fail(reason)
             case Violated():
+                if effect.peer in self._planned:
+                    self._connections.hear(effect.peer)
                 self._violated(effect)
             case Owned():
                 pass  # this router lasts as long as the chain
@@ -343,6 +345,8 @@ class Runtime:
 
     def _serve(self, effect: Serve) -> None:
         if effect.service in services.INTERNAL and effect.service != services.RELAYED:
+            if effect.service == services.VIOLATED:
+                self._connections.hear(effect.peer)
             try:
                 self._reports.take(effect.peer, effect.service, effect.params)
             except ValueError as wrong:

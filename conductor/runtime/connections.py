@@ -179,6 +179,10 @@ class Connections:
         self._events[name] = PeerEvents(self._owner, name)
         return self._events[name]
 
+    def hear(self, name: str) -> None:
+        """Has what a component said on its standard error told before what is told of it now."""
+        self.transports[name].hear()
+
     def silence(self, name: str) -> None:
         """Nothing that a component says is heard any more."""
         self._events[name].silence()

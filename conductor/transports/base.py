@@ -69,6 +69,10 @@ class Transport(Protocol):
     def finish(self) -> None:
         """Tells the other side that nothing more will be written (its end of file)."""
 
+    def hear(self) -> None:
+        """Takes what the other side has said on its standard error, if it has one: so that what is
+        told of it now comes after what it said before."""
+
     async def close(self, grace: float) -> None:
         """Ends the connection and whatever runs behind it; returns when nothing is left.
 
@@ -121,6 +125,9 @@ class Piped:
         if self._writer is not None:
             self._writer.finish()
 
+    def hear(self) -> None:
+        """Nothing: only a process has a standard error of its own."""
+
 
 class Wrapper:
     """A `Transport` that stands before another: what goes either way it passes on as it is.
@@ -158,6 +165,10 @@ class Wrapper:
     def finish(self) -> None:
         """Tells the other side that nothing more will be written."""
         self._inner.finish()
+
+    def hear(self) -> None:
+        """Takes what the other side has said on its standard error."""
+        self._inner.hear()
 
     async def close(self, grace: float) -> None:
         """Ends the other, and whatever runs behind it."""

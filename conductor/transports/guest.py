@@ -69,6 +69,9 @@ class GuestTransport:
         self._finishing = True
         asyncio.get_running_loop().call_soon(self._end)
 
+    def hear(self) -> None:
+        """Nothing: what it wrote to a standard error is told with its end."""
+
     async def close(self, grace: float) -> None:
         """Frees the instance."""
         del grace

@@ -101,6 +101,9 @@ class MemoryTransport:
         """The component's `receive` returns None once it has received everything."""
         self._channel._finish()
 
+    def hear(self) -> None:
+        """Nothing: it has no standard error of its own."""
+
     async def close(self, grace: float) -> None:
         """Waits `grace` seconds for the component to return, then cancels it."""
         self._ended = True

@@ -169,6 +169,11 @@ class ProcessTransport(Piped):
             lines.pop(0)
         return lines
 
+    def hear(self) -> None:
+        """Takes what the process has written to its standard error: what fits into a pipe."""
+        if self._stderr is not None:
+            self._stderr.read()
+
     def _stderr_lines(self, lines: list[bytes]) -> None:
         for line in lines:
             text = line.decode(errors="replace").rstrip()

@@ -46,6 +46,10 @@ class Agent:
         """Notes it."""
         self.did.append("finish")
 
+    def hear(self) -> None:
+        """Notes it."""
+        self.did.append("hear")
+
     async def close(self, grace: float) -> None:
         """Notes it."""
         self.did.append("close")
