@@ -161,7 +161,10 @@ def resolve(text: str) -> Spec:
     except UsageError as error:
         odd = component_options.unread(base)
         if odd is None:
-            raise
+            hint = component_options.misspelt(base)
+            if hint is None:
+                raise
+            raise UsageError(error.text, hint) from None
         key = odd.partition("=")[0]
         raise UsageError(
             error.text,
@@ -294,6 +297,11 @@ def _of_manifest(found: Manifest, here: str, source: str) -> Spec:
         raise UsageError(
             f"`{found.name}` is not built: there is no `{found.file}`",
             f"`conductor build {os.path.relpath(here)}`",
+        )
+    if not os.path.exists(path):
+        raise UsageError(
+            f"`{found.name}` has no file `{found.file}`",
+            f"`file` in {os.path.relpath(here)}/{MANIFEST} says what runs",
         )
     spec = _script(path) if found.scripted else _module(path)
     dialect = found.dialect if found.carrier == "wasi" else None

@@ -64,6 +64,23 @@ def unread(base: str) -> str | None:
     return base[found.start() + 1 :] if found is not None else None
 
 
+def misspelt(base: str) -> str | None:
+    """What to say of a component that is not found and has something like an option; None: nothing.
+
+    Paths may hold commas, so what is no option is taken for a part of the path.
+    """
+    found = _LIKE_OPTION.search(base)
+    if found is None:
+        return None
+    key, equals = found.groups()
+    if not equals:
+        return f"`{key}` is given as `{key}=…`" if _OPTION.match(f",{key}=") else None
+    import difflib
+
+    close = difflib.get_close_matches(key, NAMES, 1)
+    return f"`{key}` is no option; " + (f"did you mean `{close[0]}`?" if close else _HINT)
+
+
 def _options(text: str, at: int) -> list[tuple[str, str]] | None:
     """The options from here to the end; None where something else is among them."""
     options = []
@@ -233,6 +250,7 @@ NAMES: Final = (*_READERS, *limits.SHORT, "config.KEY", "limit.KEY")
 
 _WORDS: Final = "|".join([*_READERS, *limits.SHORT])
 _OPTION: Final = re.compile(rf",((?:{_WORDS})|(?:config|limit)\.\w+)=")
+_LIKE_OPTION: Final = re.compile(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
 _HINT: Final = f"options are: {', '.join(NAMES)}"
 
 

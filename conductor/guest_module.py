@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 import wasm_host
 from conductor import digests
 from conductor.core import CHANNEL, DIALECTS, Component
@@ -19,16 +21,31 @@ WASI_GRANTS: Final = frozenset({"clock", "random"})
 """Services that WASI guests get as system interface calls."""
 
 
+class _Told(msgspec.Struct):
+    config: dict[str, msgspec.Raw] = {}
+
+
 def component(spec: GuestSpec, carrier: str) -> Component:
-    """What the router is told about a guest: a channel carrier's dialect is given by its ABI."""
+    """What the router is told about a guest: a channel carrier's dialect is given by its ABI.
+
+    A WASI command is configured as other programs are: only if there is anything to tell it.
+    """
     if carrier == "wasi":
         dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
-        configure = None
+        told = msgspec.json.decode(spec.configure, type=_Told | None)
+        configure = bytes(spec.configure) if told is not None and told.config else None
     else:
         dialect, configure = CHANNEL, bytes(spec.configure)
     policy = spec.policy.policy()
     return Component(
-        spec.name, spec.label, dialect, spec.services, configure, policy, spec.instance
+        spec.name,
+        spec.label,
+        dialect,
+        spec.services,
+        configure,
+        policy,
+        spec.instance,
+        bytes(spec.kept),
     )
 
 
@@ -67,10 +84,11 @@ def _preface(spec: GuestSpec) -> bytes:
     try:
         script = scripts.read(spec.script)
     except OSError as error:
-        what = f"{error.filename} cannot be read: {error.strerror or error}"
+        what = f"could not be loaded: {error.filename}: {error.strerror or error}"
         raise wasm_host.LoadError(what, hint="check its permissions") from None
     except ConductorError as error:
-        raise wasm_host.LoadError(error.text, hint=error.hint) from None
+        what = f"could not be loaded: {error.text}"
+        raise wasm_host.LoadError(what, hint=error.hint) from None
     if spec.script_sha256 not in ("", script.sha256):
         raise wasm_host.LoadError(
             digests.changed(spec.script, spec.locked, spec.script_sha256, script.sha256),

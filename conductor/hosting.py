@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -30,15 +30,24 @@ from conductor.core.services import (
 from conductor.errors import ComponentError, ConductorError
 from conductor.planned import Belongings, Configuration, Options, Planned, Stderr
 from conductor.services.client import Client
-from conductor.settings import settings
 from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
+
+if TYPE_CHECKING:
+    import wasm_host
+    from conductor.guest_spec import GuestSpec
+
+MakeGuest: TypeAlias = "Callable[[GuestSpec, str], wasm_host.Guest]"
+"""Makes an instance of a guest, by name. Raises `wasm_host.GuestError`."""
 
 _REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED}
 
 
-def inline(spec: Spec, options: Options) -> Planned:
-    """A guest in this very process. Raises `ComponentError` where it cannot be loaded."""
+def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Planned:
+    """A guest in this very process, or one that `make` makes of what is said of it.
+
+    Raises `ComponentError` where it cannot be loaded.
+    """
     import wasm_host
     from conductor import guest_module
     from conductor.transports.guest import GuestTransport
@@ -46,10 +55,13 @@ def inline(spec: Spec, options: Options) -> Planned:
     told = guest_spec(spec, _Told(spec).now())
     assert spec.wasm is not None
 
+    def here(told: GuestSpec, name: str) -> wasm_host.Guest:
+        folder = options.cache or cache_folder()
+        return guest_module.load(told, folder, apart=True).instantiate(name)
+
     def guest() -> GuestTransport:
         try:
-            module = guest_module.load(told, options.cache or cache_folder(), apart=True)
-            return GuestTransport(module.instantiate(spec.name))
+            return GuestTransport((make or here)(told, spec.name))
         except wasm_host.GuestError as error:
             raise ComponentError(
                 f"{told.label}: {error}", error.hint, {"component": spec.name}
@@ -89,7 +101,13 @@ def segment(
         instance = str(run) if run > 1 else ""
         told = {
             "guests": [
-                guest_spec(spec, facts[spec.name].last(), instance, policed=policed)
+                guest_spec(
+                    spec,
+                    facts[spec.name].last(),
+                    instance,
+                    belongings.kept[spec.name].told(),
+                    policed=policed,
+                )
                 for spec in guests
             ],
             "cache": options.cache or cache_folder(),
@@ -167,10 +185,18 @@ def _union(specs: Sequence[Spec]) -> Policy | None:
     return Policy(NO_PROFILE, rules, lifted)
 
 
-def guest_spec(spec: Spec, configure: bytes, instance: str = "", *, policed: bool = True) -> Any:
+def guest_spec(
+    spec: Spec,
+    configure: bytes,
+    instance: str = "",
+    kept: bytes = b"{}",
+    *,
+    policed: bool = True,
+) -> Any:
     """The child's view of a guest (`conductor.guest_spec.GuestSpec`), as plain data.
 
-    `configure`: the params of `configure`. `instance`: which one it is, if not the first.
+    `configure`: the params of `configure`. `instance`: which one it is, if not the first; `kept`:
+    what former ones kept.
     A guest alone in its child whose policy the parent enforces (not `policed`) is trusted there.
     """
     from conductor.guest_spec import GuestSpec
@@ -188,6 +214,7 @@ def guest_spec(spec: Spec, configure: bytes, instance: str = "", *, policed: boo
         services=granted_names(spec.grants or ()),
         configure=msgspec.Raw(configure),
         instance=instance,
+        kept=msgspec.Raw(kept),
         limits=spec.limits,
         on_failure=spec.on_failure,
         policy=spec.policy if policed else PolicyWords(TRUSTED),
@@ -246,10 +273,14 @@ def configuration(spec: Spec) -> dict[str, object]:
 
 
 def _settings(spec: Spec) -> dict[str, Any]:
-    given = settings(spec.config, spec.config_file)
+    given = spec.config
+    if spec.config_file is not None:
+        from conductor.settings import settings
+
+        given = settings(given, spec.config_file)
     if not spec.schema:
         return given
-    from conductor.manifest_settings import checked
+    from conductor.manifest.settings import checked
 
     return checked(spec.schema, given, spec.name)
 

@@ -46,7 +46,8 @@ def plan(
         raise UsageError(
             f"the last component, `{specs[-1].source}`, would be run as a sandboxed proxy; "
             "a chain ends with an agent",
-            f'run an agent as a program: "python {specs[-1].source}"',
+            f"put an agent behind it, such as `demo`; if it is one, it runs as a program: "
+            f'"python {specs[-1].source}"',
         )
     if agent_last and specs[-1].sandboxed:
         raise UsageError(

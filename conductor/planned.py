@@ -64,6 +64,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How the agent is given MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
     locked: bool = False
     """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
+    values: str | None = None
+    """The file that components' values are kept in (`kv`); None: the user's."""
     metrics: str | None = None
     """File that the numbers proxies count are written to, for a collector; None: none."""
     lock_file: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import time
 import zlib
@@ -104,13 +105,28 @@ def _folder(path: str, main: str) -> Script:
             if not name.endswith(".py"):
                 continue
             whole = os.path.join(folder, name)
-            with open(whole, "rb") as file:
-                content = file.read(_MOST + 1)
+            content = _own(whole, path)
             size += len(content)
             _bounded(size, path)
             shown = os.path.relpath(whole, path).replace(os.sep, "/")
             files[shown] = _text(content, whole)
     return Script(files, main, folder=True)
+
+
+def _own(path: str, folder: str) -> bytes:
+    """The content of a file of a folder. What lies elsewhere is nothing its proxy may read, and a
+    link in a stranger's folder may lead to anything. Raises `ComponentError`."""
+    real, home = os.path.realpath(path), os.path.realpath(folder)
+    if not real.startswith(home.rstrip(os.sep) + os.sep):
+        raise ComponentError(
+            f"`{path}` is a link that leads out of the folder of its proxy, to {real}",
+            "a sandboxed proxy is given its own folder only: put a copy there",
+        )
+    # Not blocking: a named pipe would else hold us up until somebody writes to it.
+    with open(os.open(real, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb") as it:
+        if not stat.S_ISREG(os.fstat(it.fileno()).st_mode):
+            raise ComponentError(f"`{path}` is no ordinary file", "take it out of the folder")
+        return it.read(_MOST + 1)
 
 
 def _bounded(size: int, path: str) -> None:

@@ -6,21 +6,19 @@ The desk and all it needs are loaded when the first proxy asks for something tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from conductor.core import Effect, Router, Serve
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
-from conductor.core.services import CALLS, RELAYED
+from conductor.core.keeping import Keeping
+from conductor.core.services import CALLS, KEEP, RELAYED
 from conductor.guest_spec import LOCAL, RECONFIGURE, TELL, Relayed
 from conductor.planned import Options, Planned
 from conductor.services.client import Client
 from conductor.services.local import Services as Local
 from conductor.services.roots import Roots
-
-_SETUP_BYTES: Final = 256 * 1024
-"""No setup of a session is longer; searching large prompts for one would take a while."""
 
 
 class Serving:
@@ -42,11 +40,15 @@ class Serving:
         self._clients: dict[str, Client] = {}
         self._hosts: dict[str, str] = {}
         """Which peer hosts a guest."""
+        self._kept: dict[str, Keeping] = {}
+        """What guests keep whose host may have to be told of it when it is started again."""
         for one in planned:
             for client in one.clients:
                 self._clients[client.name] = client
                 if client.name in one.guests:
                     self._hosts[client.name] = one.component.name
+                    if one.belongings is not None:
+                        self._kept[client.name] = one.belongings.kept[client.name]
         self._desk: Any = None
         self._roots = Roots()
         self._learns = any(_reads_files(client) for client in self._clients.values())
@@ -54,6 +56,8 @@ class Serving:
     def serve(self, effect: Serve) -> list[Effect]:
         """Performs a `Serve` effect: what follows at once, if not later."""
         token = effect.token
+        if effect.service == KEEP:
+            return []  # the router has
         if effect.service in LOCAL:
             answer = self._local.serve(effect.peer, effect.service, effect.params)
             return self._router.served(token, *answer) if token is not None else []
@@ -66,12 +70,17 @@ class Serving:
         if service == RELAYED:
             try:
                 asked = msgspec.json.decode(params or b"{}", type=Relayed)
-                if self._hosts.get(asked.component) != name or asked.method not in CALLS:
+                if self._hosts.get(asked.component) != name or (
+                    asked.method not in CALLS and asked.method != KEEP
+                ):
                     raise ValueError(f"`{asked.component}` is not one of its guests")
             except (ValueError, UnicodeDecodeError) as wrong:  # a `DecodeError` is a ValueError
                 done(None, error_object(INVALID_PARAMS, str(wrong)))
                 return []
             name, service, params = asked.component, asked.method, bytes(asked.params)
+            if service == KEEP:
+                self._kept[name].take(params)
+                return []
         self._open().serve(name, service, params, done)
         return []
 
@@ -79,8 +88,12 @@ class Serving:
         """Learns from what the client says which folders files may be read in."""
         if self._learns:
             for frame in frames:
-                if len(frame) <= _SETUP_BYTES and (b'"cwd"' in frame or b"\\u" in frame):
-                    self._roots.look(frame)
+                self._roots.look(frame)
+
+    def answered(self, data: bytes) -> None:
+        """Learns from what the client is told, whole lines, which sessions those are of."""
+        if self._roots.waiting:
+            self._roots.answered(data)
 
     def reconfigure(self, name: str, params: bytes) -> None:
         """A proxy's configuration has changed: it is told."""
@@ -107,7 +120,12 @@ class Serving:
                 self._tell(TELL, name, method, params)
 
             self._desk = Desk(
-                self._clients, self._roots, tell, self._log, metrics=self._options.metrics
+                self._clients,
+                self._roots,
+                tell,
+                self._log,
+                store=self._options.values,
+                metrics=self._options.metrics,
             )
         return self._desk
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from conductor.check import values
 from conductor.check.ends import BARRIER, Asked, End, Fault, Heard, Skipped, session_of
 from conductor.check.tap import Tap
@@ -22,8 +24,10 @@ _KEPT: Final = 12
 class Chain:
     """What a check is given: both ends, and what it takes to use them."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, folder: str) -> None:
+        """`folder`: where its sessions are, and the component reads files if it was granted to."""
         self.proxy = name
+        self.cwd = msgspec.json.encode(folder)
         self._traffic: deque[str] = deque(maxlen=_KEPT)
         self.client = End("client", self._log)
         self.agent = End("agent", self._log)
@@ -80,7 +84,7 @@ class Chain:
 
     async def session(self) -> bytes:
         """Opens a session; its raw id."""
-        params = b'{"cwd":"/","mcpServers":[]}'
+        params = b'{"cwd":%b,"mcpServers":[]}' % self.cwd
         result = await self.client.ask("session/new", params).result()
         found = session_of(result)
         if found in (None, b"null"):

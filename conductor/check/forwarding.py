@@ -101,7 +101,7 @@ async def meta(chain: Chain) -> None:
     """`_meta` of others survives, also in messages a proxy may change."""
     await chain.initialize()
     mark = b'"_meta":{"traceparent":"00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01"}'
-    setup = b'{"cwd":"/","mcpServers":[],%b}' % mark
+    setup = b'{"cwd":%b,"mcpServers":[],%b}' % (chain.cwd, mark)
     chain.agent.hold("session/new")
     opening = chain.client.ask("session/new", setup)
     heard = await chain.agent.next("session/new")

@@ -185,7 +185,7 @@ async def replay(chain: Chain) -> None:
     """`session/load`: the agent tells the conversation again, then answers."""
     await chain.initialize()
     chain.agent.hold("session/load")
-    params = b'{"sessionId":"check-old","cwd":"/","mcpServers":[]}'
+    params = b'{"sessionId":"check-old","cwd":%b,"mcpServers":[]}' % chain.cwd
     asked = chain.client.ask("session/load", params)
     heard = await _reaches(chain, asked.answer, "session/load")
     if heard.session != b'"check-old"':

@@ -1,30 +1,35 @@
 """How each check is run: by itself, on a component of its own, in bounded time.
 
 The component is trusted here: what it does itself is what is looked at, not what its policy lets
-through. Sandboxed ones run in this process, inside WebAssembly's wall and their limits.
+through. Sandboxed ones run locked up in a process of their own, as behind `conductor agent`,
+but without a router there: what they say is seen as they say it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor import hosting, launch, playing
+from conductor import hosting, launch
+from conductor.cage.guests import Cages
 from conductor.catalog import Spec
 from conductor.check import ending
 from conductor.check.chain import Chain, Fault, Skipped
 from conductor.check.table import CHECKS, Check, OverChain
 from conductor.check.tap import Tap
-from conductor.component_options import DEFAULT_LIMITS
 from conductor.core.effects import Closure
 from conductor.core.peer import Component
 from conductor.core.policy import TRUSTED, PolicyWords
 from conductor.errors import ComponentError, ConductorError
 from conductor.launch import Options, Planned
+from conductor.limits import DEFAULT_LIMITS
+from conductor.playback import playing
 from conductor.runtime import Runtime
 from conductor.transports.guardian import Guardian
 from conductor.transports.memory import MemoryTransport
@@ -58,7 +63,30 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """Runs the checks, all or those chosen by name. Raises `ConductorError` where the component
     cannot even be loaded."""
-    kind = _kind(spec, cache)
+    with (
+        Cages(cache or hosting.cache_folder()) as cages,
+        tempfile.TemporaryDirectory(prefix="conductor-check-") as place,
+    ):
+        folder = os.path.join(os.path.realpath(place), "project")
+        os.mkdir(folder)
+        values = os.path.join(place, "kv.sqlite")
+        yield from _outcomes(spec, chosen, _Means(cages, folder, values, timeout))
+
+
+class _Means(NamedTuple):
+    """What checks are run with."""
+
+    cages: Cages
+    folder: str
+    """Where sessions are: an empty folder, as none of the user's files are meant."""
+    values: str
+    """Where the component keeps values: those it keeps for the user stay as they are."""
+    bound: float
+    """Seconds a check may take."""
+
+
+def _outcomes(spec: Spec, chosen: Sequence[str], means: _Means) -> Iterator[Outcome]:
+    kind = _kind(spec, means.cages)
     stuck = ""
     for check in CHECKS:
         if chosen and check.name not in chosen:
@@ -67,32 +95,31 @@ def outcomes(
         if missing:
             yield _outcome(check, "skip", why=missing)
         elif check.over_lines is not None:
-            yield _over_lines(check, spec)
+            yield _over_lines(check, spec, means.cages)
         else:
-            outcome = _run(check, spec, timeout, cache)
+            outcome = _run(check, spec, means)
             if check is CHECKS[0] and outcome.stuck:
                 stuck = "it does not get past `initialize`"
             yield outcome
 
 
-def _run(check: Check, spec: Spec, timeout: float, cache: str | None) -> Outcome:
+def _run(check: Check, spec: Spec, means: _Means) -> Outcome:
     """Runs a check over a chain, first under its tight limits where it has such."""
     if check.tight:
         tight = msgspec.structs.replace(check, limits={**check.limits, **check.tight})
-        outcome = asyncio.run(_over_chain(tight, spec, timeout, cache))
+        outcome = asyncio.run(_over_chain(tight, spec, means))
         if outcome.status == "pass":
             return outcome
-    return asyncio.run(_over_chain(check, spec, timeout, cache))
+    return asyncio.run(_over_chain(check, spec, means))
 
 
-def _kind(spec: Spec, cache: str | None) -> str:
+def _kind(spec: Spec, cages: Cages) -> str:
     """`channel guest`, `guest`, `program` or `code`. Raises `ConductorError`."""
     if not spec.sandboxed:
         return "program" if spec.command is not None else "code"
     from conductor.transports.guest import GuestTransport
 
-    options = Options(isolation="inline", cache=cache)
-    transport = hosting.inline(spec, options).transport
+    transport = hosting.inline(spec, Options(), cages.instantiate).transport
     assert isinstance(transport, GuestTransport)
     return "guest" if transport.carrier == "wasi" else "channel guest"
 
@@ -131,11 +158,11 @@ def _failed(
     return _outcome(check, status, chain, stuck=stuck, **said)
 
 
-def _over_lines(check: Check, spec: Spec) -> Outcome:
+def _over_lines(check: Check, spec: Spec, cages: Cages) -> Outcome:
     assert check.over_lines is not None
     config = msgspec.json.encode(hosting.configuration(spec)["config"])
     try:
-        with playing.targets(spec) as make:
+        with playing.guests(spec, cages) as make:
             check.over_lines(make, config)
     except Fault as fault:
         return _failed(check, fault)
@@ -162,13 +189,13 @@ def as_checked(check: Check, spec: Spec) -> Spec:
     )
 
 
-async def _over_chain(check: Check, spec: Spec, bound: float, cache: str | None) -> Outcome:
-    chain = Chain(spec.name)
+async def _over_chain(check: Check, spec: Spec, means: _Means) -> Outcome:
+    chain = Chain(spec.name, means.folder)
     trusted = as_checked(check, spec)
     chain.memory = {**DEFAULT_LIMITS, **trusted.limits}["memory_bytes"]
-    options = Options(isolation="inline", cache=cache, grace=_ENDING, drain=0.0)
+    options = Options(grace=_ENDING, drain=0.0, values=means.values)
     try:
-        planned, guardian = _planned(trusted, chain, options)
+        planned, guardian = _planned(trusted, chain, options, means.cages)
     except ConductorError as error:
         return _outcome(check, "fail", chain, why=error.text)
     reasons: list[Closure] = []
@@ -183,15 +210,20 @@ async def _over_chain(check: Check, spec: Spec, bound: float, cache: str | None)
     name = planned[0].component.name
     chain.dialect = lambda: _spoken(runtime, name)
     try:
-        return await _judged(check, chain, runtime, reasons, bound)
+        return await _judged(check, chain, runtime, reasons, means.bound)
     finally:
         guardian.release()
 
 
-def _planned(spec: Spec, chain: Chain, options: Options) -> tuple[list[Planned], Guardian]:
-    planned, guardian = launch.plan(
-        [spec], options, agent_last=False, on_stderr=lambda _, line: chain.stderr.append(line)
-    )
+def _planned(
+    spec: Spec, chain: Chain, options: Options, cages: Cages
+) -> tuple[list[Planned], Guardian]:
+    if spec.sandboxed:
+        planned, guardian = [hosting.inline(spec, options, cages.instantiate)], Guardian()
+    else:
+        planned, guardian = launch.plan(
+            [spec], options, agent_last=False, on_stderr=lambda _, line: chain.stderr.append(line)
+        )
     chain.tap = Tap(planned[0].transport)
     agent = Planned(
         Component("agent" if spec.name != "agent" else "checker", "agent `checker`"),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.audit.file import BrokenChainError, verified
-from conductor.change_report import CHANGES
 from conductor.cli import report
 from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline
 from conductor.errors import UsageError
+from conductor.reports.changes import CHANGES
 
 if TYPE_CHECKING:
     from rich.console import Console

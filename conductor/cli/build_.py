@@ -89,7 +89,7 @@ def _run(found: Manifest, folder: str) -> None:
     )
     if done.returncode != 0:
         failed = f"building `{found.name}` failed: exit code {done.returncode}"
-        raise ComponentError(failed, needs or "look at what it said")
+        raise ComponentError(failed, "look at what it said" + (f"; {needs}" if needs else ""))
     if found.build.made:
         _fetch(found, Path(folder, found.build.made), Path(folder, found.file))
 

@@ -65,6 +65,7 @@ def check(
     """Tries out a component."""
     from conductor import catalog
     from conductor.check import suite, table
+    from conductor.cli import first_use
 
     known = [one.name for one in table.CHECKS]
     unknown = [name for name in only or () if name not in known]
@@ -74,6 +75,7 @@ def check(
     spec = catalog.resolve(component)
     if spec.bundled is not None and (found := catalog.manifest(spec.bundled)) is not None:
         _no_agent(component, found.kind)
+    first_use.tell_program(spec)
     found_all: list[Outcome] = []
     for one in suite.outcomes(spec, only or (), limit, cache):
         found_all.append(one)

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,9 +23,12 @@ from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
 from conductor.manifest.reading import load
-from conductor.manifest.values import FILE, Manifest
+from conductor.manifest.values import FILE, Manifest, Setting
 from conductor.manifest.values import Wants as Asked
 from wasm_host.probe import probe
+
+if TYPE_CHECKING:
+    from conductor.script_settings import Field
 
 EXIT_REFUSED: Final = 1
 
@@ -85,13 +88,13 @@ def _facts(
 ) -> Facts:
     """What is told of every component, and what was `found` of this one: fields of `Facts`."""
     wants = _wants(spec, manifest)
+    found.setdefault("settings", manifest.settings if manifest is not None else {})
     return Facts(
         component=component,
         name=spec.name,
         version=manifest.version or None if manifest is not None else None,
         description=manifest.description or None if manifest is not None else None,
         services=_services(spec, wants.services),
-        settings=manifest.settings if manifest is not None else {},
         config=spec.config,
         wants=wants,
         on_failure=spec.on_failure,
@@ -267,8 +270,23 @@ def _script(component: str, spec: Spec) -> Facts:
         limits=limits,
         problems=problems,
         hint=hint,
+        settings=_settings(manifest, said.settings),
         **_sandboxed(spec),
     )
+
+
+def _settings(manifest: Manifest | None, said: dict[str, Field]) -> dict[str, Setting]:
+    """What a manifest says of the settings, with the defaults that the source has; or all that
+    the source says."""
+    read = {key: Setting(**msgspec.structs.asdict(one)) for key, one in said.items()}
+    if manifest is None or not manifest.settings:
+        return read
+    return {
+        key: msgspec.structs.replace(one, default=read[key].default)
+        if one.default is None and key in read
+        else one
+        for key, one in manifest.settings.items()
+    }
 
 
 def _limits(spec: Spec) -> tuple[dict[str, int | None] | None, list[str], str]:

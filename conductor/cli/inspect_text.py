@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 DETECTED: Final = "detected when it starts"
 
 _WIDTH: Final = 11
+_LONGEST_DEFAULT: Final = 72
 _NARROWEST: Final = 60
 _CARRIERS: Final = {
     "core": "core module: channel/1 called directly",
@@ -172,10 +174,20 @@ def _settings(facts: Facts) -> Iterator[str]:
         more = [] if one.type == "any" else [one.type]
         more += ["required"] if one.required else []
         more += [f"one of {', '.join(map(str, one.enum))}"] if one.enum else []
-        more += [f"{one.default} if not given"] if one.default is not None else []
+        more += [f"{_default(one.default)} if not given"] if one.default is not None else []
         said = f": {one.description}" if one.description else ""
-        kind = f" ({', '.join(more)})" if more else ""
+        kind = f" ({'; '.join(more)})" if more else ""
         yield one_line(f"{key}{kind}{said}")
+
+
+def _default(value: object) -> str:
+    """A default as it would be given, or the beginning of it."""
+    if value in ("", [], {}):
+        return "empty"
+    if isinstance(value, str) and " " not in value:
+        return value
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_DEFAULT else text[: _LONGEST_DEFAULT - 1] + "…"
 
 
 def _limits(facts: Facts) -> Iterator[str]:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import stat
 import sys
 from collections.abc import Callable
 from typing import Final
+
+_PATIENCE_MS: Final = 1000
+"""How long a reader of our standard error who was there until now is waited for."""
+
+_ATOMIC: Final = 512
+"""Bytes for which POSIX promises room in a pipe that can be written to."""
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
@@ -17,6 +25,9 @@ CONTINUED: Final = "  "
 _CONTROLS: Final = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
+_FURTHER: Final = re.compile(r"\n(?=\S)")
+_COLOURED: Final = re.compile(r"\x1b\[[\d;]*m")
+"""What changes colours and nothing else: many programs do that in their logs."""
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 
 
@@ -43,19 +54,61 @@ def dim(text: str) -> str:
 
 
 def write(text: str) -> None:
-    """One line on stderr; what a reader who is gone does not get is lost."""
+    """One line on stderr; what a reader who is gone, or does not read, does not get is lost."""
     try:
-        sys.stderr.write(text + "\n")
         sys.stderr.flush()
+        if _is_pipe():
+            _to_pipe(sys.stderr.fileno(), f"{text}\n".encode("utf-8", "backslashreplace"))
+        else:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
     except (OSError, ValueError):
         return  # nobody reads our standard error: there is nowhere to say so
 
 
+_lost = 0
+"""Lines that nobody has read, since the last one that somebody did."""
+
+
+def _is_pipe() -> bool:
+    try:
+        mode = os.fstat(sys.stderr.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _to_pipe(fd: int, line: bytes) -> None:
+    """Writes a line as far as there is room in a pipe.
+
+    An editor that never reads our standard error must not be what the whole chain waits for, and
+    what fills it is for components to choose.
+    """
+    global _lost  # noqa: PLW0603 - there is one standard error
+    room = select.poll()
+    room.register(fd, select.POLLOUT)
+    if _lost and room.poll(0):
+        line = f"\nwarning: conductor: nobody read {_lost} lines before this one\n".encode() + line
+    left = memoryview(line)
+    while left:
+        if not room.poll(0 if _lost else _PATIENCE_MS):
+            _lost += 1
+            return
+        left = left[os.write(fd, left[:_ATOMIC]) :]  # a pipe that has room has so much of it
+    _lost = 0
+
+
 def error(text: str, hint: str = "") -> None:
     """`error: …`, and after a blank line `hint: …`."""
-    write(f"{_word('error')}: {visible(text)}")
+    write(f"{_word('error')}: {_continued(visible(text))}")
     if hint:
-        write(f"\n{_word('hint')}: {visible(hint)}")
+        write(f"\n{_word('hint')}: {_continued(visible(hint))}")
+
+
+def _continued(text: str) -> str:
+    """A text whose further lines cannot be taken for the beginning of something else: parts of it
+    may be a component's words."""
+    return _FURTHER.sub(f"\n{CONTINUED}", text)
 
 
 def logger(level: str) -> Callable[[str, str, str], None]:
@@ -91,7 +144,7 @@ def relay(level: str) -> Callable[[str, str], None]:
     def told(name: str, line: str) -> None:
         nonlocal hidden
         if name:
-            write(f"[{name}] {line}")
+            write(f"[{name}] {visible(_COLOURED.sub('', line))}")
         elif found := _LOGGED.fullmatch(line):
             hidden = _RANK[found[1]] < _RANK[level]
             log(found[1], found[2], found[3])

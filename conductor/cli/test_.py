@@ -152,10 +152,13 @@ def _folder_of(path: str) -> str:
 def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
     """Plays them; the exit code. Raises `UsageError`."""
     from conductor.catalog import resolve
+    from conductor.cli import first_use
     from conductor.playback import playing
 
     failed = 0
-    with playing.targets(resolve(component)) as make:
+    spec = resolve(component)
+    first_use.tell_program(spec)
+    with playing.targets(spec) as make:
         for path in files:
             with open(path, "rb") as file:
                 text = file.read()

@@ -1,8 +1,8 @@
 """The dialect `acp` shown as lines of the channel, so that WASI commands play the same transcripts.
 
 A WASI command has one connection and one id space: messages of the successor come in envelopes, and
-ids of requests to it are made different on either side, as a conductor does. `configure` is
-remembered, and told when the component asks for it by `_conductor/config`.
+ids of requests to it are made different on either side, as a conductor does. `configure` is told
+if there is anything to tell, and again when the component asks for it by `_conductor/config`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,9 @@ class Wire:
                 yield _message({**said, "id": own})
         elif name == "configure":
             self._settings = said.get("params", b"{}")
+            told = _read(self._settings)
+            if told.get("config", b"{}") != b"{}" or "kept" in told:
+                yield self._told(side, name, said)
         elif name == _CANCEL:
             wanted = (side, _read(said["params"])["requestId"])
             for outer, known in self._given.items():

@@ -29,6 +29,10 @@ from conductor.services.timers import Timers
 MOST_OPEN: Final = 32
 """Requests of one component that may be under way at a time."""
 
+_AT_ONCE: Final = {"files": 1, "fetch": 4, "kv": 1}
+"""… and that are worked on, by what they are for: none takes all threads, or much memory. Values
+are kept in the order in which they were given."""
+
 _METRICS_EVERY: Final = 1.0
 """Seconds between two writings of the metrics file."""
 
@@ -56,6 +60,7 @@ class Desk:
         self._files = Files(roots)
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params))
         self._store = Store(store or store_path(), project or os.getcwd())
+        self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._storing = asyncio.Lock()
         self._metrics = Metrics()
         self._metrics_file = metrics
@@ -118,16 +123,23 @@ class Desk:
 
     async def _run(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
         try:
-            result = msgspec.json.encode(await self._perform(client, service, params))
+            async with self._turn(client, service.partition("/")[0]):
+                result = msgspec.json.encode(await self._perform(client, service, params))
         except ServiceError as problem:
+            if problem.ours:
+                self._log("warning", "conductor", f"{service} for `{client.name}`: {problem.ours}")
             done(None, problem.body(service))
         except Exception as error:  # a mistake here must not leave a proxy waiting for ever
             self._log("error", "conductor", f"{service} for `{client.name}` failed: {error!r}")
-            done(None, ServiceError("internal", f"it failed: {error!r}").body(service))
+            done(None, ServiceError("internal", "it failed; the log says why").body(service))
         else:
             done(result, None)
         finally:
             self._open[client.name] -= 1
+
+    def _turn(self, client: Client, name: str) -> asyncio.Semaphore:
+        key = (client.name, name)
+        return self._turns.setdefault(key, asyncio.Semaphore(_AT_ONCE[name]))
 
     async def _perform(self, client: Client, service: str, params: bytes | None) -> object:
         grants = client.grants

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import ipaddress
+import functools
 import re
 import socket
 import ssl
@@ -25,7 +25,7 @@ import msgspec
 
 from conductor.services.files import content
 from conductor.services.problem import ServiceError, bad_params, read
-from conductor.services.scopes import METHODS, READING, Destination
+from conductor.services.scopes import METHODS, READING, Destination, is_public
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -99,7 +99,7 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         except OSError as error:
             raise ServiceError("unreachable", f"{host}: {error}") from None
         addresses = [str(entry[4][0]) for entry in found]
-        closed = [one for one in addresses if not _public(one)]
+        closed = [one for one in addresses if not is_public(one)]
         if closed and not self._private:
             text = f"{host} leads to {closed[0]}, an address of this machine or its network"
             raise ServiceError("private", text)
@@ -110,6 +110,13 @@ class _Pinned(httpcore.AsyncNetworkBackend):
                     address, port, timeout, local_address, socket_options
                 )
         return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates this machine trusts, read once: it takes a while, and nothing else goes on
+    meanwhile."""
+    return ssl.create_default_context()
 
 
 async def fetch(places: tuple[Destination, ...] | None, params: bytes | None) -> object:
@@ -178,7 +185,7 @@ async def _once(
     private = _allowed(places, request)
     body = bytearray()
     async with httpcore.AsyncConnectionPool(
-        ssl_context=ssl.create_default_context(), network_backend=_Pinned(private=private)
+        ssl_context=_trusted(), network_backend=_Pinned(private=private)
     ) as pool:
         headers = [("Host", urlsplit(request.url).netloc), *request.headers]
         async with pool.stream(
@@ -250,9 +257,3 @@ def _joined(headers: list[tuple[str, str]]) -> dict[str, str]:
     for name, value in headers:
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
-
-
-def _public(address: str) -> bool:
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(ip, "ipv4_mapped", None)
-    return bool((mapped or ip).is_global and not ip.is_multicast)

@@ -8,10 +8,12 @@ lead out, nor to a file that was not meant. Blocking: the desk calls it on a thr
 from __future__ import annotations
 
 import base64
+import contextlib
+import itertools
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, Final
 
 import msgspec
@@ -119,19 +121,21 @@ class Files:
         entries: list[dict[str, Any]] = []
         for start in starts:
             path, root = self._place(start)
-            if not _inside(os.path.realpath(path), os.path.realpath(root)):
+            real, real_root = os.path.realpath(path), os.path.realpath(root)
+            if not _inside(real, real_root):
                 raise ServiceError("outside", f"{start}: leads out of {root}")
+            # Where it is by its own name, and where that leads: both must be granted.
+            places = {_within(path, root), _within(real, real_root)}
             hidden = _names_hidden(asked.glob) and any(map(_names_hidden, globs))
-            for entry in _walk(path, hidden=hidden):
-                if entry is None:
-                    return {"entries": entries, "more": True}
-                if wanted.fullmatch(_below(entry.path, path)) and matches(
-                    globs, _below(entry.path, root)
-                ):
-                    described = _described(entry)
-                    if described is not None and len(entries) == asked.limit:
+            with contextlib.closing(_walk(real_root, _within(real, real_root), hidden)) as found:
+                for below, entry in found:
+                    if entry is None:
                         return {"entries": entries, "more": True}
-                    entries += [] if described is None else [described]
+                    if wanted.fullmatch(below) and all(matches(globs, p + below) for p in places):
+                        described = _described(os.path.join(path, below), entry)
+                        if described is not None and len(entries) == asked.limit:
+                            return {"entries": entries, "more": True}
+                        entries += [] if described is None else [described]
         return {"entries": entries, "more": False}
 
 
@@ -156,48 +160,74 @@ def _below(path: str, root: str) -> str:
     return os.path.relpath(path, root)
 
 
-def _open_below(root: str, path: str) -> int:
-    """Opens a file by its names one by one, none of which may be a link (any more)."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    *folders, name = path.split("/")
-    try:
-        for one in folders:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            inner = os.open(one, flags, dir_fd=folder)
+def _within(path: str, root: str) -> str:
+    """What leads from a root to a folder, `docs/`; nothing for the root itself."""
+    return "" if path == root else _below(path, root) + "/"
+
+
+def _open_folder(root: str, path: str) -> int:
+    """Opens a folder by its names one by one, none of which may be a link (any more)."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(root, flags)
+    for name in filter(None, path.split("/")):
+        try:
+            inner = os.open(name, flags, dir_fd=folder)
+        finally:
             os.close(folder)
-            folder = inner
+        folder = inner
+    return folder
+
+
+def _open_below(root: str, path: str) -> int:
+    """Opens an ordinary file, or what has taken its place meanwhile; none of its names is a link.
+
+    Anything else is not even opened, since with a device that can be felt.
+    """
+    above, _, name = path.rpartition("/")
+    folder = _open_folder(root, above)
+    try:
+        kind = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFLNK):
+            raise ServiceError("not-a-file", f"{path}: is no ordinary file")
         # Not blocking: a named pipe would else hold the thread until somebody writes to it.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         return os.open(name, flags, dir_fd=folder)
     finally:
         os.close(folder)
 
 
-def _walk(folder: str, *, hidden: bool) -> Iterator[os.DirEntry[str] | None]:
-    """What lies below a folder, in order, links not followed; the nearest come first.
+def _walk(
+    root: str, start: str, hidden: bool
+) -> Generator[tuple[str, os.DirEntry[str] | None], None, None]:
+    """What lies below a folder of a root, by its path from there; links are not followed, and no
+    folder is when it has become one. The nearest come first.
 
     Folders below it that cannot be read are passed over, `hidden` ones unless they are wanted.
     None at the end: there would be more to look at.
     """
-    folders, visited = deque([folder]), 0
+    folders, left = deque([""]), _VISITED
     while folders:
         here = folders.popleft()
-        try:
-            with os.scandir(here) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            if here is folder:
-                raise
-            continue
-        for entry in entries:
-            visited += 1
-            if visited > _VISITED:
-                yield None
-                return
-            shown = hidden or not entry.name.startswith(".")
-            if shown and entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-            yield entry
+        with contextlib.ExitStack() as opened:
+            try:
+                folder = _open_folder(root, start + here)
+                opened.callback(os.close, folder)
+                with os.scandir(folder) as found:
+                    entries = sorted(itertools.islice(found, left + 1), key=lambda one: one.name)
+            except OSError as error:
+                if not here:
+                    error.filename = os.path.join(root, start.rstrip("/"))
+                    raise
+                continue
+            for entry in entries:
+                left -= 1
+                if left < 0:
+                    yield "", None
+                    return
+                shown = hidden or not entry.name.startswith(".")
+                if shown and entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{here}{entry.name}/")
+                yield here + entry.name, entry
 
 
 def _names_hidden(glob: str) -> bool:
@@ -210,17 +240,17 @@ def _shown(path: object) -> str:
     return str(path).encode("utf-8", "replace").decode()
 
 
-def _described(entry: os.DirEntry[str]) -> dict[str, Any] | None:
+def _described(path: str, entry: os.DirEntry[str]) -> dict[str, Any] | None:
     """What is told of an entry; None if it is gone, or its name cannot be told (no UTF-8)."""
     try:
         facts = entry.stat(follow_symlinks=False)
     except OSError:
         return None
-    if _shown(entry.path) != entry.path:
+    if _shown(path) != path:
         return None
     kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
     return {
-        "path": entry.path,
+        "path": path,
         "kind": kinds.get(stat.S_IFMT(facts.st_mode), "other"),
         "size": facts.st_size,
         "mtimeMs": facts.st_mtime_ns // 1_000_000,

@@ -66,9 +66,15 @@ class Store:
             try:
                 return self._serve(identity, service, params)
             except sqlite3.Error as error:
-                raise ServiceError("storage", f"{self._path}: {error}") from None
+                raise self._broken(str(error)) from None
             except OSError as error:
-                raise ServiceError("storage", f"{self._path}: {error.strerror}") from None
+                raise self._broken(error.strerror or str(error)) from None
+
+    def _broken(self, why: str) -> ServiceError:
+        """What the component is told; where the file is it need not know."""
+        text = f"the conductor's file of values cannot be used: {why}"
+        hint = "see that there is room and that it may be written, or move it away to begin anew"
+        return ServiceError("storage", text, ours=f"{self._path}: {why}\nhint: {hint}")
 
     def close(self) -> None:
         """Lets go of the file."""

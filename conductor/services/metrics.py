@@ -6,6 +6,7 @@ whole, so a reader never sees half of it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -39,7 +40,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._values: dict[str, dict[Series, float]] = {}
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[tuple[str, str], Kind] = {}
+        """By component and name: nobody settles what another may count."""
         self.changed = False
         """Whether something has been counted since this was set to False."""
 
@@ -56,28 +58,38 @@ class Metrics:
         ):
             raise bad_params(f"at most {_LABELS} labels of plain names and short values")
         name = asked.name.replace(".", "_")
-        if self._kinds.setdefault(name, asked.kind) != asked.kind:
-            raise ServiceError("kind", f"`{name}` is a {self._kinds[name]} already")
+        kind = self._kinds.get((component, name), asked.kind)
+        if kind != asked.kind:
+            raise ServiceError("kind", f"`{name}` is a {kind} already")
         values = self._values.setdefault(component, {})
         series = (name, tuple(sorted(asked.labels.items())))
         if series not in values and len(values) >= MOST:
             raise ServiceError("too-many", f"{MOST} series are kept for a component")
         before = values.get(series, 0.0) if asked.kind == "counter" else 0.0
         values[series] = before + asked.value
+        self._kinds[component, name] = kind
         self.changed = True
 
     def text(self) -> str:
         """All of it, in the exposition format, sorted."""
+        found = sorted(
+            (name, component, labels, value)
+            for component, values in self._values.items()
+            for (name, labels), value in values.items()
+        )
+        kinds: dict[str, set[Kind]] = {}
+        for (_, name), kind in self._kinds.items():
+            kinds.setdefault(name, set()).add(kind)
         lines = []
-        for name in sorted(self._kinds):
+        for name, series in itertools.groupby(found, key=lambda one: one[0]):
             shown = f"conductor_proxy_{name}"
-            lines.append(f"# TYPE {shown} {self._kinds[name]}")
-            for component in sorted(self._values):
-                for (found, labels), value in sorted(self._values[component].items()):
-                    if found == name:
-                        pairs = (("component", component), *labels)
-                        inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in pairs)
-                        lines.append(f"{shown}{{{inside}}} {_number(value)}")
+            # Where components do not agree what it is, none of them is in the right.
+            agreed = kinds[name].pop() if len(kinds[name]) == 1 else "untyped"
+            lines.append(f"# TYPE {shown} {agreed}")
+            for _, component, labels, value in series:
+                pairs = (("component", component), *labels)
+                inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in pairs)
+                lines.append(f"{shown}{{{inside}}} {_number(value)}")
         return "".join(f"{line}\n" for line in lines)
 
     def write(self, path: str) -> None:

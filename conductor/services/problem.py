@@ -15,13 +15,17 @@ REFUSED = -32000
 
 
 class ServiceError(Exception):
-    """A request that a service refuses. `reason` is one word for programs, the text for people."""
+    """A request that a service refuses. `reason` is one word for programs, the text for people.
 
-    def __init__(self, reason: str, text: str, code: int = REFUSED) -> None:
+    `ours`: what of it is the user's business and not the component's, for the log.
+    """
+
+    def __init__(self, reason: str, text: str, code: int = REFUSED, *, ours: str = "") -> None:
         super().__init__(text)
         self.reason = reason
         self.text = text
         self.code = code
+        self.ours = ours
 
     def body(self, service: str) -> bytes:
         """The JSON-RPC error object."""

@@ -1,41 +1,153 @@
-"""The folders a client has named: only below them are files read for components."""
+"""The folders a client has named: only below them are files read for components.
+
+They are those of its open sessions. A session has its folders from the moment it is asked for,
+since proxies read files meanwhile; they go when it is refused, closed or deleted, unless another
+session has them too. A session that is set up again has those it is set up with then.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 """Requests by which a client names folders."""
 
+ENDS: Final = frozenset({"session/close", "session/delete"})
+"""Requests by which it gives them up."""
+
+_CONCERNED: Final = (b'"cwd"', b'/close"', b'/delete"', b"\\u", b"\\/")
+"""One of these is in each such request; escapes may hide the others."""
+
+_ANSWER: Final = b'{"jsonrpc":"2.0","id":'
+"""How answers of ours begin."""
+
 _ROOTS: Final = 256
+_SETUP_BYTES: Final = 256 * 1024
+"""No setup of a session is longer; searching large prompts for one would take a while."""
 
 
-class _Folders(msgspec.Struct, frozen=True, rename="camel"):
+class _Params(msgspec.Struct, frozen=True, rename="camel"):
+    session_id: str = ""
     cwd: str = ""
-    additional_directories: list[str] = []
+    additional_directories: list[str] | None = None
 
 
-class _Setup(msgspec.Struct):
+class _Request(msgspec.Struct, frozen=True):
+    id: Raw | UnsetType = UNSET
     method: str = ""
-    params: _Folders = _Folders()
+    params: _Params = _Params()
+
+
+class _Result(msgspec.Struct, frozen=True, rename="camel"):
+    session_id: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: _Result | UnsetType | None = UNSET
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A request that is not answered yet."""
+
+    session: str
+    """The session that has the folders afterwards; empty: the answer says which it is."""
+    folders: tuple[str, ...]
 
 
 class Roots:
-    """The folders the client has named in setups, in order."""
+    """The folders of the client's sessions. `paths` is replaced, never changed: threads read it."""
 
     def __init__(self) -> None:
-        self.paths: dict[str, None] = {}
+        self.paths: tuple[str, ...] = ()
+        """All of them, in the order in which they were first named."""
+        self._named: Counter[str] = Counter()
+        """How many sessions have each."""
+        self._sessions: dict[str, tuple[str, ...]] = {}
+        self._open: dict[bytes, _Asked] = {}
+        """By the client's own id, raw."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer to the client may change anything."""
+        return bool(self._open)
 
     def look(self, frame: bytes) -> None:
-        """Learns from one frame of the client's; whatever is no setup is passed over."""
+        """Learns from one frame of the client's; whatever begins or ends no session is passed
+        over."""
+        if len(frame) > _SETUP_BYTES or not any(one in frame for one in _CONCERNED):
+            return
         try:
-            setup = msgspec.json.decode(frame, type=_Setup)
+            request = msgspec.json.decode(frame, type=_Request)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
-        if setup.method in SETUPS:
-            for path in (setup.params.cwd, *setup.params.additional_directories):
-                if os.path.isabs(path) and "\0" not in path and len(self.paths) < _ROOTS:
-                    self.paths[os.path.normpath(path)] = None
+        if isinstance(request.id, UnsetType):
+            return
+        params = request.params
+        if request.method in SETUPS:
+            # Of a fork the client names the session it is made from.
+            session = "" if request.method == "session/fork" else params.session_id
+            asked = _Asked(
+                session, self._taken((params.cwd, *(params.additional_directories or ())))
+            )
+        elif request.method in ENDS and params.session_id in self._sessions:
+            asked = _Asked(params.session_id, ())
+        else:
+            return
+        self._open[bytes(request.id)] = asked
+
+    def answered(self, data: bytes) -> None:
+        """Learns from what the client is told: whole lines, as they are written."""
+        for id_ in list(self._open):
+            line = _line(data, b"%b%b," % (_ANSWER, id_))
+            if line is not None:
+                self._settle(self._open.pop(id_), line)
+
+    def _settle(self, asked: _Asked, line: bytes) -> None:
+        try:
+            result = msgspec.json.decode(line, type=_Answer).result
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            result = None  # a success all the same, of a kind that names no session
+        if isinstance(result, UnsetType):
+            self._released(asked.folders)
+            return
+        session = asked.session or (result.session_id if result is not None else "")
+        former = self._sessions.pop(session, ())
+        if asked.folders and session:
+            self._sessions[session] = asked.folders
+        if session:  # folders of a session without a name stay: nobody can close it
+            self._released(former)
+
+    def _taken(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        """Counts folders in; those that are ones, and not too many."""
+        taken = []
+        for path in named:
+            if os.path.isabs(path) and "\0" not in path:
+                path = os.path.normpath(path)  # noqa: PLW2901
+                if path in self._named or len(self._named) < _ROOTS:
+                    self._named[path] += 1
+                    taken.append(path)
+        self.paths = tuple(self._named)
+        return tuple(taken)
+
+    def _released(self, paths: tuple[str, ...]) -> None:
+        self._named.subtract(paths)
+        self._named = +self._named
+        self.paths = tuple(self._named)
+
+
+def _line(data: bytes, beginning: bytes) -> bytes | None:
+    """The line of `data` that begins so, and is no request to the client under the same id."""
+    at = data.find(beginning)
+    while at >= 0 and (
+        (at > 0 and data[at - 1] != 0x0A) or data.startswith(b'"method"', at + len(beginning))
+    ):
+        at = data.find(beginning, at + 1)
+    if at < 0:
+        return None
+    end = data.find(b"\n", at)
+    return data[at:] if end < 0 else data[at:end]

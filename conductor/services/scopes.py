@@ -24,6 +24,11 @@ SCOPED: Final = {
 READING: Final = frozenset({"GET", "HEAD"})
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
+"""Kept for protocols' own use; Python calls some of it global."""
+
 _HOST: Final = re.compile(
     r"(?:(?P<method>[A-Z]+)@)?(?P<scheme>https?://)?"
     r"(?P<host>\[[0-9a-fA-F:.]+\]|(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)(?::(?P<port>\d{1,5}))?"
@@ -45,7 +50,7 @@ class Destination(msgspec.Struct, frozen=True):
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return True
         try:
-            return not ipaddress.ip_address(self.host).is_global
+            return not is_public(self.host)
         except ValueError:
             return False
 
@@ -56,6 +61,22 @@ class Destination(msgspec.Struct, frozen=True):
         if self.host.startswith("*."):
             return host.endswith(self.host[1:])
         return host == self.host
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the public internet's, also where it only wraps an IPv4 one.
+
+    Raises `ValueError` for what is no address.
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+        if inner is None:
+            return ip in _GLOBAL_UNICAST and ip.is_global
+        ip = inner
+    return ip.is_global and not ip.is_multicast and ip not in _PROTOCOLS
 
 
 def name_of(grant: str) -> str:

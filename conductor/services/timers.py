@@ -13,6 +13,9 @@ from conductor.services.problem import ServiceError, bad_params, read
 MOST: Final = 64
 """Timers of one component at a time."""
 
+DATA_BYTES: Final = 4096
+"""JSON that a timer brings along: it is kept here, and told again and again."""
+
 _SHORTEST: Final = 10
 _LONGEST: Final = 7 * 24 * 3600 * 1000
 
@@ -55,11 +58,14 @@ class Timers:
         for name, value in (("afterMs", asked.after_ms), ("everyMs", asked.every_ms)):
             if value is not None and not _SHORTEST <= value <= _LONGEST:
                 raise bad_params(f"{name} must be {_SHORTEST} to {_LONGEST}")
+        data = asked.data if asked.data is msgspec.UNSET else msgspec.Raw(bytes(asked.data))
+        if data is not msgspec.UNSET and len(bytes(data)) > DATA_BYTES:
+            text = f"data has {len(bytes(data)):,} bytes; {DATA_BYTES:,} are allowed"
+            raise ServiceError("too-large", text)
         if len(running) >= MOST:
             raise ServiceError("too-many", f"{MOST} timers run already; stop one first")
         self._number += 1
         timer = f"t{self._number}"
-        data = asked.data if asked.data is msgspec.UNSET else msgspec.Raw(bytes(asked.data))
         self._arm(component, Fired(timer, 0, data), asked.after_ms, asked.every_ms)
         return {"timer": timer}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import wasmtime
 
 from conductor import catalog
 from conductor.check import ending, suite, values
+from conductor.check.chain import Chain
 from conductor.check.suite import Outcome
-from conductor.check.table import CHECKS
+from conductor.check.table import CHECKS, Check
 from tests.cli.support import conductor
 from tests.docs import pages
 
@@ -215,3 +217,54 @@ def test_every_rule_is_written_where_it_says() -> None:
         path, _, section = check.see.partition("#")
         assert section in pages.anchors(pages.read(root / path)), check.name
     assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+def test_sessions_are_in_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a component was granted to read is meant to be a project's, not all of a machine."""
+    seen: list[Path] = []
+
+    async def look(chain: Chain) -> None:
+        await chain.initialize()
+        await chain.session()
+        folder = Path(json.loads(chain.cwd))
+        assert os.listdir(folder) == []
+        assert any(f'"cwd":{chain.cwd.decode()}' in line for line in chain.traffic)
+        seen.append(folder)
+
+    check = Check(name="look", rule="", see="", over_chain=look)
+    monkeypatch.setattr(suite, "CHECKS", (check,))
+    assert run(f"{careless('forward')},grant=files:**")["look"].why == ""
+    assert [folder.exists() for folder in seen] == [False]
+
+
+KEEPER: Final = """
+import sys
+asked, held = False, []
+for line in sys.stdin:
+    if line[0] != "c":
+        held.append({"p": "s", "s": "p"}[line[0]] + line[1:])
+        if asked is False:
+            asked = True
+            params = '{"key":"a","value":1}'
+            print('c{"jsonrpc":"2.0","id":1,"method":"kv/set","params":%s}' % params, flush=True)
+    elif '"id":1,' in line:
+        with open(sys.argv[1], "w") as said:
+            said.write(line)
+        asked = None
+    if asked is None:
+        sys.stdout.write("".join(held))
+        sys.stdout.flush()
+        held.clear()
+"""
+"""It goes on when its value is kept, and has noted the answer."""
+
+
+def test_values_that_are_kept_for_the_user_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "keeper.py").write_text(KEEPER)
+    program = shlex.join([sys.executable, str(tmp_path / "keeper.py"), str(tmp_path / "said")])
+    assert run(f"{program},dialect=channel", "requests")["requests"].why == ""
+    assert '"result":{"used":2,' in (tmp_path / "said").read_text()
+    assert not (tmp_path / "data").exists()

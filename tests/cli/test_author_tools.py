@@ -128,6 +128,9 @@ def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None
     assert (second.out, second.err) == ("Be kind.\nhi\n", "")
     wrong = author("exec", ".,config.remindre=x", "demo", "-p", "hi", at="my-proxy")
     wrong.assert_error(2, "has no setting `remindre`", "did you mean `reminder`?")
+    (author.folder / "my-proxy" / "proxy.py").unlink()
+    gone = author("exec", ".", "demo", "-p", "hi", at="my-proxy")
+    gone.assert_error(2, "`my-proxy` has no file `proxy.py`", "`file` in ./component.toml says")
 
 
 @pytest.mark.usefixtures("python_guest")
@@ -191,7 +194,7 @@ def test_what_is_compiled_is_built_recorded_and_played(author: Author, lang: str
     if missing(lang):
         pytest.skip(f"{missing(lang)} is not installed")
     author.ok("new", "mine", "--lang", lang)
-    author("test", at="mine").assert_error(2, "no such module", "mine.wasm")
+    author("test", at="mine").assert_error(2, "is not built", "mine.wasm", "conductor build .")
     path = author.folder / "mine" / "component.toml"
     before = path.read_text()
     install(lang, path.parent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,7 +33,36 @@ def test_errors_and_logs_of_components_are_shown_not_obeyed(
     report.error("\x1b]0;x\x07", "\x1b[A")
     report.logger("warning")("warning", "guest", "\x1b[31m")
     report.relay("warning")("", "\x1b[31m")
-    assert "\x1b" not in capsys.readouterr().err
+    report.relay("warning")("agent", "\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;x\x07\u200f")
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert said.endswith("[agent] red \\x1b[2J\\x1b]0;x\\x07\\x200f\n")
+
+
+def test_errors_cannot_be_forged_by_further_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    report.error("p said: x\nerror: y\n\nhint: z", "one\nhint: two")
+    assert capsys.readouterr().err == (
+        "error: p said: x\n  error: y\n\n  hint: z\n\nhint: one\n  hint: two\n"
+    )
+
+
+def test_nobody_has_to_wait_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy can fill the pipe to an editor that never reads our standard error."""
+    monkeypatch.setattr(report, "_PATIENCE_MS", 0)
+    source, target = os.pipe()
+    with open(target, "w", encoding="utf-8") as stderr, open(source, "rb", buffering=0) as reader:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        report.write("first")
+        for _ in range(200):
+            report.write("x" * 8000)
+        read = reader.read(1 << 20)
+        assert read.startswith(b"first\nx")
+        report.write("last")
+        lost = 200 - read.count(b"\n") + 1
+        said = f"\nwarning: conductor: nobody read {lost} lines before this one\nlast\n"
+        assert reader.read(1 << 20).endswith(said.encode())
+        report.write("and on")
+        assert reader.read(1 << 20) == b"and on\n"
 
 
 def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(

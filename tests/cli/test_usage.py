@@ -51,6 +51,21 @@ WRONG = {
         "`dialect=x` of `datetime`",
         "options are",
     ),
+    "option misspelt": (
+        ["agent", "./no.py,grnat=clock", "demo"],
+        "neither a component nor a program",
+        "`grnat` is no option; did you mean `grant`?",
+    ),
+    "option without value": (
+        ["agent", "./no.py,config.mode", "demo"],
+        "./no.py,config.mode",
+        "`config.mode` is given as `config.mode=…`",
+    ),
+    "no option at all": (
+        ["agent", "datetime,colour=red", "demo"],
+        "`datetime,colour=red`",
+        "`colour` is no option; options are: name, dialect, grant",
+    ),
     "exec without prompt": (["exec", "demo"], "needs `--prompt`", "conductor exec --help"),
     "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),
     "exec without component": (["exec", "-p", "x"], "needs a COMPONENT", "exec --help"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from conductor.services.desk import MOST_OPEN, Desk
 from conductor.services.metrics import Metrics
 from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
-from conductor.services.timers import MOST
+from conductor.services.timers import DATA_BYTES, MOST
 
 Params = dict[str, object]
 
@@ -104,7 +106,10 @@ def test_timers_are_few_and_end_with_their_component(tmp_path: Path) -> None:
         await office.begin("p", "timer/start", afterMs=10_000)
         office.desk.forget("q")
         assert await office.begin("q", "timer/stop", timer=soon["timer"]) == {"stopped": False}
-        assert (await office.error("p", "timer/start", afterMs=1))["code"] == -32602
+        for ms in (1, -1, 10**12, 10.5, 1e400, "10"):
+            assert (await office.error("p", "timer/start", afterMs=ms))["code"] == -32602
+        wrong = await office.error("p", "timer/start", afterMs=10_000, data="x" * DATA_BYTES)
+        assert wrong["data"]["reason"] == "too-large"
         await office.desk.close()
         assert office.told == []
 
@@ -148,6 +153,48 @@ def test_a_service_that_breaks_answers_all_the_same(
             error = await office.error("p", "files/roots")
             assert error["data"] == {"service": "files/roots", "reason": "internal"}
         assert office.logged[0].startswith("error conductor files/roots for `p` failed: Unicode")
+        await office.desk.close()
+
+    run(play)
+
+
+def test_one_component_does_not_take_all_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: queue.SimpleQueue[str] = queue.SimpleQueue()
+    go = threading.Semaphore(0)
+
+    def slow(*asked: object) -> object:
+        entered.put(str(asked[-1]))
+        go.acquire()
+        return None
+
+    monkeypatch.setattr("conductor.services.files.Files.serve", slow)
+
+    async def play() -> None:
+        office = Office(tmp_path, p=None, q=None)
+        first = [office.begin("p", "files/roots", n=n) for n in range(8)]
+        other = office.begin("q", "files/roots")
+        begun = sorted([await asyncio.to_thread(entered.get) for _ in range(2)])
+        assert begun == ["b'{\"n\":0}'", "b'{}'"]
+        assert entered.empty()
+        go.release(9)
+        await asyncio.gather(other, *first)
+        await office.desk.close()
+
+    run(play)
+
+
+def test_where_values_are_kept_is_told_to_the_user_only(tmp_path: Path) -> None:
+    async def play() -> None:
+        (tmp_path / "kv.sqlite").write_bytes(b"no database" * 1000)
+        office = Office(tmp_path, p=None)
+        wrong = await office.error("p", "kv/get", key="a")
+        assert wrong["data"] == {"service": "kv/get", "reason": "storage"}
+        assert "not a database" in wrong["message"]
+        assert str(tmp_path) not in wrong["message"]
+        assert str(tmp_path / "kv.sqlite") in office.logged[0]
+        assert "hint: " in office.logged[0]
         await office.desk.close()
 
     run(play)
@@ -228,6 +275,19 @@ def test_series_are_bounded() -> None:
     metrics = Metrics()
     for number in range(1000):
         metrics.serve("p", msgspec.json.encode({"name": "a", "labels": {"n": str(number)}}))
-    with pytest.raises(ServiceError, match="1000 series"):
-        metrics.serve("p", b'{"name":"a"}')
+    for name in ("a", "b", "c"):
+        with pytest.raises(ServiceError, match="1000 series"):
+            metrics.serve("p", b'{"name":"%b","kind":"counter"}' % name.encode())
     metrics.serve("p", b'{"name":"a","labels":{"n":"1"}}')
+    assert metrics.text().count("# TYPE") == 1
+
+
+def test_nobody_settles_what_another_counts() -> None:
+    metrics = Metrics()
+    metrics.serve("greedy", b'{"name":"prompts","kind":"gauge"}')
+    metrics.serve("p", b'{"name":"prompts"}')
+    assert metrics.text() == (
+        "# TYPE conductor_proxy_prompts untyped\n"
+        'conductor_proxy_prompts{component="greedy"} 1\n'
+        'conductor_proxy_prompts{component="p"} 1\n'
+    )

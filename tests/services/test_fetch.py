@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ import anyio
 import msgspec
 import pytest
 
+from conductor.services.fetch import _trusted as trusted
 from conductor.services.fetch import fetch
 from conductor.services.problem import ServiceError
 from conductor.services.scopes import destinations
@@ -285,3 +287,20 @@ def test_bad_params(params: dict[str, Any]) -> None:
 
 def test_nobody_there() -> None:
     assert refusal(["http://127.0.0.1:9"], "http://127.0.0.1:9/").reason == "unreachable"
+
+
+def test_certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes tens of milliseconds, in which nothing else is done for anybody."""
+    read: list[ssl.SSLContext] = []
+    whole = ssl.create_default_context
+
+    def counted() -> ssl.SSLContext:
+        read.append(whole())
+        return read[-1]
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    trusted.cache_clear()
+    for _ in range(3):
+        assert refusal(["http://127.0.0.1:9"], "http://127.0.0.1:9/").reason == "unreachable"
+    assert len(read) == 1
+    trusted.cache_clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from conductor.core import jsonrpc
 from conductor.services.files import Files
 from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
@@ -61,11 +63,85 @@ def test_roots_are_what_the_client_says_in_setups(tmp_path: Path) -> None:
     roots.look(setup("/b/../c/", "session/load", additionalDirectories=["/d", "e"]))
     roots.look(setup("/f", "session/prompt"))
     roots.look(setup("relative"))
-    roots.look(b'{"method":"session/new","params":{"cwd":1}}')
-    roots.look(b'{"method":"session/new","params":[]}')
-    roots.look(b"\xff{")
-    assert list(roots.paths) == ["/a", "/c", "/d"]
-    assert ask(Files(roots), "roots") == {"roots": ["/a", "/c", "/d"]}
+    roots.look(setup("/g", additionalDirectories=None))
+    roots.look(b'{"id":1,"method":"session/new","params":{"cwd":1}}')
+    roots.look(b'{"id":1,"method":"session/new","params":["cwd"]}')
+    roots.look(b'{"method":"session/new","params":{"cwd":"/not-asked"}}')
+    roots.look(
+        b'{"id":1,"method":"session/new","params":{"cwd":"/l","x":"%b"}}' % bytes(256 * 1024)
+    )
+    roots.look(b'"cwd"\xff{')
+    assert list(roots.paths) == ["/a", "/c", "/d", "/g"]
+    assert ask(Files(roots), "roots") == {"roots": ["/a", "/c", "/d", "/g"]}
+
+
+def begun(roots: Roots, number: int, said: bytes, cwd: str, method: str = "session/new") -> None:
+    """A session is set up, and answered with a result or error."""
+    params = {"cwd": cwd, "sessionId": "one"} if method != "session/new" else {"cwd": cwd}
+    roots.look(msgspec.json.encode({"id": number, "method": method, "params": params}))
+    roots.answered(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (number, said))
+
+
+def ended(roots: Roots, session: str, said: bytes, method: bytes = b"session/close") -> None:
+    """The same of the end of one."""
+    roots.look(b'{"id":"e","method":"%b","params":{"sessionId":"%b"}}' % (method, session.encode()))
+    roots.answered(b'{"jsonrpc":"2.0","id":"e",%b}\n' % said)
+
+
+def test_roots_go_with_the_last_session_that_has_them() -> None:
+    roots = Roots()
+    begun(roots, 1, b'"result":{"sessionId":"one"}', "/a")
+    begun(roots, 2, b'"result":{"sessionId":"two"}', "/a")
+    begun(roots, 3, b'"result":{"sessionId":"fork"}', "/b", "session/fork")
+    begun(roots, 4, b'"error":{"code":-32603,"message":"no"}', "/refused")
+    assert list(roots.paths) == ["/a", "/b"]
+    assert not roots.waiting
+    ended(roots, "one", b'"error":{"code":-32603,"message":"it is busy"}')
+    ended(roots, "one", b'"result":{}')
+    ended(roots, "one", b'"result":{}')  # twice, or never opened: nothing happens
+    assert list(roots.paths) == ["/a", "/b"]
+    ended(roots, "two", b'"result":null', rb"session\/delete")
+    assert list(roots.paths) == ["/b"]
+    ended(roots, "fork", b'"result":"unusual"')
+    assert not roots.paths
+
+
+def test_a_session_set_up_again_has_its_new_roots() -> None:
+    roots = Roots()
+    begun(roots, 1, b'"result":{"sessionId":"one"}', "/a")
+    begun(roots, 2, b'"error":{"code":1,"message":"no"}', "/b", "session/load")
+    assert list(roots.paths) == ["/a"]
+    begun(roots, 3, b'"result":null', "/c", "session/load")
+    assert list(roots.paths) == ["/c"]
+    begun(roots, 4, b'"result":{"sessionId":7}', "/nameless")
+    begun(roots, 5, b'"result":{}', "/nameless-too")
+    assert list(roots.paths) == ["/c", "/nameless", "/nameless-too"]
+
+
+def test_a_request_to_the_client_under_the_same_id_is_no_answer() -> None:
+    roots = Roots()
+    roots.look(b'{"id":7,"method":"session/load","params":{"sessionId":"s","cwd":"/a"}}')
+    asked = jsonrpc.request(b"7", "fs/read_text_file", b'{"path":"/a/b"}')
+    roots.answered(asked + b"\n")
+    assert roots.waiting
+    assert roots.paths == ("/a",)
+    roots.answered(asked + b"\n" + jsonrpc.answer(b"7", b"result", b"null") + b"\n")
+    assert not roots.waiting
+    assert roots.paths == ("/a",)
+
+
+def test_only_answers_of_the_conductors_own_end_the_waiting() -> None:
+    """They are found among other lines, and what quotes one is none."""
+    roots = Roots()
+    roots.look(b'{"id":7,"method":"session/new","params":{"cwd":"/a"}}')
+    answer = b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}'
+    update = b'{"jsonrpc":"2.0","method":"session/update","params":%b}\n' % answer
+    roots.answered(update + b'{"jsonrpc":"2.0","id":77,"error":{"code":1,"message":"no"}}\n')
+    assert roots.waiting
+    assert list(roots.paths) == ["/a"]
+    roots.answered(update + answer + b"\n" + update)
+    assert not roots.waiting
+    assert not roots.paths
 
 
 def test_reading(home: Path) -> None:
@@ -120,6 +196,43 @@ def test_folders_that_are_links_do_not_lead_out(home: Path) -> None:
     assert ask(one, "read", path="inner/AGENTS.md")["text"] == "be brief"
 
 
+def test_a_link_does_not_list_what_is_not_granted_where_it_leads(home: Path) -> None:
+    (home / "private").mkdir()
+    (home / "private" / "plan.md").write_text("x")
+    (home / "docs" / "more").symlink_to("../private")
+    one = reader(home)
+    assert ask(one, "list", "docs/**", path="docs/more")["entries"] == []
+    assert refusal(one, "read", "docs/**", path="docs/more/plan.md") == "not-granted"
+    both = ask(one, "list", "docs/**", "private/*", path="docs/more")["entries"]
+    assert [entry["path"] for entry in both] == [str(home / "docs" / "more" / "plan.md")]
+
+
+def test_a_folder_that_changes_into_a_link_while_it_is_listed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "plan.md").write_text("x")
+    (home / "late").mkdir()
+    scandir = os.scandir
+
+    def restless(folder: int) -> Any:
+        if (home / "late").is_dir() and not (home / "late").is_symlink():
+            found = list(scandir(folder))
+            for entry in found:
+                entry.is_dir(follow_symlinks=False)  # it is a folder now
+            (home / "late").rmdir()
+            (home / "late").symlink_to("../outside")
+            return contextlib.nullcontext(found)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", restless)
+    one = reader(home)
+    names = [Path(entry["path"]).name for entry in ask(one, "list")["entries"]]
+    assert names == ["AGENTS.md", "docs", "image.md", "late", "AGENTS.md"]
+    monkeypatch.setattr(os.path, "realpath", lambda path: path)
+    assert refusal(one, "list", path="late") == "io"
+
+
 def test_a_root_may_itself_be_a_link(home: Path, tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to("project")
     one = reader(tmp_path / "alias")
@@ -131,7 +244,7 @@ def test_pipes_and_sockets_do_not_hold_it_up(home: Path) -> None:
     assert refusal(reader(home), "read", path="pipe") == "not-a-file"
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(home / "socket"))
-        assert refusal(reader(home), "read", path="socket") == "io"
+        assert refusal(reader(home), "read", path="socket") == "not-a-file"
 
 
 def test_listing(home: Path) -> None:
@@ -172,10 +285,10 @@ def test_a_listing_does_not_end_at_what_cannot_be_told_or_read(
     if sys.platform == "linux":  # elsewhere no such name can be
         Path(os.fsdecode(os.fsencode(home) + b"/odd\xff.md")).write_text("x")
         Path(os.fsdecode(os.fsencode(home) + b"/odd\xff")).mkdir()
-    scandir = os.scandir
+    scandir, shut = os.scandir, (home / "shut").stat().st_ino
 
-    def restless(folder: str) -> Any:
-        if folder.endswith("shut"):
+    def restless(folder: int) -> Any:
+        if os.fstat(folder).st_ino == shut:
             raise PermissionError(13, "Permission denied", folder)
         found = scandir(folder)
         (home / "gone.md").unlink(missing_ok=True)
@@ -198,11 +311,11 @@ def test_hidden_folders_are_walked_where_they_are_named_only(
 ) -> None:
     (home / ".git" / "objects").mkdir(parents=True)
     (home / ".git" / "x.md").write_text("x")
-    walked: list[str] = []
+    walked: list[int] = []
     scandir = os.scandir
 
-    def noted(folder: str) -> Any:
-        walked.append(folder)
+    def noted(folder: int) -> Any:
+        walked.append(os.fstat(folder).st_ino)
         return scandir(folder)
 
     monkeypatch.setattr(os, "scandir", noted)
@@ -210,7 +323,8 @@ def test_hidden_folders_are_walked_where_they_are_named_only(
     ask(one, "list")
     ask(one, "list", "**", glob=".git/*")
     ask(one, "list", ".git/*", "**")
-    assert not any(".git" in folder for folder in walked)
+    assert walked
+    assert (home / ".git").stat().st_ino not in walked
     found = ask(one, "list", "**", ".git/*", glob=".git/*")
     assert [Path(entry["path"]).name for entry in found["entries"]] == ["objects", "x.md"]
 

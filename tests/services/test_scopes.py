@@ -45,6 +45,20 @@ def test_what_is_no_destination(scope: str) -> None:
         ("192.168.1.1", True),
         ("8.8.8.8", False),
         ("example.com", False),
+        ("[::127.0.0.1]", True),
+        ("[::ffff:127.0.0.1]", True),
+        ("[::ffff:0:127.0.0.1]", True),
+        ("[2002:7f00:1::]", True),
+        ("[2002:808:808::]", False),
+        ("[64:ff9b::10.0.0.1]", True),
+        ("[64:ff9b::8.8.8.8]", False),
+        ("[64:ff9b:1::1]", True),
+        ("[fec0::1]", True),
+        ("[ff02::1]", True),
+        ("[2606:4700::1111]", False),
+        ("192.0.0.8", True),
+        ("100.64.0.1", True),
+        ("224.0.0.1", True),
     ],
 )
 def test_a_private_address_is_granted_by_naming_it(scope: str, private: bool) -> None:
@@ -80,6 +94,19 @@ def test_a_wildcard_stands_for_names_below_it_only() -> None:
         ("docs/*.md", "docs/y.md", True),
         ("a/**/b", "a/b", True),
         ("*.md", "x\n.md", True),
+        ("a/**/**/b", "a/x/b", True),
+        ("**/**", "a", True),
+        ("**/a/*/**", "b/a/x/y", True),
+        ("**/a/*/**", "b/a/x", False),
+        ("**/a/b/**/b", "a/a/b/x/a/b", True),
+        ("*ab*a?", "xabcabab", True),
+        ("*ab*ba", "xaba", False),
+        ("**/?*", "a/.b", False),
+        # These end at once, however many ways there are to share a name out among the stars.
+        ("*a" * 300 + "b", "a" * 255, False),
+        ("*?" * 200 + "b", "a" * 255, False),
+        ("**/a/" * 100 + "b", "a/" * 1000 + "c", False),
+        ("**/" * 300 + "x", "a/" * 1000 + "y", False),
     ],
 )
 def test_globs(glob: str, path: str, fits: bool) -> None:
@@ -88,7 +115,10 @@ def test_globs(glob: str, path: str, fits: bool) -> None:
 
 @pytest.mark.parametrize(
     "grant",
-    ["fetch", "files", "clock:x", "files:/etc/*", "files:../*", "files:a//b", "files:a**", "shell"],
+    [
+        *("fetch", "files", "clock:x", "files:/etc/*", "files:../*", "files:a//b", "files:a**"),
+        *("files:" + "*a" * 513, "shell"),
+    ],
 )
 def test_grants_that_are_none(grant: str) -> None:
     with pytest.raises(ValueError, match=r"."):
