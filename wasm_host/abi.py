@@ -14,12 +14,25 @@ from .errors import GuestError, LimitRefused
 if TYPE_CHECKING:
     from .limits import Limits
 
-__all__ = ["SHORT", "SIDE_CODES", "check_inbox", "check_outbox", "depth_of", "excerpt", "too_deep"]
+__all__ = [
+    "LINES",
+    "SHORT",
+    "SIDE_CODES",
+    "check_inbox",
+    "check_outbox",
+    "depth_of",
+    "excerpt",
+    "short",
+    "too_deep",
+]
 
 #: Side bytes: predecessor, successor, conductor.
 SIDES = frozenset((b"p", b"s", b"c"))
 SIDE_CODES = frozenset(b"psc")
 NEWLINE = 0x0A
+
+#: Lines as they should be: a side byte, something, a newline; or none at all.
+LINES = re.compile(rb"(?:[psc][^\n]+\n)*").fullmatch
 
 #: Below this length counting a byte beats searching for it.
 SHORT = 2048
@@ -33,6 +46,13 @@ _OPEN = 0x28
 _NOT_OPENERS = bytes(c for c in range(256) if c not in b"{[\n")
 #: Passes that remove innermost pairs at C speed before a loop walks what is left.
 _PASSES = 4
+
+
+def short(limits: Limits) -> int:
+    """Below this length only the depth, and the form of lines, are left to be checked."""
+    # A line takes three bytes at least.
+    most = 3 * limits.messages_per_delivery
+    return min(SHORT, limits.message_bytes, limits.outbox_bytes, most)
 
 
 def depth_of(line: bytes) -> int:

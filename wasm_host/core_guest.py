@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import wasmtime
 
-from .abi import SHORT, SIDE_CODES, check_inbox, check_outbox
+from .abi import LINES, SIDE_CODES, check_inbox, check_outbox, short
 from .calls import Calls, WildPointer
 from .engine import calls_for
 from .errors import GuestError
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["ABI_VERSION", "CoreGuest"]
 
 ABI_VERSION = 1
-
-#: Lines as they should be: a side byte, something, a newline; or none at all.
-_LINES = re.compile(rb"(?:[psc][^\n]+\n)*").fullmatch
 
 
 class CoreGuest(BaseGuest):
@@ -42,7 +38,7 @@ class CoreGuest(BaseGuest):
 
     carrier = "core"
 
-    __slots__ = ("_calls", "_depth", "_fuel", "_short", "_store", "_ticks", "_wasi")
+    __slots__ = ("_calls", "_depth", "_fault", "_fuel", "_short", "_store", "_ticks", "_wasi")
 
     _calls: Calls
 
@@ -61,9 +57,8 @@ class CoreGuest(BaseGuest):
         self._fuel = limits.fuel
         self._wasi = None if grants is None else _wasi(grants, self)
         self._depth = limits.json_depth
-        # A line takes three bytes at least.
-        most = 3 * limits.messages_per_delivery
-        self._short = min(SHORT, limits.message_bytes, limits.outbox_bytes, most)
+        self._fault: wasmtime.Func | None = None
+        self._short = short(limits)
         store: wasmtime.Store = wasmtime.Store(engine)
         self._store: wasmtime.Store | None = store
         store.set_limits(
@@ -77,6 +72,7 @@ class CoreGuest(BaseGuest):
         try:
             self._instantiate(store, module, calls)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            self._ask_why(error)
             self._free()
             failure = explain(error, "instantiate", name, limits, stderr=self.stderr)
             raise self._die(failure) from None
@@ -99,6 +95,9 @@ class CoreGuest(BaseGuest):
             assert isinstance(initialize, wasmtime.Func)
             initialize(store)
         self._calls = calls_for(store, exports, calls)
+        if "channel_fault" in exports:
+            fault = exports["channel_fault"]
+            self._fault = fault if isinstance(fault, wasmtime.Func) else None
         version = self._calls.abi_version(self._ticks)
         if version != ABI_VERSION:
             raise GuestError(
@@ -124,8 +123,8 @@ class CoreGuest(BaseGuest):
             self._check_alive(phase)
         # check_inbox and check_outbox, spelled out for one short line or a few: with the ticker's
         # protocol below this is the hottest path of the host, and most deliveries end here.
-        short, depth = self._short, self._depth
-        if len(lines) > short or lines.count(b"{") + lines.count(b"[") > depth:
+        most, depth = self._short, self._depth
+        if len(lines) > most or lines.count(b"{") + lines.count(b"[") > depth:
             check_inbox(lines, self._limits)
         TICKER.running.add(self)
         if TICKER.asleep:
@@ -136,16 +135,17 @@ class CoreGuest(BaseGuest):
             out = self._calls.exchange(lines, self._ticks)
             size = len(out)
             if (
-                size > short
+                size > most
                 or out.count(b"{") + out.count(b"[") > depth
                 or (
                     (size < 3 or out.find(b"\n") != size - 1 or out[0] not in SIDE_CODES)
-                    and not _LINES(out)
+                    and not LINES(out)
                 )
             ):
                 check_outbox(out, self._limits, phase, self.name)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             memory = self._calls.memory_size()
+            self._ask_why(error)
             failure = explain(
                 error, phase, self.name, self._limits, memory=memory, stderr=self.stderr
             )
@@ -165,6 +165,26 @@ class CoreGuest(BaseGuest):
         finally:
             TICKER.running.discard(self)
         return out
+
+    def _ask_why(self, error: Exception) -> None:
+        """Take what the guest has to say of a trap that it made itself, as its standard error.
+
+        What it answers need not make sense: then there is nothing it has to say.
+        """
+        store, fault = self._store, self._fault
+        if fault is None or store is None or "unreachable" not in str(error):
+            return
+        kind = fault.type(store)
+        if kind.params or [str(one) for one in kind.results] != ["i64"]:
+            return
+        try:
+            self._arm(store)
+            said: int = fault(store)
+            start, length = said >> 32 & 0xFFFFFFFF, said & 0xFFFFFFFF
+            text = self._calls.read(start, min(length, STDERR_KEPT))
+            self.stderr_tail = (self.stderr_tail + text)[-STDERR_KEPT:]
+        except (wasmtime.Trap, wasmtime.WasmtimeError, WildPointer):
+            return
 
     def _arm(self, store: wasmtime.Store) -> None:
         """Give the next call into the guest its full allowance of time and fuel."""

@@ -30,6 +30,7 @@
 
 #include <wasm_simd128.h>
 
+typedef __INT32_TYPE__ i32;
 typedef __UINT8_TYPE__ u8;
 typedef __UINT32_TYPE__ u32;
 typedef __UINT64_TYPE__ u64;

@@ -227,6 +227,27 @@ JSON_CALL static int json_is(span value, span text) {
     return done == text.len;
 }
 
+/* Whether two values are the same text, or strings that are once decoded. */
+__attribute__((unused)) JSON_CALL static int json_same(span one, span other) {
+    span in[] = {one, other};
+    char utf8[2][4];
+    u32 count[] = {0, 0}, done[] = {0, 0};
+    if (json_is_string(one) != json_is_string(other)) return 0;
+    for (;;) {
+        for (int i = 0; i < 2; i++) {
+            if (done[i] < count[i] || !in[i].len) continue;
+            const char *at = in[i].at, *end = at + in[i].len;
+            count[i] = 1, done[i] = 0;
+            utf8[i][0] = *at++;
+            if (utf8[i][0] == '\\') count[i] = json_unescape(&at, end, utf8[i]);
+            in[i] = (span){at, (u32)(end - at)};
+        }
+        if (done[0] == count[0] || done[1] == count[1])
+            return done[0] == count[0] && done[1] == count[1];
+        if (utf8[0][done[0]++] != utf8[1][done[1]++]) return 0;
+    }
+}
+
 /* Walks the members of an object:
  *
  *     json_members walk = json_walk(object);

@@ -1,5 +1,10 @@
 package guest
 
+import (
+	"bytes"
+	"slices"
+)
+
 // Side tells from where a message comes, or whereto it goes.
 type Side byte
 
@@ -108,25 +113,35 @@ func (m *Message) Next() Answer {
 	}
 	m.proxy.send(m.Side.other(), m.ID, m.Method, m.Params)
 	m.passed = true
-	m.proxy.waiting[string(m.ID)] = waiting{m, m.Side.other(), true}
+	m.proxy.waiting[string(m.ID)] = waiting{message: m, side: m.Side.other(), passed: true}
 	m.release()
 	answer := m.wait()
 	m.answer = &answer
 	return answer
 }
 
-// Answer answers a request.
+// Answer answers a request; with null if there is nothing.
 func (m *Message) Answer(result Raw) {
-	if m.ID != nil && !m.settled {
-		m.proxy.reply(m.ID, Answer{Result: result})
+	if result == nil {
+		result = Raw("null")
 	}
-	m.settle()
+	m.end(Answer{Result: result})
 }
 
 // Fail answers a request with an error.
 func (m *Message) Fail(code string, text string) {
+	m.end(Answer{Error: JSON(`{"code":`, code, `,"message":`, Quote(text), "}")})
+}
+
+func (m *Message) end(answer Answer) {
 	if m.ID != nil && !m.settled {
-		m.proxy.reply(m.ID, Answer{Error: JSON(`{"code":`, code, `,"message":`, Quote(text), "}")})
+		m.proxy.reply(m.ID, answer)
+	}
+	if m.lane != nil && m.lane.side == m.Side {
+		// What takes it back is about nothing any more.
+		m.lane.queue = slices.DeleteFunc(m.lane.queue, func(one arrival) bool {
+			return one.method == cancel && m.takenBack(one)
+		})
 	}
 	m.settle()
 }
@@ -154,6 +169,27 @@ func (m *Message) Notify(to Side, method string, params Raw) { m.proxy.send(to, 
 // Log writes to the conductor's log; level is debug, info, warn or error.
 func (m *Message) Log(level, text string) {
 	m.Notify(Conductor, "log", JSON(`{"level":`, Quote(level), `,"message":`, Quote(text), "}"))
+}
+
+// Cancelled tells whether nobody wants the answer any more, said before it was passed on: the client
+// has cancelled the request, or the turn it begins. What was asked for it is cancelled then by itself.
+func (m *Message) Cancelled() bool {
+	if m.lane == nil || m.lane.side != m.Side {
+		return false
+	}
+	for _, one := range m.lane.queue {
+		if m.takenBack(one) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Message) takenBack(one arrival) bool {
+	if one.method == "session/cancel" {
+		return m.ID != nil && m.Side == Client && m.Method == "session/prompt"
+	}
+	return one.method == cancel && m.ID != nil && bytes.Equal(one.params.Get("requestId"), m.ID)
 }
 
 func (m *Message) wait() Answer {

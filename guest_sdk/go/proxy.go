@@ -38,23 +38,8 @@ type waiting struct {
 	message *Message
 	side    Side
 	passed  bool // it is the message itself, passed on
-}
 
-// lane is the messages of one session and direction, held up by one that is being handled.
-type lane struct {
-	side    Side
-	session string
-	holder  *Message
-	queue   []arrival
-}
-
-// arrival is one message, its envelope opened.
-type arrival struct {
-	side               Side
-	id, params, result Raw
-	fault              Raw
-	method             string
-	line               Raw
+	withdrawn bool
 }
 
 // New is a proxy that passes everything on.
@@ -114,123 +99,31 @@ func (p *Proxy) serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// read takes one line off the wire.
-func (p *Proxy) read(line Raw) {
-	found, ok := members(line)
-	if !ok {
-		if len(bytes.TrimSpace(line)) > 0 {
-			p.refuse(Raw("null"), "-32700", "a line is no JSON object")
-		}
-		return
-	}
-	one := arrival{side: Client, line: line}
-	one.take(found)
-	switch {
-	case one.method == "":
-		one.side = p.forwarded[string(one.id)]
-		if at, ok := p.waiting[string(one.id)]; ok {
-			one.side = at.side
-		}
-	case one.method == envelope:
-		inner, ok := members(one.params)
-		if !ok {
-			p.refuse(one.id, "-32600", "`proxy/successor` has no message")
-			return
-		}
-		one.params, one.side, one.method = nil, Agent, ""
-		one.take(inner)
-	case one.method == role:
-		one.method = "initialize"
-	case one.method == "initialize":
-		p.refuse(one.id, "-32600", "this is a proxy: it is initialized by `proxy/initialize`")
-		return
-	case len(one.method) > len(service) && one.method[:len(service)] == service:
-		one.method, one.side = one.method[len(service):], Conductor
-	}
-	p.receive(one)
-	p.drain()
-}
-
-func (a *arrival) take(found []member) {
-	for _, one := range found {
-		switch one.name {
-		case "id":
-			a.id = one.value
-		case "method":
-			a.method, _ = one.value.Text()
-		case "params":
-			a.params = one.value
-		case "result":
-			a.result = one.value
-		case "error":
-			a.fault = one.value
-		}
-	}
-}
-
 func (p *Proxy) receive(one arrival) {
 	if one.method == "" {
 		p.answered(one)
 		return
 	}
 	if held := p.laneFor(one); held != nil {
+		if held.holder != nil && held.holder.Side == held.side && held.holder.takenBack(one) {
+			p.withdraw(held.holder)
+		}
 		held.queue = append(held.queue, one)
 		return
 	}
 	p.dispatch(one)
 }
 
-// laneFor is the lane a message has to wait in, if any.
-func (p *Proxy) laneFor(one arrival) *lane {
-	if one.side == Conductor || len(p.lanes) == 0 {
-		return nil
-	}
-	if one.method == cancel {
-		id := one.params.Get("requestId")
-		for _, held := range p.lanes {
-			if held != p.open && held.has(id) {
-				return held
-			}
+// withdraw cancels what a message has asked its neighbours, once.
+func (p *Proxy) withdraw(message *Message) {
+	for id, one := range p.waiting {
+		if one.message != message || one.passed || one.withdrawn || one.side == Conductor {
+			continue
 		}
-		return nil
+		one.withdrawn = true
+		p.waiting[id] = one
+		p.parts(`{"jsonrpc":"2.0","method":"`, cancel, `","params":{"requestId":`, id, "}}\n")
 	}
-	return p.blocked(one.side, session(one.params))
-}
-
-func (l *lane) has(id Raw) bool {
-	if l.holder != nil && bytes.Equal(l.holder.ID, id) {
-		return true
-	}
-	for _, one := range l.queue {
-		if one.method != "" && bytes.Equal(one.id, id) {
-			return true
-		}
-	}
-	return false
-}
-
-func session(params Raw) string {
-	raw := params.Get("sessionId")
-	if text, ok := raw.Text(); ok {
-		return text
-	}
-	return string(raw)
-}
-
-func (p *Proxy) find(side Side, session string) *lane {
-	for _, held := range p.lanes {
-		if held.side == side && held.session == session {
-			return held
-		}
-	}
-	return nil
-}
-
-func (p *Proxy) blocked(side Side, session string) *lane {
-	if held := p.find(side, session); held != p.open {
-		return held
-	}
-	return nil
 }
 
 func (p *Proxy) answered(one arrival) {
@@ -304,91 +197,9 @@ func (p *Proxy) dispatch(one arrival) {
 	}
 }
 
-func (p *Proxy) hold(message *Message, side Side, session string) {
-	held := p.find(side, session)
-	if held == nil {
-		held = &lane{side: side, session: session}
-		p.lanes = append(p.lanes, held)
-	}
-	held.holder, message.lane = message, held
-}
-
-// drain lets go on what waits for nobody any more.
-func (p *Proxy) drain() {
-	for index := 0; index < len(p.lanes); {
-		held := p.lanes[index]
-		for held.holder == nil && len(held.queue) > 0 {
-			one := held.queue[0]
-			held.queue = held.queue[1:]
-			p.open = held
-			p.receive(one)
-			p.open = nil
-		}
-		if held.holder != nil {
-			index++
-			continue
-		}
-		p.lanes = append(p.lanes[:index], p.lanes[index+1:]...)
-		index = 0 // what went on may have freed an earlier one
-	}
-}
-
 func (p *Proxy) expect(message *Message, side Side) Raw {
 	p.count++
 	id := `"x` + strconv.Itoa(p.count) + `"`
-	p.waiting[id] = waiting{message, side, false}
+	p.waiting[id] = waiting{message: message, side: side}
 	return Raw(id)
-}
-
-// send writes a message towards a side.
-func (p *Proxy) send(to Side, id Raw, method string, params Raw) {
-	p.out.WriteString(`{"jsonrpc":"2.0",`)
-	if id != nil {
-		p.parts(`"id":`, id, `,`)
-	}
-	switch {
-	case to == Agent:
-		p.parts(`"method":"proxy/successor","params":{`)
-	case to == Conductor:
-		method = service + method
-	}
-	p.parts(`"method":`, Quote(method))
-	if params != nil {
-		p.parts(`,"params":`, params)
-	}
-	if to == Agent {
-		p.parts("}")
-	}
-	p.parts("}\n")
-}
-
-func (p *Proxy) reply(id Raw, answer Answer) {
-	p.parts(`{"jsonrpc":"2.0","id":`, id)
-	if answer.Error != nil {
-		p.parts(`,"error":`, answer.Error, "}\n")
-		return
-	}
-	p.parts(`,"result":`, answer.Result, "}\n")
-}
-
-func (p *Proxy) refuse(id Raw, code, text string) {
-	if id != nil {
-		p.reply(id, Answer{Error: JSON(`{"code":`, code, `,"message":`, Quote(text), "}")})
-	}
-}
-
-func (p *Proxy) line(line Raw) {
-	p.out.Write(line)
-	p.out.WriteByte('\n')
-}
-
-func (p *Proxy) parts(parts ...any) {
-	for _, part := range parts {
-		switch part := part.(type) {
-		case string:
-			p.out.WriteString(part)
-		case Raw:
-			p.out.Write(part)
-		}
-	}
 }

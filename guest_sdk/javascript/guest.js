@@ -8,326 +8,17 @@
 // What has no handler passes, text for text. A handler that waits is a generator and yields what it
 // waits for: promises never run by themselves in the sandbox.
 
-export const CLIENT = "p";
-export const AGENT = "s";
-export const CONDUCTOR = "c";
+import { call, exec, has, Line, reply } from "./line.js";
+import { AGENT, CANCEL, CLIENT, CONDUCTOR } from "./message.js";
+import { Answer, Message, Raw, other, written } from "./message.js";
 
-const space = /[ \t\r\n]*/y;
-const scalar = /[^ \t\r\n,:{}[\]"]+/y;
-const flat = /[^"{}[\]]*/y;
-const other = { [CLIENT]: AGENT, [AGENT]: CLIENT };
-
-// How conductors begin what they write; what begins otherwise is read member by member.
-const ID = '(-?\\d+|"[^"\\\\]*"|null)';
-const METHOD = '"method":"([^"\\\\]*)"(?:,"params":|\\})';
-const call = new RegExp(`\\{"jsonrpc":"2\\.0",(?:"id":${ID},)?${METHOD}`, "y");
-const reply = new RegExp(`\\{"jsonrpc":"2\\.0","id":${ID},"(?:result|error)":`, "y");
-
-function match(pattern, text, at) {
-  pattern.lastIndex = at;
-  return pattern.test(text) ? pattern.lastIndex : -1;
-}
-
-function exec(pattern, text) {
-  pattern.lastIndex = 0;
-  return pattern.exec(text);
-}
-
-// From how many characters on one look at all of them costs less than a search in them: in QuickJS
-// `split` and `replaceAll` are ten times as fast as `indexOf` is.
-const LARGE = 1000;
-
-const has = (text, words) => text.split(words, 2).length > 1;
-
-// A JSON text and the places of what is in it. The conductor has read the whole before, so the
-// grammar is not checked once more.
-class Line {
-  constructor(text) {
-    this.text = text;
-    this.known = new Map(); // members of objects that were looked into, by where those begin
-    this.mask = null;
-    this.quotes = null;
-  }
-
-  // The text with no quotation marks but those around strings, and all places the same.
-  masked() {
-    if (this.mask !== null) return this.mask;
-    this.mask = this.text.replaceAll("\\\\", "__").replaceAll('\\"', "__");
-    if (this.text.length > LARGE) {
-      let at = -1;
-      this.quotes = this.mask.split('"').map((piece) => (at += piece.length + 1));
-    }
-    return this.mask;
-  }
-
-  // What is behind the string at a place in the masked text; 0: nothing.
-  close(at) {
-    const quotes = this.quotes;
-    if (!quotes) return this.mask.indexOf('"', at + 1) + 1;
-    let low = 0;
-    for (let high = quotes.length; low < high; ) {
-      const middle = (low + high) >> 1;
-      if (quotes[middle] <= at) low = middle + 1;
-      else high = middle;
-    }
-    // The last one is no quotation mark, but the end of the text.
-    return low < quotes.length - 1 ? quotes[low] + 1 : 0;
-  }
-
-  // What is behind the value at a place; -1 if there is none.
-  skip(at) {
-    const text = this.masked();
-    const first = text[at];
-    if (first === '"') return this.close(at) || -1;
-    if (first !== "{" && first !== "[") return match(scalar, text, at);
-    for (let depth = 0; at >= 0 && at < text.length; ) {
-      const mark = text[at];
-      if (mark === '"') {
-        at = this.close(at);
-        if (!at) return -1;
-      } else {
-        at++;
-        depth += mark === "{" || mark === "[" ? 1 : -1;
-        if (!depth) return at;
-      }
-      at = match(flat, text, at);
-    }
-    return -1;
-  }
-
-  decode(start, end) {
-    const inside = this.text.slice(start + 1, end - 1);
-    return inside.includes("\\") ? JSON.parse(this.text.slice(start, end)) : inside;
-  }
-
-  // The members of the object at a place: [start, end] by name, the last of repeated ones; null: it
-  // is none.
-  members(start) {
-    let found = this.known.get(start);
-    if (found === undefined) {
-      found = this.read(start);
-      this.known.set(start, found);
-    }
-    return found;
-  }
-
-  read(start) {
-    const text = this.masked();
-    let at = match(space, text, start);
-    if (text[at] !== "{") return null;
-    const found = new Map();
-    at = match(space, text, at + 1);
-    while (at < text.length && text[at] !== "}") {
-      if (text[at] === ",") at = match(space, text, at + 1);
-      if (text[at] !== '"') return null;
-      const behind = this.close(at);
-      if (!behind) return null;
-      const name = this.decode(at, behind);
-      at = match(space, text, behind);
-      if (text[at] !== ":") return null;
-      const from = match(space, text, at + 1);
-      const end = this.skip(from);
-      if (end < 0) return null;
-      found.set(name, [from, end]);
-      at = match(space, text, end);
-    }
-    found.end = at + 1;
-    return at < text.length ? found : null;
-  }
-
-  // Where a value is, members by name from the outermost inwards; null: nowhere.
-  find(...path) {
-    let place = [0, this.text.length];
-    for (const name of path) {
-      place = this.members(place[0])?.get(name);
-      if (!place) return null;
-    }
-    return place;
-  }
-
-  raw(...path) {
-    const place = this.find(...path);
-    return place ? this.text.slice(...place) : undefined;
-  }
-
-  get session() {
-    const place = this.find("params", "sessionId");
-    if (!place) return "";
-    return this.text[place[0]] === '"' ? this.decode(...place) : this.text.slice(...place);
-  }
-
-  // What a message is: its id as it is written, and its method; null if it is none.
-  head() {
-    const found = exec(call, this.text);
-    if (found && this.text.endsWith(":", call.lastIndex)) {
-      // If the object ends behind the params, nothing in it stands twice.
-      const start = call.lastIndex;
-      const end = this.text[start] === "{" ? this.members(start)?.end : 0;
-      if (end === this.text.length - 1 && this.text[end] === "}") {
-        this.known.set(0, new Map([["params", [start, end]]]));
-        return { id: found[1], method: found[2] };
-      }
-    }
-    const members = this.members(0);
-    if (!members) return null;
-    const method = members.get("method");
-    const named = method && (this.text[method[0]] === '"' ? this.decode(...method) : "");
-    return { id: this.raw("id"), method: named };
-  }
-}
-
-// What a request came to: `result` or `error`, decoded; `raw` is the result as it was said.
-export class Answer {
-  constructor(text) {
-    this.line = new Line(text);
-  }
-  get raw() {
-    return this.line.raw("result") ?? null;
-  }
-  get result() {
-    return this.raw === null ? undefined : JSON.parse(this.raw);
-  }
-  get error() {
-    const raw = this.line.raw("error");
-    return raw === undefined ? undefined : JSON.parse(raw);
-  }
-}
-
-// JSON that is put into a message as it is.
-export class Raw {
-  constructor(json) {
-    this.json = json;
-  }
-}
-
-const written = (value) => (value instanceof Raw ? value.json : JSON.stringify(value));
-
-// A request or notification in a handler's hands.
-class Message {
-  constructor(proxy, side, line, head) {
-    Object.assign(this, { proxy, side, line, lane: null, steps: null, answered: null });
-    this.method = head.method;
-    this.id = head.id; // as it is written; undefined: a notification
-    this.settled = this.passed = false;
-  }
-
-  // The JSON of what is there in the params, as it is written; undefined: nothing.
-  raw(...path) {
-    return this.line.raw("params", ...path);
-  }
-
-  // The same, decoded.
-  get(...path) {
-    const raw = this.raw(...path);
-    return raw === undefined ? undefined : JSON.parse(raw);
-  }
-
-  // Replaces a value in the params; all else stays as it is written. False: there is none.
-  set(path, value) {
-    const place = this.line.find("params", ...path);
-    if (!place) return false;
-    this.splice(...place, written(value));
-    return true;
-  }
-
-  // Puts an element in front of those of an array in the params. False: there is none.
-  prepend(path, element) {
-    const place = this.line.find("params", ...path);
-    const text = this.line.text;
-    if (!place || text[place[0]] !== "[") return false;
-    const at = place[0] + 1;
-    const empty = text[match(space, text, at)] === "]";
-    this.splice(at, at, written(element) + (empty ? "" : ","));
-    return true;
-  }
-
-  splice(start, end, middle) {
-    const text = this.line.text;
-    this.line = new Line(text.slice(0, start) + middle + text.slice(end));
-  }
-
-  // Passes it on as it is now; the answer goes back by itself.
-  pass() {
-    if (this.settled || this.passed) return;
-    if (this.side === CONDUCTOR) return this.drop();
-    this.proxy.write(other[this.side], this.line.text);
-    this.settle();
-  }
-
-  // Passes a request on as it is now: `const answer = yield message.next()`.
-  next() {
-    if (this.id === undefined || this.settled || this.passed || this.side === CONDUCTOR)
-      throw new Error(`${this.method}: only a request that is not answered has an answer to come`);
-    this.proxy.write(other[this.side], this.line.text);
-    this.passed = true;
-    this.proxy.expect(other[this.side], this.id, this, true);
-    this.release();
-    return waits;
-  }
-
-  // Answers a request.
-  answer(result) {
-    this.reply(`"result":${written(result)}`);
-  }
-
-  // Answers a request with an error.
-  fail(code, message) {
-    this.reply(`"error":${JSON.stringify({ code, message })}`);
-  }
-
-  // Lets a notification go no further. A request has to be answered, so this fails it.
-  drop() {
-    this.fail(-32601, "Method not found");
-  }
-
-  reply(member) {
-    if (this.id !== undefined && !this.settled)
-      this.proxy.write(this.side, `{"jsonrpc":"2.0","id":${this.id},${member}}`);
-    this.settle();
-  }
-
-  // Sends a request of the handler's own: `const answer = yield message.ask(AGENT, …)`.
-  ask(side, method, params) {
-    this.proxy.ask(this, side, method, params);
-    return waits;
-  }
-
-  // Asks the conductor what time it is: `(yield message.clock()).result`.
-  clock() {
-    return this.ask(CONDUCTOR, "clock");
-  }
-
-  settle() {
-    this.settled = true;
-    this.release();
-  }
-
-  release() {
-    if (this.lane) this.lane.holder = null;
-    this.lane = null;
-  }
-
-  // Lets the handler go on to where it waits next, or ends.
-  step(answer) {
-    const { done, value } = this.steps.next(answer);
-    if (!done) {
-      if (value !== waits) throw new Error(`${this.method}: a handler yields only what it asks for`);
-      return;
-    }
-    if (this.answered && !this.settled) {
-      this.proxy.write(this.side, this.answered);
-      this.settle();
-    }
-    this.pass();
-  }
-}
-
-const waits = Object.freeze({ waits: true });
+export { AGENT, CLIENT, CONDUCTOR, Answer, Raw, text } from "./message.js";
 
 export class Proxy {
   constructor() {
     Object.assign(this, { handlers: new Map(), lanes: [], open: null, pending: new Map(), out: [] });
     this.counts = { [CLIENT]: 0, [AGENT]: 0, [CONDUCTOR]: 0 };
+    this.name = "";
     this.settings = {};
     this.updates = false; // whether any kind of update is handled
     // What the world `proxy` of channel.wit wants exported.
@@ -358,7 +49,7 @@ export class Proxy {
   deliver(lines) {
     for (const line of lines.split("\n")) {
       if (line.length < 2) continue;
-      this.receive(line[0], line.slice(1));
+      this.read(line[0], line.slice(1));
       this.drain();
     }
     const said = this.out.join("");
@@ -380,7 +71,17 @@ export class Proxy {
   }
 
   expect(side, id, message, passed) {
-    this.pending.set(side + id, { message, passed });
+    this.pending.set(side + id, { side, id, message, passed });
+  }
+
+  // What cannot be read passes: it is for others to complain about.
+  read(side, text) {
+    try {
+      this.receive(side, text);
+    } catch (mistake) {
+      if (!(mistake instanceof SyntaxError)) throw mistake;
+      this.pass(side, text);
+    }
   }
 
   receive(side, text) {
@@ -390,8 +91,27 @@ export class Proxy {
     if (!head) return this.pass(side, text);
     if (head.method === undefined) return this.answered(side, line, head);
     const lane = this.laneFor(side, line, head);
-    if (lane) lane.queue.push([text, head]);
-    else this.dispatch(side, line, head);
+    if (!lane) return this.dispatch(side, line, head);
+    lane.queue.push([text, head]);
+    if (lane.holder?.isCancelledBy(text, head)) this.withdraw(lane.holder);
+  }
+
+  // Cancels what a message has asked its neighbours.
+  withdraw(message) {
+    for (const one of this.pending.values()) {
+      if (one.message !== message || one.passed || one.withdrawn || one.side === CONDUCTOR) continue;
+      one.withdrawn = true;
+      this.notify(one.side, CANCEL, new Raw(`{"requestId":${one.id}}`));
+    }
+  }
+
+  // Ends a message whose handler made a mistake, and says which. It goes no further.
+  failed(message, mistake) {
+    const stack = `${mistake?.stack ?? ""}`.trimEnd();
+    const place = /\(([^\s()]+?):(\d+)/.exec(stack);
+    const what = place ? `${mistake} (${place[1]}, line ${place[2]})` : `${mistake}`;
+    this.log("error", `the handler of \`${message.method}\` failed: ${what}\n${stack}`);
+    message.fail(-32603, `proxy \`${this.name}\` failed at \`${message.method}\`: ${what}`);
   }
 
   // Whether a line can be seen to concern nobody here without reading it all. Of repeated members
@@ -417,11 +137,11 @@ export class Proxy {
   laneFor(side, line, head) {
     if (side === CONDUCTOR || !this.lanes.length) return null;
     const lanes = this.lanes.filter((lane) => lane !== this.open && lane.side === side);
-    if (head.method === "$/cancel_request") {
+    if (head.method === CANCEL) {
       const id = line.raw("params", "requestId") ?? null;
-      const has = (lane) =>
-        lane.holder?.id === id || lane.queue.some(([, waiting]) => waiting.method && waiting.id === id);
-      return lanes.find(has);
+      const holds = ({ holder }) => holder?.side === side && holder.id === id;
+      const waits = ({ queue }) => queue.some(([, held]) => held.method && held.id === id);
+      return lanes.find((lane) => holds(lane) || waits(lane));
     }
     const name = line.session;
     return lanes.find((lane) => lane.session === name);
@@ -450,15 +170,13 @@ export class Proxy {
   dispatch(side, line, head) {
     if (side === CONDUCTOR && head.method === "configure") {
       this.settings = JSON.parse(line.raw("params", "config") ?? "{}");
-      return;
+      this.name = JSON.parse(line.raw("params", "name") ?? '""');
     }
     const handler = this.handlerOf(line, head);
     if (handler) {
       const message = new Message(this, side, line, head);
       if (side !== CONDUCTOR) this.hold(message, side, line.session);
-      const steps = handler(message);
-      message.steps = typeof steps?.next === "function" ? steps : [][Symbol.iterator]();
-      message.step();
+      message.start(handler);
     } else if (side !== CONDUCTOR) this.pass(side, line.text);
     else if (head.id !== undefined) new Message(this, side, line, head).drop();
   }
@@ -487,7 +205,7 @@ export class Proxy {
       while (!lane.holder && lane.queue.length) {
         const [line] = lane.queue.shift();
         this.open = lane;
-        this.receive(lane.side, line);
+        this.read(lane.side, line);
         this.open = null;
       }
       if (lane.holder) index++;
@@ -497,9 +215,4 @@ export class Proxy {
       }
     }
   }
-}
-
-// A block of a prompt.
-export function text(said) {
-  return { type: "text", text: said };
 }

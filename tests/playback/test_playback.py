@@ -163,6 +163,31 @@ def enveloped(lines: bytes) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in said)
 
 
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [(b'{"config":{}}', False), (b'{"config":{"n":1.10}}', True), (b'{"kept":{"a":1}}', True)],
+)
+def test_a_wasi_command_is_told_what_there_is_to_tell(params: bytes, told: bool) -> None:
+    given: list[bytes] = []
+
+    def deliver(lines: bytes) -> bytes:
+        given.append(lines)
+        return b""
+
+    Wire(deliver).exchange(b'c{"jsonrpc":"2.0","method":"configure","params":%b}\n' % params)
+    line = b'{"jsonrpc":"2.0","method":"_conductor/configure","params":%b}\n' % params
+    assert given == ([line] if told else [])
+
+
+def test_an_answer_stays_as_it_is_written_but_for_its_id() -> None:
+    """A component chooses ids of its own requests; whoever answers them has no others to go by."""
+    text = b'> p1\n< c{"id":1,"method":"m"}\n\n> c{"id":1,"result":[1.10,1e400,"\\ud83d"]}\n'
+    player = transcript.Player(loose=True)
+    first, second = transcript.read(text)
+    assert player.compare(first, b'c{"id":"x","method":"m"}\n')[0] is None
+    assert player.given(second) == b'c{"id":"x","result":[1.10,1e400,"\\ud83d"]}\n'
+
+
 def test_a_wasi_command_is_shown_on_the_channel() -> None:
     wire = Wire(enveloped)
     assert wire.exchange(b'c{"method":"configure","params":{"config":{}}}\n') == b""

@@ -9,6 +9,7 @@ use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
 
+use crate::cancel::CANCEL;
 use crate::json::{self, Place};
 use crate::{strings, Message, Side};
 
@@ -21,28 +22,32 @@ pub(crate) type Shared = Rc<RefCell<Channel>>;
 /// A message in a handler's hands, by number.
 pub(crate) struct Handled {
     pub number: u32,
+    pub side: Side,
     pub id: Option<Vec<u8>>,
     pub session: Vec<u8>,
+    /// Whether it begins a turn.
+    pub turn: bool,
     /// None while it runs.
     pub task: Option<Task>,
 }
 
 /// An answer that is waited for. `passed`: it is owed to the other side.
-struct Awaited {
-    side: Side,
-    id: Vec<u8>,
-    number: u32,
+pub(crate) struct Awaited {
+    pub side: Side,
+    pub id: Vec<u8>,
+    pub number: u32,
     slot: Slot,
-    passed: bool,
+    pub passed: bool,
+    pub withdrawn: bool,
 }
 
 /// The messages of one session and direction, held up by one that is being handled.
-struct Lane {
+pub(crate) struct Lane {
     number: u32,
-    side: Side,
+    pub side: Side,
     session: Vec<u8>,
-    holder: Option<u32>,
-    queue: VecDeque<Vec<u8>>,
+    pub holder: Option<u32>,
+    pub queue: VecDeque<Vec<u8>>,
 }
 
 #[derive(Default)]
@@ -51,8 +56,8 @@ pub(crate) struct Channel {
     /// The last `configure`.
     pub settings: Vec<u8>,
     pub handled: Vec<Handled>,
-    awaited: Vec<Awaited>,
-    lanes: Vec<Lane>,
+    pub awaited: Vec<Awaited>,
+    pub lanes: Vec<Lane>,
     /// The lane whose queue is let go on, so it does not hold up what comes from there.
     open: Option<u32>,
     numbers: u32,
@@ -149,6 +154,7 @@ impl Channel {
             number,
             slot: Rc::clone(&slot),
             passed,
+            withdrawn: false,
         };
         self.awaited.push(awaited);
         slot
@@ -208,12 +214,15 @@ impl Channel {
         if side == Side::Conductor || self.lanes.is_empty() {
             return false;
         }
-        let lane = if head.is(line, "$/cancel_request") {
+        let lane = if head.is(line, CANCEL) {
             head.param(line, &["requestId"])
                 .and_then(|id| self.lane_of(side, id))
         } else {
             self.lane(side, Some(&head.session(line)))
         };
+        if let Some(holder) = lane.and_then(|at| self.lanes[at].holder) {
+            self.withdraw(holder, side, line, head);
+        }
         self.queue(lane, line)
     }
 
@@ -238,7 +247,7 @@ impl Channel {
         };
         let held = |number: u32| {
             let mut all = self.handled.iter();
-            all.any(|one| one.number == number && one.id.as_deref() == Some(id))
+            all.any(|one| one.number == number && one.side == side && one.id.as_deref() == Some(id))
         };
         let has = |lane: &Lane| lane.holder.is_some_and(held) || lane.queue.iter().any(asks);
         let holds = |lane: &Lane| lane.side == side && self.open != Some(lane.number) && has(lane);

@@ -25,6 +25,8 @@ impl Guest {
 
     /// Makes the proxy; the version of the ABI.
     pub fn load(&self, declare: fn(&mut Proxy)) -> u32 {
+        #[cfg(all(not(feature = "alone"), target_arch = "wasm32"))]
+        crate::fault::watch();
         let mut proxy = Proxy::new();
         declare(&mut proxy);
         let inbox = Vec::new();
@@ -43,6 +45,13 @@ impl Guest {
             inbox.reserve_exact(len);
         }
         inbox.as_ptr() as usize
+    }
+
+    /// Address and length of what a panic had to say.
+    #[cfg(target_arch = "wasm32")]
+    pub fn fault(&self) -> u64 {
+        let (at, len) = crate::fault::kept();
+        (at as u64) << 32 | len as u64
     }
 
     /// Takes the lines; address and length of what the proxy has to say.

@@ -20,11 +20,16 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(all(not(feature = "alone"), target_arch = "wasm32"))]
+extern crate std;
 
 #[cfg(all(feature = "alone", target_arch = "wasm32"))]
 mod alone;
 mod answer;
+mod cancel;
 mod channel;
+#[cfg(target_arch = "wasm32")]
+mod fault;
 #[cfg(all(feature = "alone", target_arch = "wasm32"))]
 mod heap;
 pub mod json;
@@ -106,6 +111,11 @@ macro_rules! proxy {
             #[unsafe(no_mangle)]
             extern "C" fn channel_reserve(len: usize) -> usize {
                 GUEST.reserve(len)
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn channel_fault() -> u64 {
+                GUEST.fault()
             }
 
             #[unsafe(no_mangle)]

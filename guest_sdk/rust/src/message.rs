@@ -216,6 +216,12 @@ impl Message {
         Some(json::get(settings, &["params", "config", name])?.into())
     }
 
+    /// Whether nobody wants the answer any more, said before it was passed on: the client has cancelled
+    /// the request, or the turn it begins. What was asked for it is cancelled then by itself.
+    pub fn cancelled(&self) -> bool {
+        self.channel.borrow().cancelled(self.number)
+    }
+
     /// Does what is left to do when the handler has ended.
     pub(crate) fn finish(mut self) {
         if self.settled {
@@ -251,6 +257,7 @@ impl Message {
         if self.settled {
             return;
         }
+        self.channel.borrow_mut().forget_cancels(self.number);
         if let Some(id) = &self.id {
             let value = json::one_line(value);
             let parts = [

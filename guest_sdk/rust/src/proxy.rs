@@ -147,6 +147,7 @@ impl Proxy {
     fn start(&self, handler: &Handler, side: Side, line: &[u8], head: &Head) {
         let id = head.id(line).map(<[u8]>::to_vec);
         let session = head.session(line);
+        let turn = side == Side::Client && head.is(line, "session/prompt");
         let number = {
             let mut channel = self.channel.borrow_mut();
             let number = channel.number();
@@ -159,8 +160,10 @@ impl Proxy {
         let task = Some((handler.start)(message));
         self.channel.borrow_mut().handled.push(Handled {
             number,
+            side,
             id,
             session,
+            turn,
             task,
         });
         self.go_on(number);

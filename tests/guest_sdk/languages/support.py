@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 import wasm_host
 from conductor.playback import transcript
 
@@ -108,3 +110,50 @@ def check_memory(exchange: Callable[[bytes], bytes], prompts: int = 400) -> None
         said = exchange(b"c" + told % number)
         block = rb'[{"type":"text","text":"<current-date date=\"d\" time=\"t\"/>"},'
         assert said == b"s" + line.replace(b"[", block, 1) + b"s" + later[1:]
+
+
+FAULT: Final = b'{"jsonrpc":"2.0","id":1,"method":"_probe/fault"}\n'
+"""What the probe of every language fails at."""
+
+
+def check_fault(guest: wasm_host.Guest, line: bytes) -> None:
+    """A panic ends a guest, and says why."""
+    with pytest.raises(wasm_host.GuestError) as caught:
+        guest.deliver(line)
+    assert guest.dead
+    assert "wrong on purpose" in guest.stderr
+    assert "wrong on purpose" in caught.value.detail
+
+
+BLOCK: Final = '{"type":"text","text":"Answer in French."}'
+ODD: Final = (
+    # What cannot be read, or is no call of the method, passes as it is.
+    r'{"id":1,"\u00c":1,"method":"session/prompt","params":{"prompt":[]}}',
+    r'{"id":1,"method":"session/prompt","params":{"a\x":1,"prompt":[]}}',
+    '{"id":1,"method":"session/prompt","params":{"prompt":[]}',
+    '{"id":1,"method":7,"params":{"prompt":[]}}',
+    '{"id":1,"method":"session/prompt ","params":{"prompt":[]}}',
+    '{"method":"session/prompt","id":1,"method":"_x","params":{"prompt":[]}}',
+    r'{"id":1,"method":"session/prompt","m\u0065thod":"_x","params":{"prompt":[]}}',
+    '{"id":1,"method":"session/prompt","params":{"prompt":[]},"params":{"prompt":1}}',
+    '{"id":1,"method":"session/prompt","params":{"prompt":[],"pr\\u006fmpt":"x"}}',
+    '[{"id":1,"method":"session/prompt","params":{"prompt":[]}}]',
+    "[]",
+    "1",
+    '"x"',
+    # Of repeated members the last one counts, however it is spelt; all else stays as it is written.
+    '{"method":"_x","id":1,"method":"session/prompt","params":{"prompt":[<>]}}',
+    r'{"m\u0065thod":"session\/prompt","id":1,"params":{"prompt":1,"prompt":[<> ]}}',
+    '{"params":7, "id" : "x" ,"params" : {"prompt":[ <>,1.10] },"method":"session/prompt"}',
+    r'{"id":-5,"method":"session/prompt","params":{"prompt":[<>,"\ude00",1e400,-0,1E+2]},"":{}}',
+    '{"id":1,"method":"session/prompt","params":{"prompt":[<>,{"é€😀\u2028":[[[]]]}],"":""}}\t ',
+)
+"""Lines for the example of every README; `<>` is where its block comes to stand."""
+
+
+def check_odd(exchange: Callable[[bytes], bytes]) -> None:
+    """JSON as nobody writes it is read as it is meant, and never written anew."""
+    for line in ODD:
+        given = line.replace("[ <>,", "[ ").replace("<>,", "").replace("<>", "")
+        expected = line.replace("[ <>,", f"[{BLOCK}, ").replace("<>", BLOCK)
+        assert exchange(f"p{given}\n".encode()).decode() == f"s{expected}\n"

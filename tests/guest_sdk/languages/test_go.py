@@ -94,6 +94,10 @@ def test_memory_does_not_grow_by_the_number_of_messages(load: Load) -> None:
     support.check_memory(exchange)
 
 
+def test_a_panic_says_why(load: Load) -> None:
+    support.check_fault(load("probe"), support.FAULT)
+
+
 def test_formatted() -> None:
     folders = [str(SDK), str(Path(__file__).parent / "probe_go")]
     program = shutil.which("gofmt")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,10 +30,12 @@ def _make(folder: Path) -> None:
     assert TOOLS is not None
     program = npm.install(TOOLS[1], SDK) / ".bin" / "componentize-qjs"
     texts = {name: source.read_text("utf-8") for name, source in SOURCES.items()}
-    (folder / "guest.js").write_text((SDK / "guest.js").read_text("utf-8"), "utf-8")
+    (folder / "guest").mkdir()
+    for file in SDK.glob("*.js"):
+        shutil.copy(file, folder / "guest")
     wit = str(support.ROOT / "wasm_host" / "channel.wit")
     for name, text in {**texts, "readme": support.readme(SDK, "js")}.items():
-        source = text.replace('"../guest.js"', '"./guest.js"')
+        source = text.replace('"../guest.js"', '"./guest/guest.js"')
         (folder / f"{name}.js").write_text(source, "utf-8")
         command = support.readme(SDK, "sh").replace("\\\n", " ").replace("french", name)
         words = shlex.split(command.replace("wasm_host/channel.wit", wit))
@@ -56,13 +60,38 @@ def test_what_a_library_can_do(modules: dict[str, wasm_host.Module]) -> None:
 
 
 def test_example_of_the_readme(modules: dict[str, wasm_host.Module]) -> None:
-    support.check_french(modules["readme"].instantiate("readme").deliver)
+    guest = modules["readme"].instantiate("readme")
+    support.check_french(guest.deliver)
+    support.check_odd(guest.deliver)
 
 
 def test_memory_does_not_grow_by_the_number_of_messages(
     modules: dict[str, wasm_host.Module],
 ) -> None:
     support.check_memory(modules["datetime"].instantiate("datetime").deliver, 62)
+
+
+def test_a_mistake_of_a_handler_ends_its_message_only(
+    modules: dict[str, wasm_host.Module],
+) -> None:
+    guest = modules["probe"].instantiate("probe")
+    configure = b'c{"jsonrpc":"2.0","method":"configure","params":{"name":"n","config":{}}}\n'
+    assert guest.deliver(configure) == b""
+    for method, what in (
+        ("fault", r"Error: wrong on purpose \(/probe.js, line \d+\)"),
+        ("promise", "a handler that waits is a generator"),
+        ("nothing", "a handler yields only what it asks for"),
+    ):
+        line = support.FAULT.replace(b"fault", method.encode())
+        log, answer = map(str, guest.deliver(b"p" + line).decode().splitlines())
+        assert re.search(what, log)
+        assert log.startswith('c{"jsonrpc":"2.0","method":"log","params":{"level":"error",')
+        assert answer.startswith('p{"jsonrpc":"2.0","id":1,"error":{"code":-32603,')
+        assert f"proxy `n` failed at `_probe/{method}`: " in answer
+        assert re.search(what, answer)
+        notification = guest.deliver(b"s" + line.replace(b'"id":1,', b"")).decode()
+        assert notification.startswith("c")  # in the log, and nowhere else
+        assert notification.count("\n") == 1
 
 
 ODD = r"\"quoted\" \\\" } ] { \\ ," * 200 + r"\\"

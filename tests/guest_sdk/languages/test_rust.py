@@ -187,6 +187,7 @@ def test_what_a_library_can_do(folder: Path) -> None:
 def test_example_of_the_readme(folder: Path) -> None:
     with native(folder, "readme") as exchange:
         support.check_french(exchange)
+        support.check_odd(exchange)
 
 
 @compiled

@@ -61,9 +61,16 @@ def test_small_and_without_imports(folder: Path) -> None:
 def test_example_of_the_readme(folder: Path) -> None:
     guest = support.load(folder / "readme.wasm").instantiate("readme")
     support.check_french(guest.deliver)
+    support.check_odd(guest.deliver)
 
 
 def test_memory_does_not_grow_by_the_number_of_messages(folder: Path) -> None:
     """Held lines, edited ones and answers are given back: 64 MiB would not do for them all."""
     guest = support.load(folder / "datetime.wasm").instantiate("datetime")
     support.check_memory(guest.deliver)
+
+
+def test_a_panic_says_why(folder: Path) -> None:
+    support.check_fault(
+        support.load(folder / "probe.wasm").instantiate("probe"), b"p" + support.FAULT
+    )

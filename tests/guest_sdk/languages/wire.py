@@ -1,7 +1,7 @@
 """The dialect `acp` shown as lines of the channel, to play transcripts against WASI commands.
 
 Ids of requests are made different on either side, as a conductor does that has one connection only;
-`_conductor/config` is answered here, since the dialect has no `configure`.
+`_conductor/config` is answered here, and `configure` passed on if there is anything to tell.
 """
 
 from __future__ import annotations
@@ -83,6 +83,9 @@ class Wire:
         name = _name(said)
         if name == "configure":
             self._settings = said["params"]
+            told = read(said["params"])
+            if told["config"] != "{}" or "kept" in told:
+                yield message({**_VERSION, **said, "method": dumps(f"{SERVICE}configure")})
             return
         said = {**_VERSION, **said}
         if name is None:

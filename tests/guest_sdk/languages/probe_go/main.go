@@ -21,6 +21,24 @@ func main() {
 		}
 		m.Ask(guest.Agent, "_probe/warm", guest.JSON(`{"word":`, word, "}"))
 	})
+	proxy.Handle("session/fork", func(m *guest.Message) {
+		m.Ask(guest.Agent, "_probe/slow", nil)
+		if m.Cancelled() {
+			m.Fail("-32800", "Request cancelled")
+		}
+	})
+	proxy.Handle("_probe/ask", func(m *guest.Message) {
+		answer := m.Ask(guest.Conductor, "kv/get", guest.Raw(`{"key":"k"}`))
+		if answer.Error == nil {
+			m.Answer(answer.Result.Get("value"))
+		}
+	})
+	proxy.Handle("_probe/fault", func(*guest.Message) { panic("wrong on purpose") })
+	proxy.Handle("configure", func(m *guest.Message) {
+		if kept := m.Get("kept"); kept != nil {
+			m.Notify(guest.Conductor, "keep", guest.JSON(`{"b":`, kept, "}"))
+		}
+	})
 	proxy.Update("plan", func(m *guest.Message) { m.Drop() })
 	proxy.Update("usage_update", func(m *guest.Message) {
 		m.Ask(guest.Conductor, "kv/get", guest.Raw(`{"key":"k"}`))

@@ -1,0 +1,42 @@
+"""What a guest has to say of a trap it made itself (`channel_fault`)."""
+
+from __future__ import annotations
+
+import pytest
+
+import wasm_host
+from wasm_host import GuestError, Limits
+
+from .support import assemble
+
+FAULTY = """(module (memory (export "memory") 1) (data (i32.const 8) "index 3 of 2")
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) (i32.const 1024))
+  (func (export "channel_deliver") (param i32 i32) (result i64) unreachable)
+  (func (export "channel_fault") FAULT))"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("(result i64) (i64.const 0x80000000c)", "index 3 of 2"),
+        ("(result i64) (i64.const 0x800000000)", ""),
+        ("(result i64) (i64.const 0xfff000000100)", None),
+        ("(result i64) (i64.const -1)", None),
+        ("(result i64) unreachable", None),
+        ("(result i64) (loop $ever (br $ever)) (unreachable)", None),
+        ("(param i32) (result i64) (i64.const 0x80000000c)", None),
+        ("(result i32) (i32.const 8)", None),
+        ("", None),
+    ],
+)
+def test_what_a_guest_says_of_its_trap(fault: str, said: str | None) -> None:
+    """It is shown if it makes sense; the trap is told of either way."""
+    module = wasm_host.load(assemble(FAULTY.replace("FAULT", fault)), limits=Limits(cpu_ms=50))
+    guest = module.instantiate("faulty")
+    guest.start(b"")
+    with pytest.raises(GuestError, match=r"faulty trapped: .*unreachable") as caught:
+        guest.deliver(b"p1\n")
+    assert guest.dead
+    assert guest.stderr == (said or "")
+    assert ("stderr: index 3 of 2" in caught.value.detail) == bool(said)
