@@ -19,6 +19,8 @@ INTRODUCTION = (
     "below it; where two disagree, the one for the deeper folder counts, and what the user says "
     "counts more than any of them."
 )
+GRANTED = "AGENTS.md"
+"""What is granted unasked."""
 OTHERS = "There are more, each to be read before working in its folder:"
 
 
@@ -26,7 +28,7 @@ OTHERS = "There are more, each to be read before working in its folder:"
 class Config:
     """The settings; what each means is in README.md."""
 
-    names: list[str] = field(default_factory=lambda: ["AGENTS.md"])
+    names: list[str] = field(default_factory=lambda: [GRANTED])
     nested: Literal["mentioned", "all", "never"] = "mentioned"
     max_bytes: int = 64 * 1024
     skip: list[str] = field(
@@ -121,13 +123,25 @@ async def search(folders: list[str]) -> list[str]:
             try:
                 entries = await proxy.files.list(folder, glob=f"**/{name}")
             except Refused as refused:
-                proxy.log.warn(f"{proxy.name}: {name} is not looked for: {refused.message}")
+                proxy.log.warn(f"{name} is not looked for: {refused.message}")
                 continue
+            if not entries and name != GRANTED:
+                await complain(folder, name)
             for entry in entries:
                 parts = posixpath.relpath(entry.path, folder).split("/")
-                if not set(parts) & set(proxy.config.skip):
+                if entry.kind != "folder" and not set(parts) & set(proxy.config.skip):
                     found[posixpath.normpath(entry.path)] = None
     return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+async def complain(folder: str, name: str) -> None:
+    """Says so if files of a name are not seen because they are not granted."""
+    try:
+        await proxy.files.read_bytes(posixpath.join(folder, name), max_bytes=1)
+    except Refused as refused:
+        if isinstance(refused.data, dict) and refused.data.get("reason") == "not-granted":
+            wanted = f"`,grant=files:**/{name}`"
+            proxy.log.warn(f"`names`: {name} is not looked for, it needs {wanted}")
 
 
 async def told(path: str) -> str | None:
@@ -136,7 +150,7 @@ async def told(path: str) -> str | None:
     try:
         held = await proxy.files.read_bytes(path, max_bytes=most + 1)
     except Refused as refused:
-        proxy.log.warn(f"{proxy.name}: {path} is left out: {refused.message}")
+        proxy.log.warn(f"{path} is left out: {refused.message}")
         return None
     said = held[:most].decode("utf-8", "replace").strip("\ufeff\n ")
     if len(held) > most:

@@ -41,8 +41,10 @@ class Spent:
     """The most tokens that have been in the context."""
     cost: float = 0
     currency: str = ""
-    running: bool = False
-    """Whether a turn runs."""
+    asked: int = 0
+    """Prompts the agent has not answered."""
+    busy: bool = False
+    """Whether a turn of ACP v2 runs."""
     warned: bool = False
     stopped: bool = False
     """Whether the user was told that the budget is used up."""
@@ -69,7 +71,6 @@ def number(value: Any) -> float:
 
 def turn_ended(spent: Spent, usage: Any) -> None:
     """Takes note of what the end of a turn says."""
-    spent.running = False
     if not isinstance(usage, dict):
         return
     tokens = number(usage.get("totalTokens")) or sum(number(usage.get(part)) for part in PARTS)
@@ -118,7 +119,7 @@ def look(session: Session) -> None:
     part, told = used(spent)
     if part >= 1 and not spent.stopped:
         spent.stopped = spent.warned = True
-        stops = spent.running and proxy.config.cancel
+        stops = (spent.asked > 0 or spent.busy) and proxy.config.cancel
         session.say(f"\n[budget: used up, {told}{'; this turn is stopped' if stops else ''}]\n")
         if stops:
             proxy.tell_agent("session/cancel", sessionId=session.id)
@@ -131,8 +132,10 @@ def look(session: Session) -> None:
 def updated(update: Update) -> None:
     if update.kind == "usage_update":
         reported(update.state, update.update)
-    elif update.update.get("state") == "idle":
-        turn_ended(update.state, update.update.get("usage"))
+    else:
+        update.state.busy = update.update.get("state") != "idle"
+        if not update.state.busy:
+            turn_ended(update.state, update.update.get("usage"))
     if not update.replayed:
         look(update.session)
 
@@ -147,15 +150,16 @@ async def prompt(request: Request, following: Any) -> Any:
             f"budget: used up, {told} in this session; a new session has a budget of its own",
             USED_UP,
         )
-    request.state.running = True
+    request.state.asked += 1
     try:
         result = await following(request)
-    except BaseException:
-        request.state.running = False
-        raise
+    finally:
+        request.state.asked -= 1
     if isinstance(result, dict) and "stopReason" in result:
         turn_ended(request.state, result.get("usage"))
         look(request.session)
+    else:
+        request.state.busy = True  # in ACP v2, whose turns end by an update
     return result
 
 

@@ -6,7 +6,7 @@ conductor agent cache,config.seconds=600 claude-agent-acp
 import json
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from guest_sdk.python import Proxy, Refused, Request, Update
@@ -14,6 +14,10 @@ from guest_sdk.python import Proxy, Refused, Request, Update
 SAID = ("agent_message_chunk", "agent_thought_chunk")
 PASSING = ("usage_update", "session_info_update", "available_commands_update", "user_message_chunk")
 """Updates that are no part of an answer. One of any other kind means that something was done."""
+DONE = ("session/request_permission", "fs/read_text_file", "fs/write_text_file",
+        "terminal/create", "elicitation/create")  # fmt: skip
+"""What an agent asks for to do something, or to know how things are now."""
+CHOICES = ("session/set_mode", "session/set_model", "session/set_config_option")
 LARGEST = 1024 * 1024
 """Characters of an answer that is remembered."""
 
@@ -46,10 +50,22 @@ class Answer(NamedTuple):
 
 @dataclass
 class Turn:
-    """The turn that runs in a session: what was said; None if it cannot be repeated."""
+    """What was said in a turn."""
 
-    said: list[tuple[str, Any]] | None = None
+    said: list[tuple[str, Any]] = field(default_factory=list)
     size: int = 0
+
+
+@dataclass
+class Known:
+    """What is kept of a session."""
+
+    asked: int = 0
+    """Prompts that the agent has not answered."""
+    turn: Turn | None = None
+    """The turn that runs, if it can be repeated."""
+    chosen: dict[str, Any] = field(default_factory=dict)
+    """Its mode and options, as far as they were changed: with others it is another answer."""
 
 
 proxy = Proxy(
@@ -58,7 +74,7 @@ proxy = Proxy(
     description="Answers a prompt that was answered before with the same answer.",
     wants={"clock": "to forget answers that are too old"},
     config=Config,
-    session=Turn,
+    session=Known,
 )
 answers: OrderedDict[str, Answer] = OrderedDict()
 
@@ -69,39 +85,43 @@ def key_of(request: Request) -> str | None:
     if not isinstance(params.get("sessionId"), str) or not isinstance(params.get("prompt"), list):
         return None
     said = request.text
-    if said.lstrip().startswith("/") or not re.search(proxy.config.match, said):
+    if request.is_command or not re.search(proxy.config.match, said):
         return None
     session = request.session
     if proxy.config.scope == "folder" and session.cwd is None:
         return None
     where = session.id if proxy.config.scope == "session" else session.cwd
     rest = {name: value for name, value in params.items() if name not in ("sessionId", "_meta")}
-    return json.dumps([where, rest], sort_keys=True)
+    return json.dumps([where, rest, session.state.chosen], sort_keys=True)
 
 
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
-    key = key_of(request)
-    if key is None:
+    if not isinstance(request.params.get("sessionId"), str):
         return await following(request)
+    key, session = key_of(request), request.state
+    if session.asked:  # of two prompts at once nobody can tell which is being answered
+        key = session.turn = None
     try:
-        now = await proxy.clock.unix_ms()
+        now = await proxy.clock.unix_ms() if key is not None else 0
     except Refused:
-        return await following(request)  # nothing would ever be forgotten
-    known = answers.get(key)
-    if known is not None and now - known.at < proxy.config.seconds * 1000:
+        key, now = None, 0  # nothing would ever be forgotten
+    known = answers.get(key or "")
+    if key and known is not None and now - known.at < proxy.config.seconds * 1000:
         answers.move_to_end(key)
         for kind, content in known.said:
             request.session.update(kind, content=content)
         return dict(known.result)
-    turn = request.session.state = Turn([])
+    turn = session.turn = Turn() if key else None
+    session.asked += 1
     try:
         result = await following(request)
     finally:
-        if request.session.state is turn:
-            request.session.state = Turn()
+        session.asked -= 1
+        turn = session.turn if session.turn is turn else None
+        session.turn = None
     ended = isinstance(result, dict) and result.get("stopReason") == "end_turn"
-    if ended and turn.said and turn.size <= LARGEST:
+    if key and ended and turn is not None and turn.said and turn.size <= LARGEST:
         answers[key] = Answer(now, turn.said, {"stopReason": "end_turn"})
         answers.move_to_end(key)
         while len(answers) > proxy.config.most:
@@ -111,26 +131,36 @@ async def prompt(request: Request, following: Any) -> Any:
 
 @proxy.update()
 def updated(update: Update) -> None:
-    turn = update.state
-    if turn.said is None or update.replayed or update.kind in PASSING:
+    session, said = update.state, update.update
+    if update.kind in ("current_mode_update", "config_option_update"):
+        session.chosen[update.kind] = said.get("currentModeId", said.get("configOptions"))
+    turn = session.turn
+    if turn is None or update.replayed or update.kind in PASSING:
         return
-    content = update.update.get("content")
+    content = said.get("content")
     if update.kind not in SAID or not isinstance(content, dict):
-        turn.said = None
+        session.turn = None
         return
     written = json.dumps(content)
     if "Infinity" in written:  # `1e400` cannot be written again as it was
-        turn.said = None
+        session.turn = None
         return
     turn.size += len(written)
     if turn.size <= LARGEST:
         turn.said.append((update.kind, {k: v for k, v in content.items() if k != "_meta"}))
 
 
-@proxy.request("session/request_permission")
-def asked(request: Request) -> None:
-    if "sessionId" in request.params:
-        request.state.said = None
+@proxy.request(*DONE)
+def done(request: Request) -> None:
+    if isinstance(request.params.get("sessionId"), str):
+        request.state.turn = None
+
+
+@proxy.request(*CHOICES)
+def chosen(request: Request) -> None:
+    if isinstance(request.params.get("sessionId"), str):
+        rest = {name: value for name, value in request.params.items() if name != "sessionId"}
+        request.state.chosen[f"{request.method} {rest.get('configId', '')}"] = rest
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def change(changes: Changes, said: dict[str, Any], name: str) -> None:
         return
     held = said.setdefault(name, {})
     if not isinstance(held, dict):
-        proxy.log.warn(f"{proxy.name}: `{name}` is no object, it stays as it is")
+        proxy.log.warn(f"`{name}` is no object, it stays as it is")
         return
     for place in changes.remove:
         take(held, keys(place))
@@ -100,7 +100,7 @@ def put(held: dict[str, Any], place: str, value: Any) -> None:
         if inner is None or inner is False:
             inner = held[key] = {}
         if not isinstance(inner, dict):
-            proxy.log.warn(f"{proxy.name}: `{place}` is not set: `{key}` is no object")
+            proxy.log.warn(f"`{place}` is not set: `{key}` is no object")
             return
         held = inner
     held[last] = value

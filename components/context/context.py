@@ -101,7 +101,7 @@ async def summary(cwd: str | None) -> str:
     try:
         found = await listing(folder, "**", LOOKED_AT)
     except Refused as refused:
-        proxy.log.warn(f"{proxy.name}: prompts go on without a summary: {refused.message}")
+        proxy.log.warn(f"prompts go on without a summary: {refused.message}")
         return ""
     if not found:
         return ""

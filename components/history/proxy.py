@@ -4,6 +4,7 @@ conductor agent history,config.tokens=80000 claude-agent-acp
 """
 
 import copy
+import math
 from typing import Any
 
 from chat import ASKED, Chat, Config, heard_agent, heard_user, number, readable, summarised
@@ -75,12 +76,17 @@ async def set_up(request: Request, following: Any) -> Any:
     if source is not None and request.method in ("session/load", "session/resume"):
         chat: Chat = source.state
         chat.setup = setup
-        await recall(source, request)
+        told = await recall(source, request)
         proxy.start(kept.setup(source))
         try:
-            return await following(request)
+            result = await following(request)
+        except ProxyError as error:
+            result = await fall_back(source, request, following, told, error)
         finally:
             chat.loading = chat.hiding = False
+        if isinstance(result, dict) and "sessionId" in result:  # as some agents say here too
+            result["sessionId"] = source.id
+        return result
     before = source.state if source is not None else Chat()
     result = await following(request)
     session = getattr(request, "session", None)
@@ -93,20 +99,50 @@ async def set_up(request: Request, following: Any) -> Any:
     return result
 
 
-async def recall(session: Session, request: Request) -> None:
-    """Finds the parts of a session that is loaded, and has all but the last told again."""
-    chat = session.state
+async def recall(session: Session, request: Request) -> dict[str, Any]:
+    """Finds the parts of a session that is loaded, and has all but the last told again.
+
+    Returns what the agent answered, by the parts it has told.
+    """
+    chat: Chat = session.state
+    told: dict[str, Any] = {}
     await recognise(session)
     if request.method != "session/load" and not request.params.get("replayFrom"):
-        return
+        return told
     chat.turns, chat.loading = [], True
     for one in chat.past:
         try:
-            await proxy.ask_agent(request.method, **{**request.params, "sessionId": one})
+            params = {**request.params, "sessionId": one}
+            told[one] = await proxy.ask_agent(request.method, **params)
         except ProxyError as error:
             proxy.log.warn(f"{one} is not told again: {error.message}")
     # What the last part holds is counted as it is told; if it is too much, the next prompt moves.
     chat.chars, chat.used, chat.running, chat.since = 0, 0, 0, 1
+    return told
+
+
+async def fall_back(
+    session: Session, request: Request, following: Any, told: dict[str, Any], error: ProxyError
+) -> Any:
+    """Goes on in an earlier part, where the agent has the last one no more.
+
+    Agents may keep a session only when its first turn is over. `told`: what the agent answered, by
+    the parts it has told by now. Raises its `error` if it has none of them.
+    """
+    chat, past, lost = session.state, list(session.state.past), session.state.agent
+    while chat.past:
+        chat.agent = chat.past.pop()
+        try:
+            result = told[chat.agent] if chat.agent in told else await following(request)
+        except ProxyError:
+            continue
+        proxy.log.warn(f"{lost} is lost, {session.id} goes on from before: {error.message}")
+        limit = chat.limit(proxy.config)
+        chat.since, chat.used = 1, int(limit) if limit < math.inf else 0  # for it was full
+        await kept.record(session)
+        return result
+    chat.past, chat.agent = past, lost
+    raise error
 
 
 async def recognise(session: Session) -> None:

@@ -6,6 +6,7 @@ conductor agent 'permission-guard,config.rules=[{"path":".env"}]' claude-agent-a
 import posixpath
 import re
 import shlex
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -144,7 +145,8 @@ class Facts:
             call = merged(session.state.known.get(call.get("toolCallId"), {}), call)
         given = call.get("rawInput")
         given = given if isinstance(given, dict) else {}
-        self.cwd = posixpath.normpath((session and session.cwd) or "/")
+        known = session.cwd if session is not None else None
+        self.cwd = posixpath.normpath(known) if known else None
         titles = [call.get("title"), request.params.get("title")]
         self.title = [one for one in titles if isinstance(one, str)]
         self.kind = [one for one in (call.get("kind"),) if isinstance(one, str)]
@@ -155,15 +157,32 @@ class Facts:
         self.shown = told[0]
 
     def _absolute(self, path: str) -> str:
-        path = path.removeprefix("file://").replace("\\", "/")
-        return posixpath.normpath(posixpath.join(self.cwd, path))
+        if path.startswith("file://"):
+            path = urllib.parse.unquote(path.removeprefix("file://"))
+        return posixpath.normpath(posixpath.join(self.cwd or "/", path.replace("\\", "/")))
 
     def below(self, path: str) -> str | None:
-        """A path relative to the session's folder; None for one that is elsewhere."""
+        """A path relative to the session's folder; None for one that is elsewhere.
+
+        The folder of a session that began before this proxy was started again is not known.
+        """
+        if self.cwd is None:
+            return None
         if path == self.cwd:
             return "."
         head = self.cwd.rstrip("/") + "/"
         return path.removeprefix(head) if path.startswith(head) else None
+
+    def relative(self, path: str, *, whole: bool) -> list[str]:
+        """The forms of a path that patterns without a slash at the front may mean.
+
+        Without a folder any of those it may have, unless the `whole` has to fit.
+        """
+        if self.cwd is None and not whole:
+            names = path.strip("/").split("/")
+            return ["/".join(names[at:]) for at in range(len(names))]
+        below = self.below(path)
+        return [] if below is None else [below]
 
 
 def meta_names(call: dict[str, Any]) -> Iterator[Any]:
@@ -233,6 +252,7 @@ KEYWORDS = r"(?:if|then|elif|else|while|until|do|!|\{)\s+"
 WRAPPERS = r"(?:sudo|doas|env|nohup|time|timeout|nice|xargs|exec|command|builtin|setsid|stdbuf)\s+"
 BEFORE = re.compile(rf"^(?:{KEYWORDS}|{WRAPPERS}|\w+=\S*\s+)+")
 WRAPPED = re.compile(rf"^(?:{KEYWORDS}|\w+=\S*\s+)*{WRAPPERS}")
+QUOTES = re.compile(r"[\"'\\]")
 WORDS = 64
 """Words of a command line behind `sudo` and the like that are looked at for a command."""
 
@@ -248,13 +268,13 @@ def parts(command: str, *, whole: bool) -> list[tuple[str, ...]]:
         line = " ".join(one.split())
         plain = BEFORE.sub("", line)
         word, blank, rest = plain.partition(" ")
-        bare = re.sub(r"[\"'\\]", "", word)
+        bare = QUOTES.sub("", word)
         forms = [one.strip(), line, plain, bare + blank + rest]
         forms.append(posixpath.basename(bare) + blank + rest)
         if not whole and WRAPPED.match(line):
             words = line.split(" ")
             forms += [
-                " ".join([posixpath.basename(words[at]), *words[at + 1 :]])
+                " ".join([posixpath.basename(QUOTES.sub("", words[at])), *words[at + 1 :]])
                 for at in range(1, min(len(words), WORDS))
             ]
         if plain:
@@ -294,6 +314,8 @@ def fits(rule: Rule, facts: Facts, *, whole: bool) -> bool:
             return False
     if rule.outside is None:
         return True
+    if facts.cwd is None:
+        return bool(facts.path) and not whole
     away = [facts.below(one) is None for one in facts.path]
     return bool(away) and some(one is rule.outside for one in away)
 
@@ -304,7 +326,7 @@ def forms(facts: Facts, name: str, *, whole: bool) -> list[tuple[str, ...]]:
         lines = [] if whole else [(one,) for one in facts.command]
         return lines + [part for one in facts.command for part in parts(one, whole=whole)]
     if name == "path":
-        return [(one, *filter(None, [facts.below(one)])) for one in facts.path]
+        return [(one, *facts.relative(one, whole=whole)) for one in facts.path]
     return [(one,) for one in getattr(facts, name)]
 
 

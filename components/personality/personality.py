@@ -39,7 +39,7 @@ async def embody(opening: Opening) -> Any:
         try:
             await opening.prompt(one, show=config.show)
         except ProxyError as error:
-            proxy.log.warn(f"{proxy.name}: `{one}` came to nothing: {error.message}")
+            proxy.log.warn(f"`{one}` came to nothing: {error.message}")
             break
     return None
 

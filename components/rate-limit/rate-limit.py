@@ -10,6 +10,8 @@ from typing import Any, Literal
 from guest_sdk.python import Proxy, ProxyError, Refused, Request
 
 OVER = -32000
+A_WEEK = 7 * 24 * 3600
+"""Seconds: no timer runs for longer."""
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Config:
             raise ValueError("`prompts` must be at least 1")
         if not 0 < self.seconds < math.inf:
             raise ValueError("`seconds` must be more than 0")
+        if self.over == "wait" and self.seconds > A_WEEK:
+            raise ValueError(f"`seconds` is at most {A_WEEK}, a week, where prompts wait")
 
 
 @dataclass

@@ -13,19 +13,25 @@ from guest_sdk.python import Proxy, Request, Session, Update
 
 SECRETS = {
     "private-key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----",
-    "aws-key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-    "github-token": r"\b(?:gh[pousr]_\w{36,}|github_pat_\w{22,})",
-    "gitlab-token": r"\bglpat-[\w-]{20,}",
-    "slack-token": r"\bxox[abeoprs]-[\w-]{10,}",
-    "api-key": r"\b(?:[sr]k-[\w-]{20,}|[srp]k_(?:live|test)_\w{16,}|AIza[\w-]{35})",
-    "package-token": r"\b(?:npm_\w{36,}|pypi-[\w-]{50,})",
-    "jwt": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
-    "bearer": r"\b[Bb]earer\s+([\w.~+/=-]{16,})",
-    "url-password": r"\b[a-z][a-z0-9+.-]{1,32}://[^\s:/@]{1,256}:([^\s/@]+)@",
-    "assignment": r"(?i)(?:password|passwd|secret|token|api[_-]?key)[\"']?\s{0,8}[:=]\s{0,8}"
+    "aws-key": r"A(?<=\bA)(?:KIA|SIA)[0-9A-Z]{16}\b",
+    "github-token": r"g(?<=\bg)(?:h[pousr]_\w{36,}|ithub_pat_\w{22,})",
+    "gitlab-token": r"glpat-(?<=\bglpat-)[\w-]{20,}",
+    "slack-token": r"xox(?<=\bxox)[abeoprs]-[\w-]{10,}",
+    "api-key": r"[srpA](?<=\b[srpA])(?:(?<=[sr])k-[\w-]{20,}|(?<=[srp])k_(?:live|test)_\w{16,}"
+    r"|(?<=A)Iza[\w-]{35})",
+    "package-token": r"[np](?<=\b[np])(?:(?<=n)pm_\w{36,}|(?<=p)ypi-[\w-]{50,})",
+    "jwt": r"eyJ(?<=\beyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
+    "bearer": r"[Bb]earer(?<=\b[Bb]earer)\s+([\w.~+/=-]{16,})",
+    "url-password": r"://(?<=[a-z0-9+.-]://)[^\s:/@]{1,256}:([^\s/@]+)@",
+    "assignment": r"[pPsStTaA](?:(?<=[pP])(?i:assword|asswd)|(?<=[sS])(?i:ecret)|(?<=[tT])(?i:oken)"
+    r"|(?<=[aA])(?i:pi[_-]?key))[\"']?\s{0,8}[:=]\s{0,8}"
     r"[\"']?(?=\S{0,256}\d)([^\s\"',;&<>(){}\[\]]{8,})",
 }
-"""What secrets look like. Of a pattern with a group, the group is the secret."""
+"""What secrets look like. Of a pattern with a group, the group is the secret.
+
+Each begins with a sign or a few, for those are sought quickly in a long text; what has to stand in
+front of it, such as the end of a word (`\\b`), is looked at behind it.
+"""
 
 KEY_BEGINS = re.compile(r"-----BEGIN[A-Z0-9 -]{0,64}\Z")
 KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY-----")
@@ -109,6 +115,10 @@ class Held:
     update: dict[str, Any] = field(default_factory=dict)
     in_key: bool = False
     """Whether it stands within a private key."""
+    busy: bool = False
+    """Whether a turn of ACP v2 runs."""
+    asked: list[Request] = field(default_factory=list)
+    """What the agent has not answered; the oldest first, whose turn it is."""
 
 
 proxy = Proxy(
@@ -226,7 +236,11 @@ async def said(update: Update, following: Any) -> None:
         and isinstance(content.get("text"), str)
     )
     message = {"sessionUpdate": update.kind, "messageId": update.update.get("messageId")}
-    if update.kind not in BESIDE and (not streamed or message != update.state.update):
+    if update.kind == "state_update":
+        update.state.busy = update.update.get("state") != "idle"
+        if not update.state.busy:
+            finish(update.session)
+    elif update.kind not in BESIDE and (not streamed or message != update.state.update):
         finish(update.session)
     if not streamed or not isinstance(content, dict):
         if update.kind in KINDS:
@@ -241,7 +255,8 @@ async def said(update: Update, following: Any) -> None:
 
 def finish(session: Session) -> None:
     """Shows what was held back: nothing follows that could change it."""
-    held, session.state = session.state, Held()
+    held = session.state
+    session.state = Held(busy=held.busy, asked=held.asked)
     if held.text and not held.in_key:
         said = {name: value for name, value in held.update.items() if value is not None}
         kind = said.pop("sessionUpdate")
@@ -256,11 +271,26 @@ def finish(session: Session) -> None:
 async def asked(request: Request, following: Any) -> Any:
     if proxy.config.prompts and request.method == "session/prompt" and "prompt" in request.params:
         request.params["prompt"] = clean(request.params["prompt"])
-    try:
+    if not isinstance(request.params, dict) or not isinstance(request.params.get("sessionId"), str):
         return await following(request)
+    result: Any = None
+    request.state.asked.append(request)
+    try:
+        result = await following(request)
     finally:
-        if isinstance(request.params, dict) and isinstance(request.params.get("sessionId"), str):
-            finish(request.session)
+        ended(request, result)
+    return result
+
+
+def ended(request: Request, result: Any) -> None:
+    """Shows what was held back, unless it is of another turn, which goes on."""
+    state = request.state
+    first = state.asked[0] is request
+    state.asked.remove(request)
+    begun = request.method == "session/prompt" and isinstance(result, dict)
+    begun = begun and "stopReason" not in result  # in ACP v2, whose turns end by an update
+    if first and not begun and not state.busy:
+        finish(request.session)
 
 
 if __name__ == "__main__":

@@ -82,20 +82,28 @@ async def shelf(session: Session) -> dict[str, Skill]:
     known = session.state
     if known.skills is None:
         known.skills = {}
+        refused: dict[str, Refused] = {}
         for folder in proxy.config.folders:
-            place = posixpath.join(session.cwd, folder)
-            for skill in await search(place):
+            try:
+                found = await search(posixpath.join(session.cwd, folder))
+            except Refused as error:
+                refused[folder] = error
+                continue
+            for skill in found:
                 known.skills.setdefault(skill.name, skill)
+        if refused:
+            why = next(iter(refused.values()))
+            proxy.log.warn(f"no skills are looked for in {', '.join(refused)}: {why}")
     return dict(known.skills)
 
 
 async def search(place: str) -> list[Skill]:
-    """The skills of one folder."""
+    """The skills of one folder. Raises `Refused` if it is not granted."""
     try:
         paths = sorted(one.path for one in await proxy.files.list(place, glob="*/SKILL.md"))
     except Refused as refused:
         if not refused.granted:
-            proxy.log.warn(f"no skills are looked for in {place}: {refused}")
+            raise
         return []
     found = []
     for path in paths:
@@ -200,9 +208,7 @@ async def known_already(request: Request, following: Any) -> Any:
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     blocks = request.params.get("prompt")
-    word = request.text.split(maxsplit=1)[:1]
-    command = bool(word) and word[0].startswith("/") and word[0].count("/") == 1
-    if isinstance(blocks, list) and not command and "sessionId" in request.params:
+    if isinstance(blocks, list) and not request.is_command and "sessionId" in request.params:
         found = {} if request.state.told else await shelf(request.session)
         request.state.told = True
         if found:

@@ -71,7 +71,7 @@ proxy = Proxy(
     session=Known,
 )
 missed: set[str] = set()
-"""Folders of which the log has said that they are not looked into."""
+"""Folders and sessions of which the log has said that they are not looked into."""
 
 
 # -- what passes -------------------------------------------------------------------------------
@@ -104,11 +104,17 @@ def listed(update: Update) -> None:
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     held, blocks = getattr(request, "session", None), request.params.get("prompt")
-    if held is None or not held.state.cwd or not isinstance(blocks, list):
+    if held is None or not isinstance(blocks, list):
         return await following(request)
     calls = [(one, CALL.fullmatch(said)) for one in blocks if (said := text_of(one))]
     if any(call for _, call in calls):
         await announce(held)  # a command that was written a moment ago is there too
+        if not held.state.cwd and held.id not in missed:
+            missed.add(held.id)
+            proxy.log.warn(
+                f"the folder of {held.id} is not known to this proxy, and so are not its commands: "
+                "load the session again"
+            )
     for block, call in calls:
         command = held.state.own.get(call[1]) if call else None
         if call and command:
@@ -131,7 +137,8 @@ async def announce(held: Session) -> None:
     session = held.state
     session.own = await search(session)
     now, open_ = shown(session), proxy.sessions.get(held.id) is held
-    if now != (session.shown or []) and open_ and held.state is session:
+    known = open_ and held.state is session and session.cwd  # else a list would lack others
+    if now != (session.shown or []) and known:
         session.shown = now
         held.update("available_commands_update", availableCommands=joined(session))
 
@@ -165,7 +172,7 @@ async def search(session: Known) -> dict[str, Command]:
     """The commands there are, by name; of two with one name the first counts."""
     found = {name: parsed(said) for name, said in proxy.config.commands.items()}
     held = {one.path: one for one in session.own.values() if one.path}
-    for folder in proxy.config.folders:
+    for folder in proxy.config.folders if session.cwd else ():
         whole = posixpath.join(session.cwd, folder)
         for entry in await entries(whole):
             short = posixpath.relpath(entry.path, whole).removesuffix(".md").replace("/", ":")
@@ -188,7 +195,7 @@ async def entries(folder: str) -> list[Record]:
     except Refused as refused:
         if not refused.granted and folder not in missed:
             missed.add(folder)
-            proxy.log.warn(f"{proxy.name}: {folder} is not looked into: {refused.message}")
+            proxy.log.warn(f"{folder} is not looked into: {refused.message}")
         return []
 
 
@@ -197,7 +204,7 @@ async def read(path: str) -> Command | None:
     try:
         held = await proxy.files.read_bytes(path, max_bytes=LARGEST)
     except Refused as refused:
-        proxy.log.warn(f"{proxy.name}: {path} is left out: {refused.message}")
+        proxy.log.warn(f"{path} is left out: {refused.message}")
         return None
     command = parsed(held.decode("utf-8", "replace"))
     command.path = path

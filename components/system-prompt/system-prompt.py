@@ -148,7 +148,7 @@ async def switch(session: str, found: list[Offered]) -> None:
     fits = fits or [one for one in found if one.name.casefold() == wanted.casefold()]
     if not fits:
         has = ", ".join(dict.fromkeys(one.id for one in found)) or "none"
-        proxy.log.warn(f"{proxy.name}: the agent has no mode `{wanted}`; it has: {has}")
+        proxy.log.warn(f"the agent has no mode `{wanted}`; it has: {has}")
         return
     proper = [one for one in fits if one.option is None]
     one = (proper or fits)[0]
@@ -161,7 +161,7 @@ async def switch(session: str, found: list[Offered]) -> None:
             params = {"sessionId": session, "configId": one.option, "type": "id", "value": one.id}
             await proxy.ask_agent("session/set_config_option", **params)
     except ProxyError as error:
-        proxy.log.warn(f"{proxy.name}: the agent is not switched to `{one.id}`: {error.message}")
+        proxy.log.warn(f"the agent is not switched to `{one.id}`: {error.message}")
         return
     for other in fits:  # as the agent would say it now
         other.held[other.key] = other.id

@@ -20,6 +20,9 @@ BESIDE = (
     "session_info_update", "plan", "plan_update", "plan_removed",
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
+FINISHED = ("completed", "failed", "cancelled")
+REMEMBERED = 512
+"""Tool calls of one session that are kept in mind."""
 IDS = ("connectionId", "connection_id", "serverId", "acpId", "acp_id", "acp_url", "id", "url")
 """What servers and connections are named by, in all generations of MCP over ACP."""
 
@@ -46,6 +49,8 @@ class Held:
     update: dict[str, Any] = field(default_factory=dict)
     before: str = ""
     """The character in front of it, if it is known."""
+    calls: dict[str, list[str]] = field(default_factory=dict)
+    """What tool calls that are not over are called, by id."""
 
 
 proxy = Proxy(
@@ -188,27 +193,63 @@ def permission(request: Request) -> Any:
     subject = request.params.get("subject")  # in version 2 of the protocol
     held = subject if isinstance(subject, dict) else {}
     call = request.params.get("toolCall", held.get("toolCall"))
-    for name in names(call if request.direction == "up" else None):
-        _, server, tool = name.split("__", 2)
-        if denied(server, tool):
-            for option in listing(request.params.get("options")):
-                if isinstance(option, dict) and option.get("kind") in ("reject_once", "reject"):
-                    chosen = option.get("optionId")
-                    return {"outcome": {"outcome": "selected", "optionId": chosen}}
-            return {"outcome": {"outcome": "cancelled"}}
-    return None
+    if request.direction != "up" or not isinstance(call, dict):
+        return None
+    found = list(names(call))
+    if isinstance(request.params.get("sessionId"), str):  # it may name its tool call only
+        found += request.state.calls.get(str(call.get("toolCallId")), [])
+    if not any(map(denied_as, found)):
+        return None
+    proxy.log.warn(f"a permission for `{found[0]}` was refused: the tool is denied")
+    options = [one for one in listing(request.params.get("options")) if isinstance(one, dict)]
+    for kind in ("reject_once", "reject_always"):
+        for option in options:
+            if option.get("kind") == kind:
+                chosen = option.get("optionId")
+                return {"outcome": {"outcome": "selected", "optionId": chosen}}
+    return {"outcome": {"outcome": "cancelled"}}
 
 
-def names(call: Any) -> Iterator[str]:
-    """What the tool of a permission request is called, as far as it is one of MCP."""
-    if not isinstance(call, dict):
-        return
+def denied_as(name: str) -> bool:
+    """Whether a tool may not be used that is called `mcp__SERVER__TOOL`.
+
+    Where one ends and the other begins cannot be told if either has two underscores: it is denied
+    if a rule denies either reading, and allowed if one allows either.
+    """
+    _, *parts = name.split("__")
+    found = [("__".join(parts[:at]), "__".join(parts[at:])) for at in range(1, len(parts))]
+    deny, allow = spelt(proxy.config.deny), spelt(proxy.config.allow)
+    if any(fits(deny, server, tool) for server, tool in found):
+        return True
+    return bool(allow) and not any(fits(allow, server, tool) for server, tool in found)
+
+
+def spelt(rules: list[str]) -> list[str]:
+    """Rules, also as agents spell names in which there are other signs than these."""
+    return [*rules, *(re.sub(r"[^\w*?/-]", "_", rule, flags=re.ASCII) for rule in rules)]
+
+
+def names(call: dict[str, Any]) -> Iterator[str]:
+    """What the tool of a call is called, as far as it is one of MCP."""
     metas = call.get("_meta")
-    inner = list(metas.values()) if isinstance(metas, dict) else []
+    inner = [metas, *metas.values()] if isinstance(metas, dict) else []
     for held in (call, *inner):
         for name in texts(held, "title", "name", "toolName"):
             if name.startswith("mcp__") and name.count("__") >= 2:
                 yield name
+
+
+@proxy.update("tool_call", "tool_call_update")
+def remember(update: Update) -> None:
+    """Takes note of what a tool call is called, for a permission request that does not say it."""
+    calls, id_ = update.state.calls, update.update.get("toolCallId")
+    if update.replayed or not isinstance(id_, str):
+        return
+    found = [*calls.pop(id_, []), *names(update.update)]
+    if found and update.update.get("status") not in FINISHED:
+        calls[id_] = list(dict.fromkeys(found))
+    while len(calls) > REMEMBERED:
+        del calls[next(iter(calls))]
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -278,7 +319,8 @@ async def said(update: Update, following: Any) -> None:
 
 def finish(session: Any) -> None:
     """Says the end that was held back: nothing follows that could change it."""
-    held, session.state = session.state, Held()
+    held = session.state
+    session.state = Held(calls=held.calls)
     if held.text:
         said = {name: value for name, value in held.update.items() if value is not None}
         kind = said.pop("sessionUpdate")

@@ -153,7 +153,9 @@ def test_row_83_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     for name, said in (("", "Be brief."), ("api", "Test the api."), ("node_modules", "Never.")):
         (project / name).mkdir(exist_ok=True)
         (project / name / "AGENTS.md").write_text(said, encoding="utf-8")
-    chain = agent(rig, component("agents-md"), rig.demo())
+    (project / "web" / "AGENTS.md").mkdir(parents=True)  # a folder of that name
+    names = component("agents-md", {"names": ["AGENTS.md", "NOTES.md"]})
+    chain = agent(rig, names, rig.demo())
     chain.initialize()
 
     def told() -> str:
@@ -166,6 +168,7 @@ def test_row_83_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     assert f"- {project}/api/AGENTS.md" in said
     assert "Test the api" not in said
     assert "node_modules" not in said
+    assert "web" not in said
     assert chain.prompt(session, "again") == "again"
     chain.prompt(session, "read api/x.py")
     assert "Test the api." in told()
@@ -174,4 +177,5 @@ def test_row_83_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     chain.prompt(chain.new_session(cwd=str(project)), "hello")
     assert "Be kind." in told()
     assert chain.finish() == 0
-    assert chain.stderr == ""
+    told_of = "`names`: NOTES.md is not looked for, it needs `,grant=files:**/NOTES.md`"
+    assert set(chain.stderr.splitlines()) == {f"warning: agents-md: {told_of}"}

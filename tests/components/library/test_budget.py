@@ -92,6 +92,20 @@ async def test_the_turn_that_uses_it_up_is_cancelled_once(cancel: bool) -> None:
 
 
 @plays
+async def test_a_prompt_that_waits_behind_the_one_that_uses_it_up_is_cancelled_too() -> None:
+    async with play("budget", config={"tokens": 10}, grants=[]) as p:
+        await p.new_session()
+        p.agent.answer = lambda _: p.agent.HOLD
+        first, second = await p.start_prompt("a"), await p.start_prompt("b")
+        a, b = p.agent.requests[-2:]
+        p.agent.reply(a, {"stopReason": "end_turn", "usage": {"totalTokens": 20}})
+        assert p.result("p", first)["stopReason"] == "end_turn"
+        assert [one.method for one in p.agent.notifications] == ["session/cancel"]
+        p.agent.reply(b, {"stopReason": "cancelled"})
+        assert p.result("p", second)["stopReason"] == "cancelled"
+
+
+@plays
 async def test_acp_v2_and_a_session_that_is_loaded() -> None:
     async with play("budget", config={"tokens": 10}, grants=[]) as p:
         session = await p.new_session()

@@ -94,6 +94,82 @@ async def test_errors_acp_v2_and_no_clock_leave_it_to_the_agent() -> None:
             assert p.agent.prompts == ["a", "a"]
 
 
+@plays
+async def test_two_prompts_at_once_are_not_remembered() -> None:
+    async with play("cache") as p:
+        held: list[Any] = []
+
+        def hold(request: Any) -> Any:
+            if request.method == "session/prompt":
+                held.append(request)
+                return p.agent.HOLD
+            return None
+
+        p.agent.answer = hold
+        session = await p.new_session()
+        for prompts in (("a", "b"), ("a", "/x")):
+            for said in prompts:
+                await p.start_prompt(said)
+            for request in held:
+                p.agent.say(session, "answer")
+                p.agent.reply(request, {"stopReason": "end_turn"})
+            held.clear()
+        assert p.agent.prompts == ["a", "b", "a", "/x"]
+        p.agent.answer = None
+        for said in ("a", "b", "a"):
+            assert (await p.prompt(said)).text == said
+        assert p.agent.prompts[4:] == ["a", "b"]
+        # While another is answered, nothing is said in between.
+        p.agent.answer = hold
+        await p.start_prompt("c")
+        await p.start_prompt("a")
+        assert p.agent.prompts[6:] == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("fs/read_text_file", {"path": "/x"}),
+        ("terminal/create", {"command": "date"}),
+        ("session/request_permission", {"options": []}),
+    ],
+)
+@plays
+async def test_what_the_agent_asks_for_may_be_otherwise_the_next_time(
+    method: str, params: Any
+) -> None:
+    async with play("cache") as p:
+        session = await p.new_session()
+
+        def answer(request: Any) -> Any:
+            if request.method == "session/prompt":
+                p.agent.request(method, {"sessionId": session, **params})
+            return None
+
+        p.agent.answer = answer
+        for _ in range(2):
+            assert (await p.prompt("a")).text == "a"
+        assert p.agent.prompts == ["a", "a"]
+
+
+@plays
+async def test_another_mode_is_another_answer() -> None:
+    async with play("cache", answer=lambda one: {} if "set_" in one.method else None) as p:
+        session = await p.new_session()
+        for method, params in (
+            ("session/set_mode", {"modeId": "plan"}),
+            ("session/set_config_option", {"configId": "model", "value": "large"}),
+            ("session/set_config_option", {"configId": "effort", "value": "high"}),
+        ):
+            for _ in range(2):
+                await p.prompt("a")
+            await p.request(method, {"sessionId": session, **params})
+        p.agent.update(session, "current_mode_update", currentModeId="code")
+        for _ in range(2):
+            await p.prompt("a")
+        assert len(p.agent.prompts) == 4
+
+
 def test_row_91_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("cache"), rig.demo())
     session = chain.begin()

@@ -277,10 +277,12 @@ def remembers(p: Playground, past: dict[str, list[tuple[str, str]]]) -> Callable
             past[session] += [*turn, ("agent_message_chunk", said)]
             p.agent.say(session, said)
             return {"stopReason": "end_turn"}
+        if request.method in ("session/load", "session/resume") and session not in past:
+            raise ProxyError(f"there is no {session}", -32002)
         if request.method == "session/load":
             for kind, said in past[session]:
                 p.agent.update(session, kind, content=text(said))
-            return {}
+            return {"sessionId": session}  # some agents repeat it
         if request.method == "session/new":
             past[f"session-{len(past) + 1}"] = []
             return {"sessionId": list(past)[-1]}
@@ -320,7 +322,7 @@ async def test_loaded_again_it_is_whole_and_shows_nothing_that_was_hidden() -> N
     async with other as p:
         p.agent.answer = remembers(p, past)
         assert await p.request("session/list", {}) == {"sessions": [{"sessionId": one}]}
-        await p.request("session/load", load)
+        assert await p.request("session/load", load) == {"sessionId": one}
         assert seen(p) == whole
         await p.prompt("e", session=one)  # what was told again is too much already
         assert "- tabs" in told(p)
@@ -335,6 +337,40 @@ async def test_loaded_again_it_is_whole_and_shows_nothing_that_was_hidden() -> N
         await p.prompt("f", session=one)
         assert sent(p) == [(store["project", f"session/{one}"]["agent"], ["f"])]
         assert seen(p)[-1] == (one, "f")
+
+
+@plays
+async def test_what_the_agent_has_no_more_is_not_the_end_of_a_session() -> None:
+    async with play("history", config={**SMALL, "note": "none"}) as p:
+        past: dict[str, list[tuple[str, str]]] = {}
+        p.agent.answer = remembers(p, past)
+        one = await p.new_session()
+        for said in (f"Remember: tabs\n{LONG}", f"b {LONG}", "c"):
+            await p.prompt(said)
+    lost = past["session-3"]
+    load = {"sessionId": one, "cwd": "/project", "mcpServers": []}
+    for method in ("session/load", "session/resume"):
+        del past["session-3"]
+        async with restarted(p, note="none") as again:
+            again.agent.answer = remembers(again, past)
+            answer = await again.request(method, load)
+            assert answer.get("sessionId", one) == one
+            told_again = [said for _, said in seen(again)]
+            whole = [f"Remember: tabs\n{LONG}", "ok", f"b {LONG}", "ok"]
+            assert told_again == (whole if method == "session/load" else [])
+            assert "session-3 is lost" in str(again.services.log)
+            await again.prompt("d", session=one)  # it was full, and is left again
+            assert "- tabs" in told(again)
+            assert sent(again)[-1][0] == "session-3"  # a new one of this name
+    # An agent that has none of it now may have all of it later.
+    async with restarted(p) as again:
+        again.agent.answer = remembers(again, {})
+        with pytest.raises(ProxyError, match="session-3"):
+            await again.request("session/resume", load)
+        past["session-3"] = lost
+        again.agent.answer = remembers(again, past)
+        await again.request("session/load", load)
+        assert seen(again)[-2:] == [(one, "c"), (one, "ok")]
 
 
 def restarted(p: Playground, **config: Any) -> Playground:

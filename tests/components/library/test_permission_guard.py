@@ -54,6 +54,7 @@ REJECTED: list[tuple[Json, Json]] = [
     ({"path": ".env"}, {"locations": [{"path": "/project/a/.env"}]}),
     ({"path": ".env"}, {"content": [{"type": "diff", "path": "/project/x/../.ENV"}]}),
     ({"path": ".env*"}, {"rawInput": {"file_path": "sub/.env.local"}}),
+    ({"path": ".env"}, {"content": [{"type": "diff", "path": "file:///project/%2Eenv"}]}),
     ({"path": "secrets/"}, {"rawInput": {"filePath": "/project/secrets/deep/key"}}),
     ({"path": "src/**/*.key"}, {"rawInput": {"paths": ["a", "src/a.key"]}}),
     ({"path": "/etc/**"}, {"rawInput": {"path": "../../etc/passwd"}}),
@@ -74,6 +75,7 @@ REJECTED: list[tuple[Json, Json]] = [
             "if true; then rm x; fi",
             "echo $(rm x)",
             "ls\nrm x",
+            "sudo -u me /bin/r''m x",
         )
     ),
     ({"path": ".env"}, {"rawInput": {"edits": [{"file_path": "/project/.env"}]}}),
@@ -88,6 +90,23 @@ REJECTED: list[tuple[Json, Json]] = [
 @plays
 async def test_refused_without_asking(rule: Json, call: Json) -> None:
     assert await asked({"rules": [{"reason": "no", **rule}]}, call) == (NO, None)
+
+
+@pytest.mark.parametrize("rule", [{"outside": True}, {"outside": False}, {"path": "src/a/*.key"}])
+@plays
+async def test_started_again_it_does_not_know_the_folder_and_refuses_what_may_fit(
+    rule: Json,
+) -> None:
+    for config, path, outcome in (
+        ({"rules": [rule]}, "/project/src/a/x.key", NO),
+        ({"rules": [rule]}, None, YES),
+        ({"rules": [{**rule, "action": "ask"}], "otherwise": "reject"}, "/src/a/x.key", NO),
+    ):
+        async with play("permission-guard", config=config, client=granting) as p:
+            call = {"toolCallId": "t", "rawInput": {"path": path}}
+            params = {"sessionId": "from-before", "toolCall": call, "options": OPTIONS}
+            ask = p.agent.request("session/request_permission", params)
+            assert p.result("s", ask) == {"outcome": outcome}
 
 
 PASSED: list[tuple[Json, Json]] = [
@@ -191,7 +210,7 @@ async def test_what_was_told_of_the_call_before_counts() -> None:
 
 @plays
 async def test_a_mistake_in_the_rules_is_told_and_nothing_runs() -> None:
-    for rule, why in (({"path": "re:["}, "regular expression"), ({"paths": "x"}, "no setting")):
+    for rule, why in (({"path": "re:["}, "regular expression"), ({"paths": "x"}, "there is no")):
         async with play("permission-guard", config={"rules": [rule]}) as p:
             with pytest.raises(ProxyError, match=why):
                 await p.initialize()

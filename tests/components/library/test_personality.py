@@ -53,7 +53,7 @@ async def test_once_in_each_session_and_nobody_sees_it() -> None:
     [
         ({}, ["a"], "a"),
         ({"prompts": ["x", "", "y"]}, ["x", "y", "a"], "a"),
-        ({"prompts": ["x", "y"], "show": "forwarded"}, ["x", "y", "a"], "xya"),
+        ({"prompts": ["x", "y"], "show": "forwarded"}, ["x", "y", "a"], "x\n\ny\n\na"),
         ({"prompts": ["x", "y"], "show": "merged"}, ["x\ny\na"], "x\ny\na"),
     ],
 )
@@ -160,9 +160,7 @@ async def test_an_agent_that_never_lets_it_happen() -> None:
         assert (await p.prompt("a")).text == "a"
         await p.prompt("b")
         assert p.agent.prompts == ["/symposium:hi", "a", "b"]
-        assert p.services.log == [
-            "warn: personality: `/symposium:hi` came to nothing: no such command"
-        ]
+        assert p.services.log == ["warn: `/symposium:hi` came to nothing: no such command"]
 
 
 @plays

@@ -129,6 +129,48 @@ async def test_replays_errors_and_switches() -> None:
         assert p.agent.prompts == ["[redacted: aws-key]"]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@plays
+async def test_what_ends_beside_a_turn_does_not_cut_its_words(version: int) -> None:
+    async with play("redact", config={**CONFIG, "only": []}, grants=[]) as p:
+        session = await p.new_session()
+
+        def answer(request: Any) -> Any:
+            blocks = request.raw["params"].get("prompt")
+            if request.method == "session/prompt" and blocks == [text("busy")]:
+                raise ProxyError("one after the other")
+            if request.method == "session/prompt" and version == 1:
+                return p.agent.HOLD
+            return {"messageId": "m"} if request.method == "session/prompt" else None
+
+        def shown() -> str:
+            updates = [one.raw["params"]["update"] for one in p.heard]
+            return "".join(one["content"]["text"] for one in updates if "content" in one)
+
+        p.agent.answer = answer
+        await p.start_prompt("a")
+        if version == 2:
+            p.agent.update(session, "state_update", state="running")
+        setup = {"sessionId": session, "cwd": "/project", "mcpServers": []}
+        for said, beside in (
+            ("my hun", p.start_prompt("busy")),
+            ("ter2, hun", p.request("session/resume", setup)),
+        ):
+            p.agent.say(session, said)
+            await beside
+        if version == 2:
+            p.agent.update(session, "state_update", state="requires_action")
+        p.agent.say(session, "ter2 and hun")
+        assert shown() == "my [secret], [secret] and "
+        if version == 1:
+            p.agent.reply(p.agent.requests[1], {"stopReason": "end_turn"})
+        else:
+            p.agent.update(session, "state_update", state="idle")
+        assert shown() == "my [secret], [secret] and hun"
+        p.agent.answer = says(p, "ter2")
+        assert (await p.prompt("b")).text == "ter2"
+
+
 @plays
 async def test_a_long_run_without_spaces_is_shown_in_parts() -> None:
     async with play("redact", grants=[]) as p:
@@ -176,5 +218,12 @@ def test_row_92_behind_a_real_agent(rig: Rig) -> None:
         if e.frame.get("method") == "session/update"
     ]
     assert chunks[-2:] == ["open ", "sesame"]
+    # What is beyond its limits is not looked at, and does not go on as it is.
+    deep: Any = []
+    for _ in range(200):
+        deep = [deep]
+    prompt = {"sessionId": session, "prompt": [text(AWS, deep=deep)]}
+    assert "depth" in chain.answer(chain.start("session/prompt", prompt))["error"]["message"]
+    assert len(received(rig, "session/prompt")) == 2
     assert chain.finish() == 0
-    assert chain.stderr == ""
+    assert [("not delivered" in line) for line in chain.stderr.splitlines()] == [True]

@@ -32,18 +32,18 @@ FILES = {
 @plays
 async def test_names_and_descriptions_once_up_front() -> None:
     async with play("skills", files=FILES) as p:
-        for said in ("/command", "hello", "again"):
+        for said in ("/command", "/", "again"):
             await p.prompt(said)
-        command, hello, again = p.agent.prompts
+        command, slash, again = p.agent.prompts
         assert (command, again) == ("/command", "again")
-        lines = hello.splitlines()
+        lines = slash.splitlines()
         assert lines[1:] == [
             "- release: How to make a release",
             "- plain",
             "- review: Reviews: all",
-            "hello",
+            "/",
         ]
-        assert "Test." not in hello
+        assert "Test." not in slash
         await p.new_session(cwd="/elsewhere")
         await p.prompt("hello")
         await p.request("session/load", {"sessionId": "old", "cwd": "/project", "mcpServers": []})
@@ -106,7 +106,8 @@ async def test_what_is_chosen_and_what_is_refused() -> None:
     async with play("skills", files=FILES, grants=[]) as p:
         await p.prompt("hello")
         assert p.agent.prompts == ["hello"]
-        assert len(p.services.log) == 3
+        (told,) = p.services.log
+        assert "looked for in skills, .claude/skills, .agents/skills: service `files`" in told
 
 
 def test_row_84_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:

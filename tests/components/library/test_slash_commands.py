@@ -141,12 +141,26 @@ async def test_without_the_grant_and_after_the_end() -> None:
         await p.request("session/close", {"sessionId": session})
         await p.prompt("/plain", session=session)
         assert p.agent.prompts == ["/review x", "/plain"]
-        assert len(p.services.log) == 1
+        assert ["not looked into" in one for one in p.services.log] == [True, False]
         assert lists(p) == []
     for config in ({"folders": ["../x"]}, {"commands": {"a b": "x"}}):
         async with started(config=config) as p:
             with pytest.raises(ProxyError, match="config"):
                 await p.initialize()
+
+
+@plays
+async def test_started_again_it_does_not_know_the_folder_and_says_so() -> None:
+    async with started(config={"commands": {"tldr": "Sum up $ARGUMENTS"}}) as p:
+        for said in ("hello", "/tldr it", "/review it", "/review"):
+            await p.prompt(said, session="from-before")
+        assert p.agent.prompts == ["hello", "Sum up it", "/review it", "/review"]
+        assert lists(p) == []
+        assert ["folder of from-before is not known" in one for one in p.services.log] == [True]
+        setup = {"sessionId": "from-before", "cwd": "/project", "mcpServers": []}
+        await p.request("session/load", setup)
+        await p.prompt("/review it", session="from-before")
+        assert p.agent.prompts[-1] == "Review it well."
 
 
 def test_row_96_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:

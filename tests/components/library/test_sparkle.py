@@ -57,11 +57,11 @@ async def test_the_tool_is_there_and_the_embodiment_comes_first_and_once() -> No
 @pytest.mark.parametrize(
     ("config", "prompts", "seen"),
     [
-        ({}, [EMBODY, "a"], [EMBODY, "a"]),
+        ({}, [EMBODY, "a"], [EMBODY, "\n\na"]),
         ({"show": "hidden"}, [EMBODY, "a"], ["a"]),
         ({"show": "merged"}, [EMBODY, "a"], [EMBODY + "\n\n", "a"]),
         ({"form": "block"}, [EMBODY + "\na"], [EMBODY + "\na"]),
-        ({"prompt": "hi"}, ["hi", "a"], ["hi", "a"]),
+        ({"prompt": "hi"}, ["hi", "a"], ["hi", "\n\na"]),
         ({"prompt": ""}, ["a"], ["a"]),
     ],
 )
@@ -94,9 +94,7 @@ async def test_which_of_its_updates_are_seen_and_when() -> None:
             assert seen == expected
             assert p.answer_to("p", turn) is None  # its end is nobody's but ours
             ended(p)
-            assert p.turn(turn).text == {"hidden": "a", "merged": "I am here.\n\na"}.get(
-                show, "I am here.a"
-            )
+            assert p.turn(turn).text == ("a" if show == "hidden" else "I am here.\n\na")
 
 
 @plays
@@ -191,8 +189,8 @@ def test_row_74_behind_a_real_agent(rig: Rig) -> None:
     talked(chain)
     assert "sparkle/embody_sparkle: Loads your" in chain.prompt("demo-1", "/tools")
     one, two = chain.texts("demo-1"), chain.texts("demo-2")
-    assert [said for said in one if said][:3] == ["Embodiment complete", "a", "b"]
-    assert [said for said in two if said] == ["Embodiment complete", "c"]
+    assert [said for said in one if said][:3] == ["Embodiment complete", "\n\na", "b"]
+    assert [said for said in two if said] == ["Embodiment complete", "\n\nc"]
     assert chain.finish() == 0
     assert chain.stderr == ""
     prompts = [(p["sessionId"], p["prompt"][0]["text"]) for p in received(rig, "session/prompt")]

@@ -143,6 +143,36 @@ async def test_permission_for_denied_tools_is_refused(
         assert answer.get("optionId") == outcome
 
 
+@pytest.mark.parametrize(
+    ("config", "call", "passes"),
+    [
+        ({"deny": ["my__kit/fail"]}, {"title": "mcp__my__kit__fail"}, False),
+        ({"deny": ["fail"]}, {"title": "mcp__my__kit__fail"}, False),
+        ({"deny": ["my kit/x.y"]}, {"title": "mcp__my_kit__x_y"}, False),
+        ({"deny": ["fail"]}, {"_meta": {"toolName": "mcp__kit__fail"}}, False),
+        ({"deny": ["fail"]}, {"toolCallId": "t", "title": "Run it"}, False),
+        ({"deny": ["fail"]}, {"toolCallId": "over"}, True),
+        ({"deny": ["fail"]}, {"toolCallId": ["t"]}, True),
+        ({"allow": ["my__kit/add"]}, {"title": "mcp__my__kit__add"}, True),
+        ({"allow": ["my__kit/add"]}, {"title": "mcp__my__kit__fail"}, False),
+    ],
+)
+@plays
+async def test_however_a_permission_request_names_the_tool(
+    config: Any, call: Any, passes: bool
+) -> None:
+    async with play("tool-filter", config=config, client=provider) as p:
+        session = await p.new_session()
+        for id_ in ("t", "over"):
+            p.agent.update(session, "tool_call", toolCallId=id_, title="mcp__kit__fail")
+        p.agent.update(session, "tool_call_update", toolCallId="t", status="in_progress")
+        p.agent.update(session, "tool_call_update", toolCallId="over", status="completed")
+        options = [{"optionId": "never", "name": "Never", "kind": "reject_always"}]
+        params = {"sessionId": session, "toolCall": call, "options": options}
+        answer = (await asked(p, params, "session/request_permission"))["outcome"]
+        assert answer["optionId"] == ("yes" if passes else "never")
+
+
 REWRITE = {"colour": "color", "a": "A", "cat": "dog", "cat food": "fish", "!x": "?"}
 
 
