@@ -11,7 +11,8 @@ from conductor.core.exchange import Exchange
 from conductor.core.gate import ORIGINATE
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.tokens import HEAVY, Params, count
+from conductor.core.tokens import HEAVY, Params
+from conductor.core.way import count
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
@@ -32,19 +33,29 @@ class Copies:
         """Gives the observer at `lane` a copy of a notification."""
         peer = lane.peer
         if peer.ready:
-            assert peer.gate is not None
-            way = lane.other.way
-            if peer.gate.verbs(lane.other.direction, method) & ORIGINATE:
-                seen = peer.gate.told_of(way.seen, method)
-                seen.append(params)
-                size = size_of(params)
-                if size > HEAVY or len(seen) > _MOST_SEEN:
-                    seen.weigh(size)
-            else:
-                count(way.copies, method)
+            self._remember(lane, method, params)
             out.append(Send(peer.name, lane.writer.notification(method, params), True))
         elif self._may_wait(peer, params):
             peer.backlog.append(partial(self.notification, lane, method, params))
+
+    def notice(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+        """The same for a component that must get it, whatever its verbs and however slow it is."""
+        self._remember(lane, method, params)
+        out.append(Send(lane.peer.name, lane.writer.notification(method, params)))
+
+    @staticmethod
+    def _remember(lane: Lane, method: str, params: Params) -> None:
+        """Takes note of a copy that may come back."""
+        gate, way = lane.peer.gate, lane.other.way
+        assert gate is not None
+        if gate.verbs(lane.other.direction, method) & ORIGINATE:
+            seen = gate.told_of(way.seen, method)
+            seen.append(params)
+            size = size_of(params)
+            if size > HEAVY or len(seen) > _MOST_SEEN:
+                seen.weigh(size)
+        else:
+            count(way.copies, method)
 
     def request(
         self, lane: Lane, method: str, params: Params, original: Pending, out: list[Effect]

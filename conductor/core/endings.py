@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from conductor.core.detection import resume_waiting
-from conductor.core.effects import Closure, Effect
+from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import Exchange
-from conductor.core.initialize import Initializer
 from conductor.core.link import Pending
+from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Peer
 from conductor.core.topology import Role
 
 
 def closed(
     exchange: Exchange,
-    initializer: Initializer,
+    roles: LostRoles,
     peer: Peer,
     reason: Closure,
     out: list[Effect],
 ) -> None:
     """Answers everything that waited on a peer that is gone, and withdraws what it asked."""
-    if peer.closure is not None or initializer.ended(peer, reason, out):
+    if peer.closure is not None or roles.ended(peer, reason, out):
         return
     peer.closure = reason
     peer.ready = False
@@ -30,7 +30,7 @@ def closed(
 
 def bypassed(
     exchange: Exchange,
-    initializer: Initializer,
+    roles: LostRoles,
     peer: Peer,
     reason: Closure,
     out: list[Effect],
@@ -39,7 +39,7 @@ def bypassed(
     before, after = peer.p.across, peer.s.across
     if peer.closure is not None or before is None or after is None:
         return
-    initializer.dropped(peer, reason, out)
+    roles.dropped(peer, reason, out)
     before.across, after.across = after, before
     before.policed = after.policed = before.peer.gate is not None or after.peer.gate is not None
     peer.closure = reason
@@ -49,7 +49,7 @@ def bypassed(
 
 def leaving(
     exchange: Exchange,
-    initializer: Initializer,
+    roles: LostRoles,
     peer: Peer,
     reason: Closure,
     out: list[Effect],
@@ -60,12 +60,12 @@ def leaving(
     """
     if peer.closure is not None:
         return
-    if initializer.may_retry(peer):
-        initializer.ask_again(peer)
-    initializer.dropped(peer, reason, out)
+    if roles.may_retry(peer):
+        roles.ask_again(peer)
+    roles.dropped(peer, reason, out)
     peer.ready = False
     peer.returning = True
-    initializer.await_return(peer)
+    roles.await_return(peer)
     _settle(exchange, peer, reason, out, resume=False)
 
 
@@ -73,6 +73,7 @@ def _settle(
     exchange: Exchange, peer: Peer, reason: Closure, out: list[Effect], *, resume: bool = True
 ) -> None:
     """Answers what waits for the peer, withdraws what it asked, lets go what it held up."""
+    before = len(out)
     for link in peer.links():
         for pending in list(link.sent.values()):
             if pending.token is None or not exchange.outlives(pending.token, out):
@@ -84,6 +85,10 @@ def _settle(
         exchange.ledger.gone(peer, out)
     exchange.withdraw(peer, out)
     peer.forget_told()
+    for lane in (peer.p, peer.s):
+        lane.way.forget_gone()
+    # An answer that was let go to the peer would reach who comes in its place.
+    out[before:] = [one for one in out[before:] if type(one) is not Send or one.peer != peer.name]
 
 
 def expire(exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]) -> None:

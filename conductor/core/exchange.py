@@ -1,35 +1,32 @@
 """What every part of the router does with requests: send, answer, refuse, cancel, withdraw.
 
-The one state the parts share is here: the peers, and whether the chain has failed.
+The state the parts share is here: the peers (`conductor.core.chain`), and whether the chain has
+failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.dialects import CANCEL, INITIALIZE, PLAIN, Dialect
+from conductor.core.chain import Chain
+from conductor.core.dialects import CANCEL, INITIALIZE, Dialect
 from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
-from conductor.core.policy import Direction
 from conductor.core.tokens import Token
-from conductor.core.topology import Port, Role, Side, Topology, chain
 
 if TYPE_CHECKING:
     from conductor.core.ledger import Ledger
 
-UPSTREAM: Final = "client"
-"""Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
-
 
 class Exchange:
-    """The peers of one chain and the requests between them."""
+    """The requests between the peers of one chain."""
 
     def __init__(
         self,
@@ -39,7 +36,6 @@ class Exchange:
         tracing: bool,
         audited: Collection[str] = (),
     ) -> None:
-        self.components = components
         self.traced = tracing
         """Whether `Trace` effects are made."""
         self.ledger: Ledger | None = None
@@ -51,17 +47,11 @@ class Exchange:
             self.ledger = Ledger(audited, hosted=hosted)
         self.tracing = tracing or self.ledger is not None
         """Whether `trace` is to be called: there is one of these, or both."""
-        self.mode = "auto"
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
-        self.upstream = Peer(Component(UPSTREAM, "the client"), Role.CLIENT, upstream or PLAIN)
-        self.upstream.admitted = False
-        self._upstream_known = upstream is not None
-        self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
-        for component in components:
-            self.peers[component.name] = Peer(component, Role.PROXY, component.dialect)
-        if len(self.peers) != len(components) + 1:
-            raise ValueError("two components have the same name")
+        self.chain = Chain(components, upstream)
+        self.peers = self.chain.peers
+        self.upstream = self.chain.upstream
         self._failed = False
         self.not_given: Callable[[Pending, list[Effect]], bool] = lambda pending, out: False
         """Whether a request that its peer could not be given goes on without that."""
@@ -71,37 +61,6 @@ class Exchange:
             lambda pending, member, body, out: False
         )
         """Whether an answer must not overtake what a component it passes by still has."""
-
-    # -- the chain's shape ---------------------------------------------------------------------
-
-    def settle_mode(self, mode: str) -> None:
-        """Fixes agent or proxy mode and joins the ports accordingly."""
-        self.mode = mode
-        upstream = self.upstream
-        proxies = [component.name for component in self.components]
-        if mode == "agent":
-            agent = self.peers[proxies.pop()]
-            agent.role, agent.ready, agent.gate = Role.AGENT, True, None
-            agent.guessing = agent.unsettled = False
-            agent.speak(PLAIN)
-            tail = Port(agent.name, Side.P)
-        else:
-            upstream.role, upstream.label = Role.OUTER, "the outer conductor"
-            upstream.ready = self._upstream_known
-            upstream.speak(upstream.dialect)
-            tail = Port(UPSTREAM, Side.S)
-        ports = [(Port(name, Side.P), Port(name, Side.S)) for name in proxies]
-        self.join(chain(Port(UPSTREAM, Side.P), ports, tail))
-
-    def join(self, topology: Topology) -> None:
-        """Replaces what every peer is joined to by what `topology` says."""
-        for peer in self.peers.values():
-            peer.p.across = peer.s.across = None
-        for here, there in topology:
-            lane, across = self.peers[here.peer].lane(here.side), self.peers[there.peer]
-            lane.across = across.lane(there.side)
-            lane.direction = _direction(lane)
-            lane.policed = lane.peer.gate is not None or across.gate is not None
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -155,7 +114,7 @@ class Exchange:
         pending: Pending,
         out: list[Effect],
     ) -> None:
-        if pending.origin is not None:  # else: whoever asked is gone, or has been answered
+        if pending.wanted:  # else: whoever asked is gone, or has been answered
             self.forward(lane, method, params, pending, out)
 
     def send(
@@ -350,13 +309,3 @@ class Exchange:
                 target.side.value,
             )
         )
-
-
-def _direction(lane: Lane) -> Direction:
-    """Which way a message goes that leaves on this lane."""
-    role = lane.peer.role
-    if role is Role.PROXY:
-        return Direction.UP if lane.side is Side.P else Direction.DOWN
-    if role is Role.AGENT:
-        return Direction.UP
-    return Direction.DOWN if lane.side is Side.P else Direction.UP

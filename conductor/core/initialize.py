@@ -10,10 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
 from conductor.core import offer
-from conductor.core.copied import Copy
 from conductor.core.detection import (
     Handshake,
     confirm,
@@ -21,7 +20,7 @@ from conductor.core.detection import (
     resume_waiting,
 )
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
-from conductor.core.effects import Closure, Effect, Listen, Reopen
+from conductor.core.effects import Closure, Effect, Listen
 from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed
@@ -78,7 +77,7 @@ class Initializer:
         pending.method = INITIALIZE
         target = lane.across
         assert target is not None
-        self._deliver(target, params, pending, out)
+        self.deliver(target, params, pending, out)
 
     def _forwarded(self, lane: Lane, method: str, params: Raw | UnsetType) -> Raw | UnsetType:
         """What a proxy passes on to its successor."""
@@ -95,9 +94,10 @@ class Initializer:
         (peer.launched_by or peer).forwarded = True
         return offer.remove(params, (peer.launched_by or peer).offer_shape)
 
-    def _deliver(
+    def deliver(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
     ) -> None:
+        """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
         if peer.gate is not None and not peer.gate.sees(Direction.DOWN, INITIALIZE):
             self._shadow(lane, params, pending, out)
@@ -108,11 +108,11 @@ class Initializer:
             self._exchange.send(lane, INITIALIZE, params, pending, out)
             self._compare(pending, lane, params, out)
         elif peer.handshake is not None and not peer.ready:
-            peer.backlog.append(lambda out: self._deliver(lane, params, pending, out))
+            peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
             peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
-            self._attempt(peer, peer.handshake, out)
+            self.attempt(peer, peer.handshake, out)
 
     def _shadow(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
@@ -123,31 +123,19 @@ class Initializer:
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
             peer.shadow = self._enforcer.copies.shadow(pending, INITIALIZE, params)
-            self._initialize_copy(peer, params, out)
+            self.initialize_copy(peer, params, out)
         ahead = peer.p.other.across
         assert ahead is not None
-        self._deliver(ahead, params, pending, out)
+        self.deliver(ahead, params, pending, out)
 
-    def _initialize_copy(self, peer: Peer, params: Raw | UnsetType, out: list[Effect]) -> None:
+    def initialize_copy(self, peer: Peer, params: Raw | UnsetType, out: list[Effect]) -> None:
+        """Asks a peer to initialize, while nobody waits for its answer."""
         copy = Pending(None, b"null", b"null", INITIALIZE)
         peer.handshake = Handshake(copy, params, peer)
-        self._attempt(peer, peer.handshake, out)
+        self.attempt(peer, peer.handshake, out)
 
-    def returned(self, peer: Peer, out: list[Effect]) -> None:
-        """Gives a peer that was started again its role again, without disturbing its successor:
-        the `initialize` it forwards is answered as it was the first time."""
-        if peer.initialize is None:
-            peer.returning, peer.handshake = False, None
-            peer.ready = not peer.guessing
-            resume_waiting(peer, out)
-            return
-        answer = peer.recorded if peer.shadow is None else peer.shadow.answer
-        if peer.shadow is None or answer is not None:
-            peer.shadow = Copy(INITIALIZE, peer.initialize)
-            peer.shadow.answer = answer
-        self._initialize_copy(peer, peer.initialize, out)
-
-    def _attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+    def attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+        """Asks a peer in the next dialect that it may speak."""
         dialect, params = handshake.next(), handshake.params
         if dialect.offer:
             peer.offer_shape = offer.shape(params)
@@ -183,72 +171,6 @@ class Initializer:
         if handshake.held is not None:
             self._launcher.not_needed(handshake, out)
 
-    def ended(self, peer: Peer, reason: Closure, out: list[Effect]) -> bool:
-        """Whether a peer that just ended is started once more, to be asked in another dialect."""
-        handshake = peer.handshake
-        if handshake is None:
-            return False
-        if (
-            peer.guessing
-            and handshake.left
-            and handshake.held is None
-            and not handshake.reopened
-            and reason.data.get("exitCode") is not None
-        ):
-            handshake.reopened = True
-            handshake.left += handshake.tried  # it may have ended for another reason
-            handshake.tried.clear()
-            handshake.pending.target = None
-            peer.p.link.sent.clear()
-            self._exchange.withdraw(peer, out)
-            out.append(Reopen(peer.name))
-            return True
-        peer.handshake = None
-        self._exchange.fail(handshake.pending, reason, out)
-        return False
-
-    def dropped(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
-        """Fails the handshake a peer was in when it ended, if any."""
-        handshake, peer.handshake = peer.handshake, None
-        if handshake is not None:
-            self._exchange.fail(handshake.pending, reason, out)
-
-    def may_retry(self, peer: Peer) -> bool:
-        """Whether a proxy can be started again before it has taken its role: its successor has
-        heard nothing of it yet."""
-        handshake = peer.handshake
-        untold = handshake is None or handshake.held is None
-        guessing = peer.guessing and handshake is not None and not handshake.reopened
-        return peer.role is Role.PROXY and untold and not peer.forwarded and not guessing
-
-    def ask_again(self, peer: Peer) -> None:
-        """What a peer was asked while it was being initialized waits until it has `returned`."""
-        handshake = peer.handshake
-        if handshake is None or peer.shadow is not None or peer.returning:
-            return
-        pending = handshake.pending
-        peer.p.link.sent.pop(pending.target_id, None)
-        pending.target, pending.hook = None, None
-        peer.handshake = peer.initialize = None
-        peer.backlog.insert(0, partial(self._deliver_late, peer.p, handshake.params, pending))
-
-    def _deliver_late(
-        self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
-    ) -> None:
-        if pending.origin is not None:  # else: whoever asked is gone, or has been answered
-            self._deliver(lane, params, pending, out)
-
-    def await_return(self, peer: Peer) -> None:
-        """From now on messages for the peer wait until it has `returned`."""
-        copy = Pending(None, b"null", b"null", INITIALIZE)
-        params = UNSET if peer.initialize is None else peer.initialize
-        peer.handshake = Handshake(copy, params, peer)
-
-    def reopened(self, peer: Peer, out: list[Effect]) -> None:
-        """Asks a restarted peer the next way."""
-        assert peer.handshake is not None
-        self._attempt(peer, peer.handshake, out)
-
     # -- answers -------------------------------------------------------------------------------
 
     def _answered(
@@ -266,7 +188,7 @@ class Initializer:
             error = read_error(body)
             if peer.guessing and error.unknown_method:
                 if handshake.left:
-                    self._attempt(peer, handshake, out)
+                    self.attempt(peer, handshake, out)
                 else:
                     self.not_a_proxy(handshake, f"it answered: {error.message}", out)
                 return
@@ -306,7 +228,7 @@ class Initializer:
         peer.handshake = None
         ahead = peer.p.other.across
         assert ahead is not None
-        self._deliver(ahead, handshake.params, handshake.pending, out)
+        self.deliver(ahead, handshake.params, handshake.pending, out)
         if not peer.ready:
             resume_waiting(peer, out)
 
@@ -360,7 +282,7 @@ class Initializer:
             target.peer.unsettled = False
             if member == b"error" and read_error(body).code in _NOT_UNDERSTOOD:
                 target.peer.speak(PACP)
-                self._deliver(target, params, pending, out)
+                self.deliver(target, params, pending, out)
                 return
         self._pass_back(pending, member, body, None, out)
 

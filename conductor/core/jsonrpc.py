@@ -24,6 +24,7 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 UNSUPPORTED_VERSION: Final = -32022
+REQUEST_CANCELLED: Final = -32800
 
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""

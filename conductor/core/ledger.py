@@ -1,46 +1,26 @@
 """What components change in the messages that pass through them: found by comparing what each was
 given with what it said (`--audit`; nothing of this exists without).
 
-Of requests the books know which is which: a policed component's spends a token, another's is the
-open one of its method and session. Answers belong to their requests. For notifications see
-`conductor.core.flows`. Byte for byte the same is no change; whether other bytes say something else
-is found out by who writes the record.
+Of requests the ledger knows which is which: a policed component's spends a token, another's is the
+open one of its method and session. Answers belong to their requests. Notifications are in the book
+of each component (`conductor.core.book`). Byte for byte the same is no change; whether other bytes
+say something else is found out by who writes the record.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Collection
 
 from msgspec import Raw, UnsetType
 
+from conductor.core.book import Book, shown
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Changed, Effect
-from conductor.core.flows import Flow, Given, Match, Said
+from conductor.core.flows import Given, Said
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.tokens import Params, session_of
 from conductor.core.topology import Role
-
-_MOST_FLOWS: Final = 1024
-_MOST_REFUSALS: Final = 16
-
-_Place = tuple[Lane, str, str | None]
-"""Where a notification leaves a component, its method and its session."""
-
-
-class _Book:
-    """One component: its notifications, and the errors the conductor has answered it with."""
-
-    __slots__ = ("flows", "name", "refusals", "round")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.flows: dict[_Place, Flow] = {}
-        self.refusals: deque[bytes] = deque(maxlen=_MOST_REFUSALS)
-        self.round = 0
-        """The number of the first message it has not been handed, if it is a guest."""
 
 
 class _Asked:
@@ -51,7 +31,7 @@ class _Asked:
         "source", "upstream",
     )  # fmt: skip
 
-    def __init__(self, book: _Book, lane: Lane, pending: Pending, params: Params) -> None:
+    def __init__(self, book: Book, lane: Lane, pending: Pending, params: Params) -> None:
         assert pending.origin is not None
         self.book = book
         self.lane = lane
@@ -81,7 +61,7 @@ class Ledger:
 
     def __init__(self, audited: Collection[str], *, hosted: bool) -> None:
         self._hosted = hosted
-        self._books = {name: _Book(name) for name in audited}
+        self._books = {name: Book(name) for name in audited}
         self._asked: dict[Pending, _Asked] = {}
         self._onward: dict[Pending, _Asked | None] = {}
         """Requests of components that are not answered yet, with what they were given as."""
@@ -115,7 +95,7 @@ class Ledger:
 
     def _sent_on(
         self,
-        book: _Book,
+        book: Book,
         pending: Pending,
         route: tuple[Lane, Lane],
         params: Params,
@@ -126,7 +106,7 @@ class Ledger:
         self._onward[pending] = asked
         if asked is not None:
             asked.onward = True
-            self._anchor(book, origin, asked.session, asked.number, out)
+            book.passed_on(origin, asked.session, asked.number, out)
             if asked.params == params:
                 return
         leaving = self._hosted and target.peer.role is not Role.PROXY
@@ -139,8 +119,8 @@ class Ledger:
                 method=pending.method,
                 session=session_of(params) if asked is None else asked.session,
                 matched=matched,
-                before=None if asked is None else _bytes(asked.params),
-                after=_bytes(params),
+                before=None if asked is None else shown(asked.params),
+                after=shown(params),
                 source=None if asked is None else asked.source,
                 source_id=None if asked is None else asked.id,
                 target=_owner(target).name,
@@ -149,7 +129,7 @@ class Ledger:
         )
 
     def _given_as(
-        self, book: _Book, origin: Lane, pending: Pending, params: Params
+        self, book: Book, origin: Lane, pending: Pending, params: Params
     ) -> tuple[_Asked | None, str]:
         """What a component's request was given to it as, and how that is known."""
         if pending.spends is not None:
@@ -208,7 +188,7 @@ class Ledger:
     ) -> None:
         book, upstream = asked.book, asked.upstream
         if upstream is not None:
-            self._anchor(book, asked.lane, asked.session, asked.came, out)
+            book.passed_on(asked.lane, asked.session, asked.came, out)
         if upstream == (member, body) or (upstream is None and body in book.refusals):
             return
         out.append(
@@ -245,13 +225,10 @@ class Ledger:
         sender, receiver = self._book(source), self._book(target)
         session = session_of(held)
         if sender is not None:
-            place = (source, method, session)
-            said = Said(held, _owner(target).name)
-            self._report(sender, place, self._flow(sender, place, out).say(said), out)
+            sender.said((source, method, session), Said(held, _owner(target).name), out)
         if receiver is not None:
-            place = (target.other, method, session)
             given = Given(self._number, held, _owner(source).name)
-            self._report(receiver, place, self._flow(receiver, place, out).give(given), out)
+            receiver.given((target.other, method, session), given, out)
 
     def delivering(self, name: str) -> None:
         """A guest is about to be given everything written to it so far."""
@@ -259,18 +236,14 @@ class Ledger:
 
     def delivered(self, name: str, out: list[Effect]) -> None:
         """… and has said all it had to say to that."""
-        book = self._books[name]
-        for place, flow in book.flows.items():
-            self._report(book, place, flow.settle(book.round), out)
+        self._books[name].delivered(out)
 
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component has ended; what it has not passed on is not its doing."""
         book = self._books.get(peer.name)
         if book is None:
             return
-        for place, flow in book.flows.items():
-            self._report(book, place, flow.forget_given(), out)
-        book.flows.clear()
+        book.ended(out)
         self._asked = {k: asked for k, asked in self._asked.items() if asked.book is not book}
         self._onward = {
             pending: asked
@@ -282,50 +255,9 @@ class Ledger:
         """A component ends with its chain: what it has not passed on by now it never will."""
         book = self._books.get(name)
         if book is not None:
-            for place, flow in book.flows.items():
-                self._report(book, place, flow.settle(), out)
+            book.settled(out)
 
-    def _anchor(
-        self, book: _Book, lane: Lane, session: str | None, number: int, out: list[Effect]
-    ) -> None:
-        """A component passes on by `lane` what it was given under a number: it has had its say
-        about what it was given before that."""
-        for place, flow in book.flows.items():
-            if place[0] is lane and place[2] == session:
-                self._report(book, place, flow.settle(number), out)
-
-    def _flow(self, book: _Book, place: _Place, out: list[Effect]) -> Flow:
-        found = book.flows.get(place)
-        if found is None:
-            if len(book.flows) == _MOST_FLOWS:
-                oldest = next(iter(book.flows))
-                self._report(book, oldest, book.flows.pop(oldest).settle(), out)
-            found = book.flows[place] = Flow()
-        return found
-
-    @staticmethod
-    def _report(book: _Book, place: _Place, found: Iterable[Match], out: list[Effect]) -> None:
-        lane, method, session = place
-        for change, matched, given, said in found:
-            out.append(
-                Changed(
-                    peer=book.name,
-                    change=change,
-                    kind="notification",
-                    direction=lane.direction.value,
-                    method=method,
-                    session=session,
-                    matched=matched,
-                    before=None if given is None else _bytes(given.params),
-                    after=None if said is None else _bytes(said.params),
-                    source=None if given is None else given.source,
-                    source_id=None,
-                    target=None if said is None else said.target,
-                    target_id=None,
-                )
-            )
-
-    def _book(self, lane: Lane) -> _Book | None:
+    def _book(self, lane: Lane) -> Book | None:
         """The book of the component at a lane; None for the ends of the chain."""
         owner = _owner(lane)
         return self._books.get(owner.name) if owner.role is Role.PROXY else None
@@ -337,7 +269,3 @@ def _owner(lane: Lane) -> Peer:
 
 def _text(raw_id: bytes) -> str:
     return raw_id.decode(errors="replace")
-
-
-def _bytes(params: Params) -> bytes:
-    return b"null" if isinstance(params, UnsetType) else bytes(params)

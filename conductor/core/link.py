@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from conductor.core.dialects import INITIALIZE, LAUNCH
+
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.peer import Lane
@@ -84,6 +86,14 @@ class Pending:
         """For one a policed component has forwarded: what it was given as."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
         """Takes the answer (member and body) instead of the asker, where one is set."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody waits for its answer: who asked, or the conductor, or whoever is answered
+        through a component that is gone."""
+        if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
+            return True
+        return self.spends is not None and self.spends.goes_on and not self.spends.settled
 
 
 class Link:

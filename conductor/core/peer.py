@@ -11,10 +11,12 @@ from msgspec import Raw, UnsetType
 from conductor.core.copied import Copy
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.gate import Gate
+from conductor.core.keeping import Keeping
 from conductor.core.link import Link
 from conductor.core.policy import Direction, Policy
-from conductor.core.tokens import Told, Way
+from conductor.core.tokens import Told
 from conductor.core.topology import Role, Side
+from conductor.core.way import Way
 from conductor.core.writer import Writer, writers
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Component(msgspec.Struct, frozen=True):
     """What it may do to the conversation; None: anything (trusted)."""
     instance: str = ""
     """Which instance of it this is, if not the first, as far as whoever made the router knows."""
+    kept: bytes = b"{}"
+    """What former instances kept for it, likewise."""
 
 
 class Lane:
@@ -99,6 +103,7 @@ class Peer:
         "guessing",
         "handshake",
         "initialize",
+        "kept",
         "label",
         "launched_by",
         "name",
@@ -123,6 +128,8 @@ class Peer:
         self.role = role
         self.run = 1
         """How often it has been started, this time included."""
+        self.kept = Keeping(component.kept)
+        """What it wants to be told when it is started again."""
         self.gate = Gate(component.policy) if component.policy is not None else None
         self.closure: Closure | None = None
         self.admitted = True

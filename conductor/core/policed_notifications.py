@@ -10,8 +10,10 @@ from conductor.core.exchange import Exchange
 from conductor.core.gate import MODIFY, OBSERVE, look_up, verbs_on
 from conductor.core.guards import Violation
 from conductor.core.peer import Lane
-from conductor.core.tokens import HEAVY, Held, Params, Told, session_of
+from conductor.core.stopped_turns import STOP, StoppedTurns
+from conductor.core.tokens import HEAVY, Params, Told, session_of
 from conductor.core.verdicts import Verdicts
+from conductor.core.way import Held
 
 _MOST = 4096
 
@@ -19,10 +21,13 @@ _MOST = 4096
 class PolicedNotifications:
     """The part of an enforcer that handles notifications."""
 
-    def __init__(self, exchange: Exchange, verdicts: Verdicts, copies: Copies) -> None:
+    def __init__(
+        self, exchange: Exchange, verdicts: Verdicts, copies: Copies, stopped: StoppedTurns
+    ) -> None:
         self._exchange = exchange
         self._verdicts = verdicts
         self._copies = copies
+        self._stopped = stopped
 
     def notify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """A notification leaves `lane`."""
@@ -40,7 +45,9 @@ class PolicedNotifications:
         # Whoever was told of this method before may change it: the usual case, looked up once.
         told = target.other.told.get(method)
         peer = target.peer
-        if told is not None and peer.ready:  # as in `_told`, without the call: it is the usual way
+        if (
+            told is not None and peer.ready and method != STOP
+        ):  # as in `_told`, without the call: it is the usual way
             told.append(params)
             frame = target.writer.notification(method, params)
             if len(frame) > HEAVY or len(told) > _MOST:
@@ -67,15 +74,25 @@ class PolicedNotifications:
                         peer.backlog.append(again)
                         return
                     break
+                if method == STOP:
+                    self._stopped.given(lane, params)
                 given = onward.told.get(method)
                 if given is None:
                     given = lane.peer.gate.told_of(onward.told, method)
                 self._told(lane, given, source, method, params, out)
                 return
-            if verbs & OBSERVE:
-                self._copies.notification(lane, method, params, out)
             way = onward.way
-            if way.busy and way.waits(session := session_of(params)):
+            told = waits = False
+            if way.busy:
+                session = session_of(params)
+                if method == STOP and session is not None:
+                    told = self._stopped.passes(lane, session, params, out)
+                    waits = way.has_waiting(session)
+                else:
+                    waits = way.waits(session)
+            if verbs & OBSERVE and not told:
+                self._copies.notification(lane, method, params, out)
+            if waits:
                 resume = partial(self._tell_held, onward, source, method, params)
                 way.held.append(Held(lane.peer.gate.next(), session, resume))
                 return
@@ -123,7 +140,8 @@ class PolicedNotifications:
         verbs = verbs_on(lane.other, method)
         given = lane.told.get(method)
         if given is None or not verbs & MODIFY:
-            if verbs & OBSERVE and self._copies.take_notification(lane, verbs, method, params):
+            copied = verbs & OBSERVE or method == STOP
+            if copied and self._copies.take_notification(lane, verbs, method, params):
                 return None  # a copy came back: the original has gone on long ago
             given = Told()
         if given.take(params):

@@ -40,7 +40,8 @@ class Requests:
         self._exchange = exchange
         self._initializer = initializer
         self._services = services
-        self._enforcer = enforcer
+        self._owners = enforcer.owners
+        self._policed = enforcer.requests
 
     def accept(
         self, lane: Lane, method: str, message: Message, batch: Batch | None, out: list[Effect]
@@ -90,9 +91,9 @@ class Requests:
                 if lane.across is None:
                     raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
                 if method in CONCERNED:
-                    self._enforcer.owners.asked(lane, method, params, pending)
+                    self._owners.asked(lane, method, params, pending)
                 if lane.policed:
-                    self._enforcer.request(lane, method, params, pending, out)
+                    self._policed.ask(lane, method, params, pending, out)
                 else:
                     self._exchange.forward(lane.across, method, params, pending, out)
         except Malformed as error:
@@ -118,6 +119,6 @@ class Requests:
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None and (
-            pending.spends is None or self._enforcer.may_cancel(pending, out)
+            pending.spends is None or self._policed.may_cancel(pending, out)
         ):
             self._exchange.cancel(pending, out)

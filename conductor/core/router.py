@@ -1,36 +1,30 @@
 """The router: bytes of one peer in, effects out. No await, clock, randomness or logging.
 
-Everything a peer sends takes one path in arrival order, answers included, so nothing overtakes
-(`docs/architecture.md` walks one message through it). `receive` never raises, whatever the bytes.
+Here is what the shells around the core ask of it; how messages go is in the parts it has, from
+`conductor.core.intake` on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import answers, dialects, endings, jsonrpc, oversize
-from conductor.core.dialects import CANCEL, ENVELOPES, PACP
-from conductor.core.effects import Closure, Effect, Send
+from conductor.core import dialects, endings, jsonrpc, oversize
+from conductor.core.chain import UPSTREAM
+from conductor.core.effects import Closure, Effect
 from conductor.core.enforcement import Enforcer
-from conductor.core.exchange import UPSTREAM, Exchange
+from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
-from conductor.core.link import Batch
-from conductor.core.peer import Component, Lane, Peer
-from conductor.core.refusals import refuse, refuse_frame, refuse_version
-from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
-from conductor.core.services import LAST_WORDS, SERVICES, Services, called
+from conductor.core.intake import Intake
+from conductor.core.lost_roles import LostRoles
+from conductor.core.peer import Component
+from conductor.core.requests import Requests
+from conductor.core.services import LAST_WORDS, SERVICES, Services
 from conductor.core.topology import Side, Topology
 
 __all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
-
-_SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
-_NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
 class Router:
@@ -57,13 +51,23 @@ class Router:
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
-        self._max_depth = min(max_depth, jsonrpc.MAX_DEPTH)
         self._exchange = Exchange(list(components), upstream, tracing=tracing, audited=audited)
         self._enforcer = Enforcer(self._exchange)
-        self._policed = self._enforcer.notifications
         self._initializer = Initializer(self._exchange, self._enforcer)
+        self._roles = LostRoles(self._exchange, self._initializer)
         self._services = Services(self._exchange)
-        self._requests = Requests(self._exchange, self._initializer, self._services, self._enforcer)
+        requests = Requests(self._exchange, self._initializer, self._services, self._enforcer)
+        intake = Intake(
+            self._exchange,
+            self._initializer,
+            self._services,
+            requests,
+            self._enforcer.notifications,
+            min(max_depth, jsonrpc.MAX_DEPTH),
+        )
+        self.receive: Callable[[str, bytes], list[Effect]] = intake.receive
+        """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
+        bytes."""
         self.peers = self._exchange.peers
         self.upstream = self._exchange.upstream
         for name, addresses in (owned or {}).items():
@@ -76,7 +80,7 @@ class Router:
     @property
     def mode(self) -> str:
         """`agent`, `proxy`, or `auto` as long as that is open."""
-        return self._exchange.mode
+        return self._exchange.chain.mode
 
     @property
     def version(self) -> int | None:
@@ -95,15 +99,15 @@ class Router:
 
     def settle_mode(self, mode: str) -> None:
         """Fixes agent or proxy mode and joins the ports accordingly."""
-        self._exchange.settle_mode(mode)
+        self._exchange.chain.settle_mode(mode)
 
     def join(self, topology: Topology) -> None:
         """Replaces what every peer is joined to by what `topology` says."""
-        self._exchange.join(topology)
+        self._exchange.chain.join(topology)
 
     def start(self) -> list[Effect]:
         """What is sent before anything is received: each component's configuration."""
-        peers = [self.peers[component.name] for component in self._exchange.components]
+        peers = [self.peers[component.name] for component in self._exchange.chain.components]
         return [effect for peer in peers for effect in self._services.configure(peer)]
 
     def pending(self, name: str = UPSTREAM) -> int:
@@ -115,19 +119,19 @@ class Router:
     def closed(self, name: str, reason: Closure) -> list[Effect]:
         """Answers everything that waited on a peer that is gone, and withdraws what it asked."""
         out: list[Effect] = []
-        endings.closed(self._exchange, self._initializer, self.peers[name], reason, out)
+        endings.closed(self._exchange, self._roles, self.peers[name], reason, out)
         return out
 
     def bypassed(self, name: str, reason: Closure) -> list[Effect]:
         """A proxy is gone and the chain goes on without it."""
         out: list[Effect] = []
-        endings.bypassed(self._exchange, self._initializer, self.peers[name], reason, out)
+        endings.bypassed(self._exchange, self._roles, self.peers[name], reason, out)
         return out
 
     def leaving(self, name: str, reason: Closure) -> list[Effect]:
         """A proxy is gone and will be started again: messages for it wait until `returned`."""
         out: list[Effect] = []
-        endings.leaving(self._exchange, self._initializer, self.peers[name], reason, out)
+        endings.leaving(self._exchange, self._roles, self.peers[name], reason, out)
         return out
 
     def returned(self, name: str) -> list[Effect]:
@@ -135,7 +139,7 @@ class Router:
         peer = self.peers[name]
         peer.run += 1
         out = self._services.configure(peer)
-        self._initializer.returned(peer, out)
+        self._roles.returned(peer, out)
         return out
 
     def has_role(self, name: str) -> bool:
@@ -145,19 +149,21 @@ class Router:
 
     def may_retry(self, name: str) -> bool:
         """Whether a proxy without its role could still take it, if it were started again."""
-        return self._initializer.may_retry(self.peers[name])
+        return self._roles.may_retry(self.peers[name])
 
     def idle(self, name: str) -> bool:
-        """Whether no request is open towards or from this peer."""
+        """Whether nobody waits for this peer, nor it for anybody."""
         links = self.peers[name].links()
-        return not any(link.sent or link.received for link in links)
+        return not any(link.received for link in links) and not self.waiting_on(name)
 
     def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
-        """The requests this peer has not answered: id (with side) and method."""
+        """The requests that this peer has not answered, and somebody waits for: id (with side) and
+        method."""
         return [
             (b"%d:%b" % (at, key), pending.method)
             for at, link in enumerate(self.peers[name].links())
             for key, pending in link.sent.items()
+            if pending.wanted
         ]
 
     def expire(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
@@ -267,7 +273,7 @@ class Router:
         if peer.closure is not None:
             return []
         out = self._services.configure(peer)
-        self._initializer.reopened(peer, out)
+        self._roles.reopened(peer, out)
         return out
 
     def listening(self, name: str, server: bytes) -> list[Effect]:
@@ -275,139 +281,3 @@ class Router:
         out: list[Effect] = []
         self._initializer.listening(self.peers[name], server, out)
         return out
-
-    # -- frames --------------------------------------------------------------------------------
-
-    def receive(self, name: str, frame: bytes) -> list[Effect]:
-        """Routes one frame (no newline needed) of the peer `name`. Never raises."""
-        out: list[Effect] = []
-        peer = self.peers[name]
-        if peer.closure is not None:
-            return out
-        lane = peer.p
-        if peer.sideband:
-            side = peer.sides.get(frame[:1])
-            if side is None:
-                self._on_other_side(peer, frame, out)
-                return out
-            lane, frame = side, frame[1:]
-        try:
-            message = jsonrpc.parse(frame, self._max_depth)
-        except Malformed as error:
-            refuse_frame(self._exchange, lane, frame, error, out)
-            return out
-        if type(message) is Message:
-            self._dispatch(lane, message, None, out)
-        else:
-            assert isinstance(message, list)
-            self._batch(lane, message, out)
-        return out
-
-    def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
-        """Serves an older peer's array in order and answers with one array (never sends one)."""
-        if not entries or self._exchange.version == 2:
-            body = jsonrpc.error_object(INVALID_REQUEST, "Invalid request", _NO_BATCHES)
-            out.append(Send(lane.peer.name, lane.writer.answer(b"null", b"error", body)))
-            return
-        batch = Batch(len(entries))
-        for entry in entries:
-            try:
-                message = jsonrpc.parse(bytes(entry), self._max_depth)
-                if not isinstance(message, Message):
-                    raise Malformed(INVALID_REQUEST, "a batch inside a batch")
-            except Malformed as error:
-                refuse(self._exchange, lane, error, batch, out)
-            else:
-                self._dispatch(lane, message, batch, out)
-
-    def _on_other_side(self, peer: Peer, frame: bytes, out: list[Effect]) -> None:
-        """A guest's message to the conductor itself (side `c`), or a line of no side at all."""
-        if frame[:1] != b"c":
-            if frame and not frame.isspace():
-                self._exchange.note(out, "warning", peer, f"line without a side: {frame[:60]!r}")
-            return
-        try:
-            message = jsonrpc.parse(frame[1:], self._max_depth)
-        except Malformed as error:
-            refuse_frame(self._exchange, peer.c, frame[1:], error, out)
-            return
-        if not isinstance(message, Message) or isinstance(message.method, UnsetType):
-            text = "only single requests and notifications on side c"
-            self._exchange.note(out, "warning", peer, text)
-        elif message.id is UNSET:
-            self._services.ask(peer.c, message.method, message.params, None, out)
-        else:
-            pending = self._requests.accept(peer.c, message.method, message, None, out)
-            if pending is not None:
-                self._services.ask(peer.c, message.method, message.params, pending, out)
-
-    # -- one message -----------------------------------------------------------------------------
-
-    def _dispatch(
-        self, lane: Lane, message: Message, batch: Batch | None, out: list[Effect]
-    ) -> None:
-        method = message.method
-        if isinstance(method, UnsetType):
-            answers.take(self._exchange, lane, message, out)
-        elif message.jsonrpc != "2.0":
-            refuse_version(self._exchange, lane, message, batch, out)
-            return
-        elif message.id is UNSET:
-            self._notification(lane, method, message.params, out)
-        else:
-            pending = self._requests.accept(lane, method, message, batch, out)
-            if pending is not None:
-                self._requests.route(lane, method, message.params, pending, out)
-            return
-        if batch is not None:
-            self._exchange.add_to_batch(lane, batch, None, out)
-
-    def _notification(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
-        if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
-            if bytes(params) != b"null":
-                self._exchange.note(
-                    out, "warning", lane.peer, f"`{method}` dropped: {NOT_STRUCTURED}"
-                )
-                return
-            params = UNSET
-        if method in _SPECIAL:
-            self._special_notification(lane, method, params, out)
-            return
-        if method.startswith("_") and (service := called(lane, method)) is not None:
-            self._services.ask(lane, service, params, None, out)
-            return
-        target = lane.across
-        if target is None or not lane.peer.admitted:
-            self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
-            return
-        if lane.policed:
-            self._policed.notify(lane, method, params, out)
-        elif target.peer.ready:
-            out.append(Send(target.peer.name, target.writer.notification(method, params)))
-            if self._exchange.tracing:
-                self._exchange.trace(out, ("notification", lane, target), None, method, params)
-        else:
-            self._exchange.notify(target, method, params, lane, out)
-
-    def _special_notification(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
-        peer = lane.peer
-        if method in ENVELOPES and lane.wraps:
-            try:
-                inner, held, nested = dialects.unwrap(params)
-            except Malformed as error:
-                self._exchange.note(out, "warning", peer, f"`{method}` dropped: {error.text}")
-                return
-            if peer.unsettled:
-                form = PACP if nested else ENVELOPES[method]
-                self._initializer.envelope_seen(peer, form, inner, out)
-            if inner not in ENVELOPES:
-                self._notification(peer.s, inner, held, out)
-                return
-        elif method == CANCEL:
-            self._requests.cancel(lane, params, out)
-            return
-        self._exchange.note(out, "warning", peer, f"misplaced `{method}` notification dropped")

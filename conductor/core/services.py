@@ -14,7 +14,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import jsonrpc, members
 from conductor.core.effects import Effect, Send, Serve
 from conductor.core.exchange import Exchange
-from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Malformed
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.topology import Role
@@ -47,6 +47,10 @@ ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config
 
 CONFIG: Final = "config"
 """A request for what `configure` told; answered here, to whoever has been configured."""
+
+KEEP: Final = "keep"
+"""By this a component keeps what it wants to be told if it is started again (`core.keeping`). It is
+remembered here; whoever starts hosts of guests again is told of it, too."""
 
 RELAYED: Final = "service"
 """By this a child that hosts guests passes on what a guest asks for: `{component, service,
@@ -134,12 +138,28 @@ class Services:
             if pending is not None:
                 self._exchange.reply(pending, b"result", configuration(peer) or b"{}", out)
             return
+        if name == KEEP:
+            self._keep(peer, params, pending, out)
+            return
         token = None
         if pending is not None:
             self._token = token = self._token + 1
             self._open[token] = pending
         held = None if isinstance(params, UnsetType) else bytes(params)
         out.append(Serve(peer.name, name, token, held))
+
+    def _keep(
+        self, peer: Peer, params: Raw | UnsetType, pending: Pending | None, out: list[Effect]
+    ) -> None:
+        if isinstance(params, UnsetType) or not peer.kept.take(params):
+            wrong = f"`{KEEP}` takes an object of at most 1 MiB: what is to be kept"
+            self._exchange.note(out, "warning", peer, f"{peer.label}: {wrong}")
+            if pending is not None:
+                self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong), out)
+            return
+        out.append(Serve(peer.name, KEEP, None, bytes(params)))
+        if pending is not None:
+            self._exchange.reply(pending, b"result", b"{}", out)
 
     def served(self, token: int, result: bytes | None, error: bytes | None) -> list[Effect]:
         """Answers the request `token` stands for, if the peer is still there."""
@@ -173,7 +193,7 @@ class Services:
         granted = peer.component.services
         if name in INTERNAL and granted is not None and name in granted:
             return None
-        if name == CONFIG:
+        if name in (CONFIG, KEEP):
             return None
         service = CALLS.get(name)
         if service is None:
@@ -188,12 +208,18 @@ class Services:
 
 
 def configuration(peer: Peer) -> bytes | None:
-    """The params of `configure`: what was set, and which instance this is if not the first."""
+    """The params of `configure`: what was set; which instance this is if not the first, and what
+    former ones kept."""
     component = peer.component
     instance = component.instance
     if peer.run > 1:
         instance = f"{instance or 1}.{peer.run}"
-    held = members.read(component.configure) if instance else None
+    # Who had something kept is told it, though it may not be told anything else.
+    told = b"{}" if component.configure is None and peer.kept else component.configure
+    held = members.read(told) if instance else None
     if held is None:
         return component.configure
-    return bytes(members.write({**held, "instance": Raw(msgspec.json.encode(instance))}))
+    held["instance"] = Raw(msgspec.json.encode(instance))
+    if peer.kept:
+        held["kept"] = Raw(peer.kept.told())
+    return bytes(members.write(held))

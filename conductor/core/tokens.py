@@ -9,18 +9,16 @@ Notifications are remembered as their bare params, in order, by method; requests
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import members
-from conductor.core.copied import Copied, size_of
+from conductor.core.copied import size_of
 
 if TYPE_CHECKING:
-    from conductor.core.effects import Effect
     from conductor.core.link import Pending
     from conductor.core.peer import Lane
 
@@ -35,9 +33,10 @@ _MOST: Final = 32_768
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """… and as much."""
 
-_MOST_METHODS: Final = 256
 _SKIPPED: Final = 256
-_CANDIDATES: Final = 8
+CANDIDATES: Final = 8
+"""What a component changed may be one of so many at most."""
+
 _LOOKED_AT: Final = 256
 _SMALL: Final = 4096
 
@@ -110,7 +109,7 @@ class Told(deque[Params]):
     def candidates(self, session: str | None) -> Iterator[tuple[int, Params]]:
         """Those of a session that a changed message may have been, with their places."""
         found = ((i, p) for i, p in enumerate(islice(self, _LOOKED_AT)) if session_of(p) == session)
-        yield from list(islice(found, _CANDIDATES))
+        yield from list(islice(found, CANDIDATES))
 
     def spend(self, index: int) -> None:
         """Spends the token at this place."""
@@ -141,7 +140,9 @@ class Token:
         "_session",
         "apart",
         "forwarded",
+        "given_up",
         "lane",
+        "late",
         "method",
         "number",
         "ordered",
@@ -179,6 +180,10 @@ class Token:
         """Whether the component has no say any more in what it forwarded."""
         self.settled = False
         """Whether the request has its answer, or goes its way without the component."""
+        self.given_up = False
+        """Whether the component has answered it although it was gone already."""
+        self.late: tuple[bytes, bytes] | None = None
+        """Of a prompt that is cancelled: the answer (member, body) to its being sent on."""
         self.round = -1
         """The gate's round in which it was sent, or its answer; -1 before that."""
         self._session: str | UnsetType | None = msgspec.UNSET
@@ -194,91 +199,3 @@ class Token:
     def goes_on(self) -> bool:
         """Whether it will be answered even if the component is gone by then."""
         return self.forwarded is not None and (self.straight or self.apart)
-
-
-class Held(NamedTuple):
-    """A message that must not overtake what a component still has."""
-
-    number: int
-    session: str | None
-    resume: Callable[[list[Effect]], None]
-
-
-class Way:
-    """What a component was given that would leave it by one lane."""
-
-    __slots__ = ("asked", "copied", "copies", "held", "over", "owed", "seen")
-
-    def __init__(self) -> None:
-        self.asked: dict[int, Token] = {}
-        """Requests it has neither passed on nor answered, oldest first."""
-        self.owed: dict[int, Token] = {}
-        """Requests whose answer it was given for its place in the order, and has not passed on."""
-        self.held: list[Held] = []
-        """What passes the component by but has to wait for what it was given before."""
-        self.copies: dict[str, int] = {}
-        """How many copies of notifications it was given, by method."""
-        self.seen: dict[str, Told] = {}
-        """Those copies themselves, of methods the component may also originate."""
-        self.copied = Copied()
-        """Copies of requests it has not passed on."""
-        self.over: deque[tuple[str, str | None]] = deque(maxlen=64)
-        """Method and session of requests it was too late to pass on."""
-
-    def waits(self, session: str | None) -> bool:
-        """Whether a message of this session must wait for another."""
-        return any(held.session == session for held in self.held) or any(
-            token.session == session for _, token in self._kept()
-        )
-
-    @property
-    def busy(self) -> bool:
-        """Whether there is anything a message might have to wait for."""
-        return bool(self.asked or self.held or self.owed)
-
-    def _kept(self) -> Iterator[tuple[int, Token]]:
-        yield from self.asked.items()
-        yield from self.owed.items()
-
-    def shown(self) -> list[tuple[int, Token]]:
-        """What it has for its place in the order only, requests and answers, oldest first."""
-        asked = [(at, token) for at, token in self.asked.items() if token.relay]
-        return sorted([*asked, *self.owed.items()], key=lambda one: one[0])
-
-    def freed(self) -> Held | None:
-        """The next message that need not wait any more."""
-        blocked: set[str | None] = set()
-        for place, held in enumerate(self.held):
-            if held.session not in blocked:
-                if not any(
-                    at < held.number and token.session == held.session for at, token in self._kept()
-                ):
-                    return self.held.pop(place)
-                blocked.add(held.session)
-        return None
-
-    def find(self, method: str, params: Params) -> tuple[Token | None, list[Token]]:
-        """The token of the same bytes, or else those that a changed request may spend, likeliest
-        first."""
-        known = [t for t in self.asked.values() if t.method == method and t.round >= 0]
-        for token in known:
-            if token.params == params:
-                return token, []
-        session = session_of(params)
-        fitting = [t for t in known if t.session == session]
-        if len(fitting) > 1:
-            sent = members.read(params) or {}
-            fitting.sort(key=lambda token: -_likeness(sent, token.params))
-        return None, fitting[:_CANDIDATES]
-
-
-def _likeness(sent: dict[str, Raw], params: Params) -> int:
-    given = members.read(params) or {}
-    return sum(1 for name, value in given.items() if sent.get(name) == value)
-
-
-def count(copies: dict[str, int], method: str) -> None:
-    """Adds a copy to a table of so many methods at most."""
-    if method not in copies and len(copies) >= _MOST_METHODS:
-        del copies[next(iter(copies))]
-    copies[method] = copies.get(method, 0) + 1

@@ -32,7 +32,7 @@ class UpstreamRole:
     def check_begun(self) -> None:
         """Raises `Malformed` for a request from upstream before `initialize`."""
         if not self._exchange.upstream.admitted:
-            expected = "proxy/initialize" if self._exchange.mode == "proxy" else INITIALIZE
+            expected = "proxy/initialize" if self._exchange.chain.mode == "proxy" else INITIALIZE
             raise Malformed(INVALID_REQUEST, f"expected `{expected}` request")
         self._repeatable = False
 
@@ -41,11 +41,11 @@ class UpstreamRole:
         refuse."""
         exchange, peer = self._exchange, lane.peer
         offered = method == INITIALIZE and offer.present(params)
-        if exchange.mode == "auto":
-            exchange.settle_mode("proxy" if offered or method in ROLE_METHODS else "agent")
+        if exchange.chain.mode == "auto":
+            exchange.chain.settle_mode("proxy" if offered or method in ROLE_METHODS else "agent")
         if lane.side is Side.S:
             raise Malformed(INVALID_REQUEST, "`initialize` comes from the predecessor only")
-        as_proxy = exchange.mode == "proxy"
+        as_proxy = exchange.chain.mode == "proxy"
         if not as_proxy and method in ROLE_METHODS:
             raise Malformed(INVALID_REQUEST, ONLY_CONDUCTOR.format(method))
         if as_proxy and not (offered or method in ROLE_METHODS or peer.sideband):

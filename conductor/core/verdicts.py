@@ -58,8 +58,10 @@ class Verdicts:
         """What is wrong with its answer to a request, of which `token.upstream` came back."""
         method, upstream = token.method, token.upstream
         if upstream is None:
-            if token.pending.cancelled and member == b"error":
+            if (token.pending.cancelled or token.late is not None) and member == b"error":
                 return None  # nobody wants it any more
+            if token.late is not None and equal(body, token.late[1]):
+                return None
             if not gate.verbs(direction, method) & ANSWER:
                 return lacks(ANSWER, method)
         elif member == upstream[0] and body == upstream[1]:

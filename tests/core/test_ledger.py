@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, Changed, Closure, Component, Effect, Router, Send, ledger
+from conductor.core import CHANNEL, Changed, Closure, Component, Effect, Router, Send, book
 from conductor.core.policy import NO_PROFILE, Policy, parse_rule
 from tests.core.actors import FORMS, Actor, Agent, Guest, Launching, PassThrough, Stage, dump
 from tests.core.plays import V1, error, notification, request, result
@@ -304,7 +304,7 @@ def test_who_is_not_there_for_it_did_not_miss_it_by_anybodys_doing() -> None:
 
 
 def test_endless_sessions_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_MOST_FLOWS", 2)
+    monkeypatch.setattr(book, "_MOST_FLOWS", 2)
     chain = Chain()
     assert chain.says("agent", update("a", "1"), update("a", "2")) == []
     (changed,) = chain.says("agent", update("a", "3"))

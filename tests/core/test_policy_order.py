@@ -21,7 +21,7 @@ from tests.core.policed import (
 from tests.playbook import Hole, Playbook
 
 PROMPT, PERMISSION = "session/prompt", "session/request_permission"
-STOP = notification("session/cancel", {"sessionId": "S"})
+NEXT = notification("_next", {"sessionId": "S"})
 MODE: Json = {"sessionId": "S", "modeId": "m"}
 DONE = {"stopReason": "end_turn"}
 UPDATES = "up:session/update:modify"
@@ -45,24 +45,24 @@ def send_prompt_on(pb: Playbook, text: str = "hi", asked: str = "a") -> None:
 def test_what_passes_by_waits_for_a_request_of_its_session() -> None:
     with chain("down:session/prompt:modify") as pb:
         ask_prompt(pb)
-        pb >> ("client", STOP)
+        pb >> ("client", NEXT)
         pb >> ("client", request("b", "session/set_mode", MODE))
-        other = notification("session/cancel", {"sessionId": "T"})
+        other = notification("_next", {"sessionId": "T"})
         pb >> ("client", other) << ("agent", other)
         pb >> ("client", notification("_x")) << ("agent", notification("_x"))
         pb >> ("agent", update("up")) << ("client", update("up"))
         send_prompt_on(pb)
-        pb << ("agent", STOP) << ("agent", request(Hole("out-b"), "session/set_mode", MODE))
-        pb >> ("client", STOP) << ("agent", STOP)
+        pb << ("agent", NEXT) << ("agent", request(Hole("out-b"), "session/set_mode", MODE))
+        pb >> ("client", NEXT) << ("agent", NEXT)
 
 
 def test_it_does_not_wait_for_what_came_after_it() -> None:
     with chain("down:session/prompt:modify") as pb:
         ask_prompt(pb)
-        pb >> ("client", STOP)
+        pb >> ("client", NEXT)
         ask_prompt(pb, "again", "b")
         send_prompt_on(pb)
-        pb << ("agent", STOP)
+        pb << ("agent", NEXT)
         send_prompt_on(pb, "again", "b")
 
 
@@ -71,7 +71,7 @@ def test_what_waits_goes_on_whatever_becomes_of_the_request(how: str) -> None:
     answers = ["down:session/prompt:answer"] if how == "answer" else []
     with chain("down:session/prompt:modify", *answers) as pb:
         ask_prompt(pb)
-        pb >> ("client", STOP)
+        pb >> ("client", NEXT)
         if how == "answer":
             pb >> ("g", "p", result(Hole("in-a"), DONE)) << ("client", result("a", DONE))
         elif how == "wrong":
@@ -97,7 +97,7 @@ def test_what_waits_goes_on_whatever_becomes_of_the_request(how: str) -> None:
             endings = {"die": "closed", "bypass": "bypassed", "leave": "leaving"}
             pb >> (lambda router: getattr(router, endings[how])("g", Closure("gone")))
             pb << ("client", error("a", -32603, "gone"))
-        pb << ("agent", STOP)
+        pb << ("agent", NEXT)
         if how == "die":
             skip(pb)
 
@@ -218,11 +218,11 @@ def test_it_is_shown_one_after_the_other() -> None:
     with chain(UPDATES) as pb:
         ask_prompt(pb)
         pb >> ("client", request("b", PROMPT, prompt("again")))
-        pb >> ("client", STOP)
+        pb >> ("client", NEXT)
         send_prompt_on(pb)
         pb << ("g", "p", request(Hole("in-b"), PROMPT, prompt("again")))
         send_prompt_on(pb, "again", "b")
-        pb << ("agent", STOP)
+        pb << ("agent", NEXT)
 
 
 def test_it_cannot_turn_the_order_of_what_it_is_shown() -> None:
@@ -238,6 +238,17 @@ def test_it_cannot_turn_the_order_of_what_it_is_shown() -> None:
         pb << ("client", request(Hole("r"), PERMISSION, permission("T")))
         pb >> ("g", "p", result(Hole("in-a"), DONE)) << ("client", result("a", DONE))
         pb << ("g", "s", request(Hole("in-q"), PERMISSION, permission()))
+
+
+def test_an_answer_it_forges_does_not_turn_the_order_either() -> None:
+    with chain(UPDATES) as pb:
+        for text, asked in (("hi", "a"), ("again", "b")):
+            ask_prompt(pb, text, asked)
+            send_prompt_on(pb, text, asked)
+            pb >> ("agent", result(Hole(f"out-{asked}"), DONE))
+            pb << ("g", "s", result(f"m-{asked}", DONE))
+        pb >> ("g", "p", result(Hole("in-b"), "forged")) << lacks("modify", "down", PROMPT)
+        pb << ("client", result("a", DONE)) << ("client", result("b", DONE))
 
 
 @pytest.mark.parametrize("step", ["given", "sent", "answered"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve
+import pytest
+from msgspec import Raw
+
+from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve, members
+from conductor.core.keeping import LARGEST, MOST, Keeping
 from conductor.core.router import LAST_WORDS
-from conductor.core.services import CALLS, granted_names
+from conductor.core.services import CALLS, configuration, granted_names
 from tests.core.plays import (
     V1,
     agent_mode,
@@ -226,3 +230,59 @@ def test_changed_settings_leave_the_instance() -> None:
     (sent,) = first.reconfigure("p", b'{"config":{}}')
     assert isinstance(sent, Send)
     assert b'"params":{"config":{}}' in sent.frame
+
+
+def test_what_was_kept_is_told_to_a_later_instance() -> None:
+    """Member by member; null drops one. The first instance is told nothing of it."""
+    held = Component(
+        "p",
+        dialect=DIALECTS["channel"],
+        configure=b'{"name":"a"}',
+        services=frozenset(),
+        kept=b'{"a":1.10,"b":2}',
+    )
+    with Playbook(Router([held, Component("agent")])) as pb:
+        peer = pb.router.peers["p"]
+        assert configuration(peer) == b'{"name":"a"}'
+        pb >> ("p", b'c{"jsonrpc":"2.0","method":"keep","params":{"c":[1.50],"b":null,"x":null}}')
+        pb << Serve("p", "keep", None, b'{"c":[1.50],"b":null,"x":null}')
+        pb >> ("p", "c", request(1, "keep", {"a": "new"}))
+        pb << Serve("p", "keep", None, b'{"a": "new"}') << ("p", "c", result(1, {}))
+        wrong = "`keep` takes an object of at most 1 MiB: what is to be kept"
+        unfit: list[Any] = [[], None]
+        for params in unfit:
+            pb >> ("p", "c", request(2, "keep", params)) << Noted("warning", "p", wrong)
+            pb << ("p", "c", error(2, -32602, wrong))
+        pb >> ("p", "c", notification("keep")) << Noted("warning", "p", wrong)
+        peer.run = 2
+        told = b'{"name":"a","instance":"1.2","kept":{"c":[1.50],"a":"new"}}'
+        assert configuration(peer) == told
+
+
+def test_a_program_without_settings_is_told_what_it_had_kept_all_the_same() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        peer = pb.router.peers["p"]
+        peer.run = 2
+        assert configuration(peer) is None
+        pb >> ("p", notification("_conductor/keep", {"a": 1}))
+        pb << Serve("p", "keep", None, b'{"a": 1}')
+        assert configuration(peer) == b'{"instance":"1.2","kept":{"a":1}}'
+        peer.run = 1
+        assert configuration(peer) is None
+
+
+def test_the_oldest_of_what_is_kept_goes_when_it_is_too_much() -> None:
+    kept = Keeping()
+    half = Raw(b'"%b"' % (b"x" * (MOST // 2)))
+    for name in ("a", "b", "a", "c"):
+        assert kept.take(members.write({name: half}))
+    assert list(members.read(kept.told()) or {}) == ["c"]
+    assert kept.take(members.write({"huge": Raw(b'"%b"' % (b"x" * MOST))}))
+    assert not kept
+    assert not kept.take(b"[]")
+    assert not kept.take(members.write({"huge": Raw(b'"%b"' % (b"x" * LARGEST))}))
+    assert kept.told() == b"{}"
+    # As many as can be, which went on for minutes when each of the oldest was looked for anew.
+    many = {f"{number}": Raw(b"1") for number in range(LARGEST // 12)}
+    assert kept.take(members.write(many))
+    assert list(members.read(kept.told()) or {}) == list(many)[-(MOST // 6) :]

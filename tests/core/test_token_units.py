@@ -13,17 +13,9 @@ from conductor.core.gate import ANSWER, MODIFY, ORIGINATE, RELAY, Gate
 from conductor.core.link import Link, Pending
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.policy import NO_PROFILE, Direction, Policy, Rule, Verb
-from conductor.core.tokens import (
-    Held,
-    Params,
-    Token,
-    Told,
-    Way,
-    count,
-    equal,
-    session_of,
-)
+from conductor.core.tokens import Params, Token, Told, equal, session_of
 from conductor.core.topology import Role
+from conductor.core.way import Held, Way, count
 
 DOWN, UP = Direction.DOWN, Direction.UP
 

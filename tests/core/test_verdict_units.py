@@ -235,7 +235,7 @@ class Watched:
         dialect = CHANNEL if ready else None
         components = [Component("o", policy=policy, dialect=dialect), Component("agent")]
         self.exchange = Exchange(components, None, tracing=False)
-        self.exchange.settle_mode("agent")
+        self.exchange.chain.settle_mode("agent")
         self.peer = self.exchange.peers["o"]
         self.copies = Copies(self.exchange)
         self.out: list[Effect] = []

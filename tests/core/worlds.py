@@ -277,9 +277,7 @@ _ACTS: Final = (
     Wild.cancel,
 )
 
-_INITIALIZE: Final = (
-    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
-)
+INITIALIZE: Final = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 
 
 class World:
@@ -307,7 +305,7 @@ class World:
         self.open = (0, 0)
         """… and how many of the client's and the agent's had none."""
         self._outboxes: dict[str, list[bytes]] = {}
-        self.play("client", _INITIALIZE)
+        self.play("client", INITIALIZE)
         self.settle()
         assert self.client.answers.pop(0) == 1
         for end in (self.client, self.agent):

@@ -75,6 +75,8 @@ FUSED: Final = """
 (module
   (memory (export "memory") 4)
   (data (i32.const 0) "poison")
+  (data (i32.const 32) "it was poisoned\\nby a prompt")
+  (func (export "channel_fault") (result i64) (i64.const 0x200000001b))
   (func (export "channel_abi") (result i32) (i32.const 1))
   (func (export "channel_reserve") (param i32) (result i32) (i32.const 65536))
   (func $poisoned (param $at i32) (result i32) (local $i i32)

@@ -44,6 +44,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
         assert "`fused`" in error["message"]
         chain.until_stderr(f"started again ({number} of 3)")
         assert chain.prompt(session, f"/echo after {number}") == f"after {number}"
+    assert ("it was poisoned" in chain.stderr) == (harm == "unreachable"), chain.stderr
     assert "`fused`" in chain.answer(hang)["error"]["message"]
     assert len(chain.answers(hang)) == 1
     assert rig.methods("A").count("initialize") == 1

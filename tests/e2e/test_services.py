@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 ISOLATIONS = pytest.mark.parametrize("isolation", ["process", "inline"])
 
 
-def asking_guest(rig: Rig, *lines: Json | str, name: str = "asker") -> str:
-    """The path of a guest that says these to the conductor when told `@go`."""
+def asking_guest(rig: Rig, *lines: Json | str, name: str = "asker", first: str = "") -> str:
+    """The path of a guest that says these to the conductor when told `@go`; `first`: whole lines
+    of any side."""
     wat = (HERE / "actors" / "asking_guest.wat").read_text("utf-8")
-    data = "".join(
-        f"c{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines
-    ).encode()
+    told = (f"c{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    data = "".join([first, *told]).encode()
     text = "".join(f"\\{byte:02x}" for byte in data)
     return rig.module(name, wat.replace('DATA"', f'{text}"').replace("SIZE", str(len(data))))
 
@@ -73,7 +73,8 @@ def test_a_guest_uses_every_service_it_was_granted(
         XDG_DATA_HOME=str(tmp_path / "data"),
     )
     chain.initialize()
-    answers = told(chain, chain.new_session(cwd=str(tmp_path)), 12)
+    first = chain.new_session(cwd=str(tmp_path))
+    answers = told(chain, first, 12)
     assert answers[1]["result"]["used"] == 11
     assert answers[2]["result"] == {"found": True, "value": {"n": 1.5}}
     timer = answers[3]["result"]["timer"]
@@ -89,8 +90,33 @@ def test_a_guest_uses_every_service_it_was_granted(
     assert "unixMs" in answers[8]["result"]
     assert answers[10]["result"] is None
     assert answers[11]["error"]["code"] == -32601  # only hosts of guests may say this
+    second = chain.new_session(cwd=str(tmp_path / "second"))
+    assert "result" in chain.request("session/close", {"sessionId": first})
+    roots = told(chain, second, 12)[6]["result"]["roots"]
+    assert roots == [str(tmp_path / "second")], "those of a session that was closed are dropped"
     assert chain.finish() == 0
-    assert 'asked{component="asker"} 1' in metrics.read_text()
+    assert 'asked{component="asker"} 2' in metrics.read_text()
+
+
+def test_a_session_of_a_proxys_own_opens_no_folder(rig: Rig, tmp_path: Path) -> None:
+    """Not even where it may open one: only the client says where files are read."""
+    (tmp_path / "notes.md").write_text("read me")
+    opening = {"cwd": "/", "additionalDirectories": ["/etc"], "mcpServers": []}
+    guest = asking_guest(
+        rig,
+        call(1, "files/roots"),
+        call(2, "files/read", path="/etc/hostname"),
+        first=f"s{json.dumps(call(9, 'session/new', **opening))}\n",
+    )
+    chain = rig.agent(f"{guest},grant=files:**,unguard=own-sessions", rig.demo())
+    chain.initialize()
+    session = chain.new_session(cwd=str(tmp_path))
+    answers = told(chain, session, 2)
+    assert answers[1]["result"] == {"roots": [str(tmp_path)]}
+    assert answers[2]["error"]["data"]["reason"] == "outside"
+    assert chain.new_session(cwd=str(tmp_path)) == "demo-3"  # so it did open one
+    assert told(chain, session, 2)[1]["result"] == {"roots": [str(tmp_path)]}
+    assert chain.finish() == 0
 
 
 def test_values_are_kept_from_run_to_run_and_apart(rig: Rig, tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""What peers say: frames read, and each message sent the way it goes.
+
+Everything a peer sends takes this one path in arrival order, answers included, so nothing overtakes
+(`docs/architecture.md` walks one message through it).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Raw, UnsetType
+
+from conductor.core import answers, dialects, jsonrpc
+from conductor.core.dialects import CANCEL, ENVELOPES, PACP
+from conductor.core.effects import Effect, Send
+from conductor.core.exchange import Exchange
+from conductor.core.initialize import Initializer
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
+from conductor.core.link import Batch
+from conductor.core.peer import Lane, Peer
+from conductor.core.policed_notifications import PolicedNotifications
+from conductor.core.refusals import refuse, refuse_frame, refuse_version
+from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
+from conductor.core.services import Services, called
+
+_SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
+_NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
+
+
+class Intake:
+    """The part of a router that takes frames. `max_depth`: how deep one may nest."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        initializer: Initializer,
+        services: Services,
+        requests: Requests,
+        policed: PolicedNotifications,
+        max_depth: int,
+    ) -> None:
+        self._exchange = exchange
+        self._peers = exchange.peers
+        self._initializer = initializer
+        self._services = services
+        self._requests = requests
+        self._policed = policed
+        self._max_depth = max_depth
+
+    def receive(self, name: str, frame: bytes) -> list[Effect]:
+        """Routes one frame (no newline needed) of the peer `name`. Never raises."""
+        out: list[Effect] = []
+        peer = self._peers[name]
+        if peer.closure is not None:
+            return out
+        lane = peer.p
+        if peer.sideband:
+            side = peer.sides.get(frame[:1])
+            if side is None:
+                self._on_other_side(peer, frame, out)
+                return out
+            lane, frame = side, frame[1:]
+        try:
+            message = jsonrpc.parse(frame, self._max_depth)
+        except Malformed as error:
+            refuse_frame(self._exchange, lane, frame, error, out)
+            return out
+        if type(message) is Message:
+            self._dispatch(lane, message, None, out)
+        else:
+            assert isinstance(message, list)
+            self._batch(lane, message, out)
+        return out
+
+    def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
+        """Serves an older peer's array in order and answers with one array (never sends one)."""
+        if not entries or self._exchange.version == 2:
+            body = jsonrpc.error_object(INVALID_REQUEST, "Invalid request", _NO_BATCHES)
+            out.append(Send(lane.peer.name, lane.writer.answer(b"null", b"error", body)))
+            return
+        batch = Batch(len(entries))
+        for entry in entries:
+            try:
+                message = jsonrpc.parse(bytes(entry), self._max_depth)
+                if not isinstance(message, Message):
+                    raise Malformed(INVALID_REQUEST, "a batch inside a batch")
+            except Malformed as error:
+                refuse(self._exchange, lane, error, batch, out)
+            else:
+                self._dispatch(lane, message, batch, out)
+
+    def _on_other_side(self, peer: Peer, frame: bytes, out: list[Effect]) -> None:
+        """A guest's message to the conductor itself (side `c`), or a line of no side at all."""
+        if frame[:1] != b"c":
+            if frame and not frame.isspace():
+                self._exchange.note(out, "warning", peer, f"line without a side: {frame[:60]!r}")
+            return
+        try:
+            message = jsonrpc.parse(frame[1:], self._max_depth)
+        except Malformed as error:
+            refuse_frame(self._exchange, peer.c, frame[1:], error, out)
+            return
+        if not isinstance(message, Message) or isinstance(message.method, UnsetType):
+            text = "only single requests and notifications on side c"
+            self._exchange.note(out, "warning", peer, text)
+        elif message.id is UNSET:
+            self._services.ask(peer.c, message.method, message.params, None, out)
+        else:
+            pending = self._requests.accept(peer.c, message.method, message, None, out)
+            if pending is not None:
+                self._services.ask(peer.c, message.method, message.params, pending, out)
+
+    # -- one message -----------------------------------------------------------------------------
+
+    def _dispatch(
+        self, lane: Lane, message: Message, batch: Batch | None, out: list[Effect]
+    ) -> None:
+        method = message.method
+        if isinstance(method, UnsetType):
+            answers.take(self._exchange, lane, message, out)
+        elif message.jsonrpc != "2.0":
+            refuse_version(self._exchange, lane, message, batch, out)
+            return
+        elif message.id is UNSET:
+            self._notification(lane, method, message.params, out)
+        else:
+            pending = self._requests.accept(lane, method, message, batch, out)
+            if pending is not None:
+                self._requests.route(lane, method, message.params, pending, out)
+            return
+        if batch is not None:
+            self._exchange.add_to_batch(lane, batch, None, out)
+
+    def _notification(
+        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
+    ) -> None:
+        if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+            if bytes(params) != b"null":
+                self._exchange.note(
+                    out, "warning", lane.peer, f"`{method}` dropped: {NOT_STRUCTURED}"
+                )
+                return
+            params = UNSET
+        if method in _SPECIAL:
+            self._special_notification(lane, method, params, out)
+            return
+        if method.startswith("_") and (service := called(lane, method)) is not None:
+            self._services.ask(lane, service, params, None, out)
+            return
+        target = lane.across
+        if target is None or not lane.peer.admitted:
+            self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
+            return
+        if lane.policed:
+            self._policed.notify(lane, method, params, out)
+        elif target.peer.ready:
+            out.append(Send(target.peer.name, target.writer.notification(method, params)))
+            if self._exchange.tracing:
+                self._exchange.trace(out, ("notification", lane, target), None, method, params)
+        else:
+            self._exchange.notify(target, method, params, lane, out)
+
+    def _special_notification(
+        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
+    ) -> None:
+        peer = lane.peer
+        if method in ENVELOPES and lane.wraps:
+            try:
+                inner, held, nested = dialects.unwrap(params)
+            except Malformed as error:
+                self._exchange.note(out, "warning", peer, f"`{method}` dropped: {error.text}")
+                return
+            if peer.unsettled:
+                form = PACP if nested else ENVELOPES[method]
+                self._initializer.envelope_seen(peer, form, inner, out)
+            if inner not in ENVELOPES:
+                self._notification(peer.s, inner, held, out)
+                return
+        elif method == CANCEL:
+            self._requests.cancel(lane, params, out)
+            return
+        self._exchange.note(out, "warning", peer, f"misplaced `{method}` notification dropped")
