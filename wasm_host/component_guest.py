@@ -6,15 +6,16 @@ This is how Python and JavaScript come along, by componentize-py and componentiz
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import wasmtime
 from wasmtime import component
 
-from .abi import check_inbox, check_outbox, excerpt
+from .abi import LINES, SIDE_CODES, check_inbox, check_outbox, excerpt, short
+from .componentcall import deliver_for
 from .errors import GuestError, LimitRefused
 from .guest import BaseGuest
+from .ticker import TICKER
 from .traps import explain
 
 if TYPE_CHECKING:
@@ -46,13 +47,6 @@ def find_deliver(compiled: component.Component, engine: wasmtime.Engine) -> str 
     return None
 
 
-def _keep_type(function: component.Func, store: wasmtime.Store) -> None:
-    """Has a function's type read once: every call asks for it, and takes half its time for that."""
-    kind = function.type(store)
-    kept = SimpleNamespace(params=kind.params, result=kind.result)
-    function.__dict__["type"] = lambda store: kept
-
-
 class ComponentGuest(BaseGuest):
     """An instance of a component; what it prints is kept with its standard error.
 
@@ -62,7 +56,7 @@ class ComponentGuest(BaseGuest):
 
     carrier = "component"
 
-    __slots__ = ("_deliver", "_linker", "_store")
+    __slots__ = ("_deliver", "_depth", "_linker", "_short", "_store", "_ticks")
 
     def __init__(
         self,
@@ -73,8 +67,12 @@ class ComponentGuest(BaseGuest):
         *,
         grants: frozenset[str],
         wasi: bool,
+        calls: str | None = None,
     ) -> None:
         super().__init__(name, limits)
+        self._ticks = limits.ticks
+        self._depth = limits.json_depth
+        self._short = short(limits)
         store: wasmtime.Store = wasmtime.Store(engine)
         self._store: wasmtime.Store | None = store
         store.set_limits(limits.memory_bytes, limits.table_elements, INSTANCES, TABLES, MEMORIES)
@@ -98,8 +96,7 @@ class ComponentGuest(BaseGuest):
         deliver = instance.get_export_index(store, "deliver", index)
         found = instance.get_func(store, deliver) if deliver is not None else None
         assert found is not None, "load() checked that deliver exists"
-        _keep_type(found, store)
-        self._deliver = found
+        self._deliver = deliver_for(store, found, calls)
 
     @property
     def memory_bytes(self) -> int | None:
@@ -119,7 +116,7 @@ class ComponentGuest(BaseGuest):
         Raises:
             GuestError: phase ``instantiate``, with what the guest says is wrong with it.
         """
-        said = self._call(preface.decode("utf-8"), "instantiate")
+        said = self._call(preface, "instantiate").decode("utf-8")
         if said:
             self._free()
             self.denied.clear()  # what its toolchain asked for by itself explains nothing
@@ -127,10 +124,34 @@ class ComponentGuest(BaseGuest):
             raise self._die(GuestError("instantiate", f"{self.name} {first}", detail=rest))
 
     def _exchange(self, lines: bytes, phase: str) -> bytes:
-        self._check_alive(phase)
-        check_inbox(lines, self._limits)
+        if self.dead:
+            self._check_alive(phase)
+        # As in CoreGuest, the checks of one short line are spelled out.
+        most, depth = self._short, self._depth
+        if len(lines) > most or lines.count(b"{") + lines.count(b"[") > depth:
+            check_inbox(lines, self._limits)
+        if not lines.isascii():
+            self._check_text(lines, phase)
+        out = self._call(lines, phase)
+        size = len(out)
+        if (
+            size > most
+            or out.count(b"{") + out.count(b"[") > depth
+            or (
+                (size < 3 or out.find(b"\n") != size - 1 or out[0] not in SIDE_CODES)
+                and not LINES(out)
+            )
+        ):
+            try:
+                check_outbox(out, self._limits, phase, self.name)
+            except GuestError as error:
+                self._free()
+                raise self._die(error) from None
+        return out
+
+    def _check_text(self, lines: bytes, phase: str) -> None:
         try:
-            text = lines.decode("utf-8")
+            lines.decode("utf-8")
         except UnicodeDecodeError as error:
             raise LimitRefused(
                 phase,
@@ -138,28 +159,23 @@ class ComponentGuest(BaseGuest):
                 f"at byte {error.start}",
                 detail=excerpt(lines[max(0, error.start - 20) :]),
             ) from None
-        out = self._call(text, phase).encode("utf-8")
-        try:
-            check_outbox(out, self._limits, phase, self.name)
-        except GuestError as error:
-            self._free()
-            raise self._die(error) from None
-        return out
 
-    def _call(self, text: str, phase: str) -> str:
-        store = self._store
-        assert store is not None
-        self._enter()
+    def _call(self, lines: bytes, phase: str) -> bytes:
+        """Calls it with UTF-8."""
+        TICKER.running.add(self)
+        if TICKER.asleep:
+            TICKER.wake()
         try:
-            self._arm(store)
-            said: str = self._deliver(store, text)
+            if self._limits.fuel is not None:
+                assert self._store is not None
+                self._store.set_fuel(self._limits.fuel)
+            return self._deliver.exchange(lines, self._ticks)
         except wasmtime.WasmtimeError as error:
             failure = self._explain(error, phase)
             self._free()
             raise self._die(failure) from None
         finally:
-            self._leave()
-        return said
+            TICKER.running.discard(self)
 
     def _explain(self, error: Exception, phase: str) -> GuestError:
         refused = _UNKNOWN_IMPORT.search(str(error))
@@ -174,7 +190,7 @@ class ComponentGuest(BaseGuest):
         return explain(error, phase, self.name, self._limits, stderr=self.stderr)
 
     def _arm(self, store: wasmtime.Store) -> None:
-        store.set_epoch_deadline(self._limits.ticks)
+        store.set_epoch_deadline(self._ticks)
         if self._limits.fuel is not None:
             store.set_fuel(self._limits.fuel)
 

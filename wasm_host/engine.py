@@ -26,12 +26,13 @@ __all__ = [
     "CALLS_VARIABLE",
     "EngineKey",
     "calls_for",
+    "choose_way",
     "engine_for",
     "engine_identity",
     "host_functions",
 ]
 
-#: Environment variable that forces the way core modules are called: ``fast`` or ``public``.
+#: Environment variable that forces the way guests are called: ``fast`` or ``public``.
 CALLS_VARIABLE = "WASM_HOST_CALLS"
 
 #: What distinguishes one engine from another: stack size, and whether fuel is counted.
@@ -127,7 +128,7 @@ def calls_for(
     """
     from . import fastcall
 
-    if _choose(force) == "public":
+    if choose_way(force, fastcall.missing_symbols()) == "public":
         from .plaincall import PlainCalls
 
         return PlainCalls(store, exports)
@@ -138,20 +139,18 @@ def host_functions() -> Host:
     """A maker of host functions, of the kind :func:`calls_for` would choose."""
     from . import fastcall
 
-    if _choose(None) == "public":
+    if choose_way(None, fastcall.missing_symbols()) == "public":
         from .plaincall import PlainHost
 
         return PlainHost()
     return fastcall.FastHost()
 
 
-def _choose(force: str | None) -> str:
-    from . import fastcall
-
+def choose_way(force: str | None, missing: list[str]) -> str:
+    """``fast``, where nothing is missing for it, or ``public``; see :func:`calls_for`."""
     way = force or os.environ.get(CALLS_VARIABLE) or ""
     if way not in ("", "fast", "public"):
         raise ValueError(f"{CALLS_VARIABLE} must be 'fast' or 'public', not {way!r}")
-    missing = fastcall.missing_symbols()
     if way == "fast" and missing:
         raise ValueError(f"fast calls need wasmtime symbols that are missing: {missing}")
     return "public" if way == "public" or missing else "fast"

@@ -1,4 +1,4 @@
-"""Calls to core guests by wasmtime's C functions: the only module that touches private API.
+"""Calls to core guests by wasmtime's C functions, which are private API.
 
 The public ``Func.__call__`` reads the function's type again for each call and builds a dozen
 objects; the raw call with prepared arguments costs a tenth. The rules that make it safe:
@@ -24,7 +24,7 @@ from wasmtime import _ffi as ffi
 
 from .calls import Ended, Handler, wild
 
-__all__ = ["FastCalls", "FastHost", "FastMemory", "missing_symbols"]
+__all__ = ["FastCalls", "FastHost", "FastMemory", "c_function", "missing_symbols"]
 
 #: What this module takes from ``wasmtime._ffi``; absent in an unexpected version.
 SYMBOLS = (
@@ -58,7 +58,7 @@ def missing_symbols() -> list[str]:
     return missing
 
 
-def _function(name: str, *, keep_gil: bool) -> Any:
+def c_function(name: str, *, keep_gil: bool) -> Any:
     """A C function without argument conversion: callers pass ctypes objects of the right size."""
     if keep_gil:
         return ctypes.PyDLL(None, handle=ffi.dll._handle)[name]
@@ -72,10 +72,10 @@ class _Shared:
 
     def __init__(self) -> None:
         # dll[...] makes a new function object each time, so these settings stay private.
-        self.call = _function("wasmtime_func_call_unchecked", keep_gil=False)
+        self.call = c_function("wasmtime_func_call_unchecked", keep_gil=False)
         self.call.restype = ctypes.c_void_p
         # Writes one field; giving up the GIL for it would cost more than the call.
-        self.set_deadline = _function("wasmtime_context_set_epoch_deadline", keep_gil=True)
+        self.set_deadline = c_function("wasmtime_context_set_epoch_deadline", keep_gil=True)
         self.set_deadline.restype = None
 
 

@@ -88,8 +88,8 @@ class Module:
     def instantiate(self, name: str = "guest", *, calls: str | None = None) -> Guest:
         """A fresh instance, called ``name`` in every message about it.
 
-        ``calls`` forces the way core modules are called, ``fast`` or ``public``; by default the
-        fast way is taken where the installed wasmtime has it.
+        ``calls`` forces the way core modules and components are called, ``fast`` or ``public``;
+        by default the fast way is taken where the installed wasmtime has it.
 
         Raises:
             GuestError: phase ``instantiate``: it trapped or exceeded a limit while starting.
@@ -109,7 +109,9 @@ class Module:
             return WasiGuest(engine, compiled, name, limits, grants=grants, polls=polls)
         from .component_guest import ComponentGuest
 
-        guest = ComponentGuest(engine, compiled, name, limits, grants=grants, wasi=wasi)
+        guest = ComponentGuest(
+            engine, compiled, name, limits, grants=grants, wasi=wasi, calls=calls
+        )
         if self.preface:
             guest.prepare(self.preface)
         return guest

@@ -22,7 +22,10 @@ MOST_BYTES = 512 * 1024 * 1024
 UNUSED_SECONDS = 30 * 24 * 3600
 
 #: An entry used within this time is never removed for want of room.
-RECENT_SECONDS = 3600
+RECENT_SECONDS = 2 * 3600
+
+#: Use is noted so often: less often than that, and an entry in steady use would look unused.
+NOTED_SECONDS = RECENT_SECONDS // 2
 
 _SUFFIX = ".cwasm"
 
@@ -42,7 +45,7 @@ def used(path: Path, now: float | None = None) -> None:
     # The time of a noted entry itself is part of what says that it is unchanged.
     one = noted if _stat(noted) is not None else path
     held = _stat(one)
-    if held is not None and now - held.st_mtime > RECENT_SECONDS:
+    if held is not None and now - held.st_mtime > NOTED_SECONDS:
         with contextlib.suppress(OSError):
             os.utime(one, (now, now))
 

@@ -19,10 +19,11 @@
 from .calls import Call, Elicited, NotOffered
 from .content import Result, ToolError, audio, embedded, image, resource_link
 from .errors import Answered, Cancelled, ProxyError, Refused
-from .messages import DROP, Notification, Record, Request, Update, text
+from .messages import DROP, Notification, Request, Update, text
 from .openings import Opening
 from .playground import Playground, played
 from .proxy import Proxy
+from .records import Record
 from .resources import Contents, Resource
 from .servers import Server
 from .services import Response, RunningTimer

@@ -72,6 +72,7 @@ def build(folder: str) -> str:
 
     Raises `RuntimeError` with what componentize-py said.
     """
+    folder = os.path.abspath(folder)  # componentize-py runs elsewhere
     os.makedirs(folder, exist_ok=True)
     target = os.path.join(folder, f"python-{fingerprint()}.wasm")
     if os.path.isfile(target) and os.path.isfile(_digest_of(target)):

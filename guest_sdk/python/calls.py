@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from . import config, schemas
 from .content import blocks, jsonable
 from .errors import ProxyError
-from .messages import Record
+from .records import Record
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -86,8 +86,8 @@ class Call:
     def session(self) -> Session:
         """The session whose agent calls. Raises `RuntimeError` where that is not known.
 
-        That is before its setup is answered, and in sessions that are older than this instance of
-        a proxy that was started again.
+        That is before its setup is answered, and where a proxy was started again by somebody who
+        keeps nothing for it; conductor does.
         """
         if self._session is None:
             raise RuntimeError(
@@ -98,8 +98,7 @@ class Call:
 
     @property
     def in_session(self) -> bool:
-        """Whether `session` is known: agents may call while a session is still being set up, and
-        a proxy that was started again has forgotten."""
+        """Whether `session` is known: agents may call while a session is still being set up."""
         return self._session is not None
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:

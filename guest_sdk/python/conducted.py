@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import config
 from .errors import ProxyError
 from .jsontext import members
+from .reading import answer_of
 from .speaker import Speaker, settle
 from .tasks import Waiter
 
@@ -25,6 +26,8 @@ class Conducted(Speaker):
         self.config: Any = None
         self.instance = ""
         """Which of its lives this is, after it has been started again; empty in the first."""
+        self.kept: dict[str, Any] = {}
+        """What former lives have kept (`keep`)."""
         self.failure: ProxyError | None = None
         """Why the proxy cannot work: the answer to every request it has a handler for."""
         self.timers: dict[Any, tuple[Callable[[], Any], bool]] = {}
@@ -40,9 +43,10 @@ class Conducted(Speaker):
         method = held["method"].value if "method" in held else None
         if method is None:
             id_ = held.get("id")
-            waiter = self._awaited.pop(("c", said[id_.start : id_.end] if id_ else ""), None)
-            if isinstance(waiter, Waiter):
-                settle(waiter, said, held)
+            raw = said[id_.start : id_.end] if id_ else ""
+            waiter = self._awaited.pop(("c", raw), None)
+            if waiter is not None:
+                settle(waiter, answer_of(raw, said, held))
             return
         params = held["params"].value if "params" in held else {}
         if method == "configure" and isinstance(params, dict):
@@ -51,6 +55,9 @@ class Conducted(Speaker):
             if self.failure is not None:  # under a narrow profile nobody hears it at `initialize`
                 self.log("error", self.failure.message)
                 return
+            doubts, self.proxy.doubts = self.proxy.doubts, []
+            for doubt in doubts:
+                self.log("warn", doubt)
             for starter in self.proxy.starters:
                 self.start(_called(starter), "starting")
         elif method == "timer/fired" and isinstance(params, dict):
@@ -60,6 +67,7 @@ class Conducted(Speaker):
         """Takes settings; False if they are wrong and the former ones stay."""
         self.name = params.get("name") or self.name
         self.instance = params.get("instance") or self.instance
+        self.kept = params.get("kept") or self.kept
         grants = params.get("grants")
         self.grants = grants if isinstance(grants, list) else self.grants
         try:
@@ -73,6 +81,10 @@ class Conducted(Speaker):
             self.failure = ProxyError(told)
         self._settled = bool(params) and self.failure is None
         return True
+
+    def keep(self, members: dict[str, Any]) -> None:
+        """Has the conductor keep these for the next life, or forget those that are None."""
+        self.notify("c", "keep", members)
 
     def timer_started(self, asked: Waiter[Any], callback: Callable[[], Any], *, once: bool) -> None:
         """Remembers whom to call when a timer fires."""

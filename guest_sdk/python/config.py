@@ -1,7 +1,8 @@
 """A proxy's settings as a typed model: any dataclass, read from the JSON of `configure`.
 
-Fields may be `str`, `int`, `float`, `bool`, `None`, `list[…]`, `dict[str, …]`, `Literal[…]`, enums,
-other dataclasses, and unions of these. An unknown key is an error that lists the known ones.
+Fields may be `str`, `int`, `float`, `bool`, `None`, `list[…]`, `set[…]`, `dict[str, …]`,
+`Literal[…]`, enums, other dataclasses, and unions of these. An unknown key is an error that lists
+the known ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import enum
 import types
 import typing
 from typing import Any
+
+from .schemas import LISTS
 
 
 def read(kind: type | None, held: Any) -> Any:
@@ -31,7 +34,11 @@ def _object(kind: Any, held: Any, path: str) -> Any:
     for key in held:
         if key not in fields:
             known = ", ".join(fields) or "none"
-            raise ValueError(f"there is no setting `{path}{key}`; settings are: {known}")
+            if path:  # of a tool's argument, too
+                raise ValueError(
+                    f"there is no `{path}{key}`; in `{path[:-1]}` there can be: {known}"
+                )
+            raise ValueError(f"there is no setting `{key}`; settings are: {known}")
     given = {}
     for name, field in fields.items():
         if name in held:
@@ -57,11 +64,11 @@ def value(kind: Any, held: Any, path: str) -> Any:
         if held not in arguments:
             raise ValueError(f"`{path}` must be one of {', '.join(map(repr, arguments))}")
         return held
-    if kind is list or origin is list:
+    if kind is list or origin in LISTS:
         if not isinstance(held, list):
             raise ValueError(f"`{path}` must be a list")
         inner = arguments[0] if arguments else Any
-        return [value(inner, one, f"{path}[{at}]") for at, one in enumerate(held)]
+        return LISTS[origin or kind](value(inner, o, f"{path}[{n}]") for n, o in enumerate(held))
     if kind is dict or origin is dict:
         if not isinstance(held, dict):
             raise ValueError(f"`{path}` must be an object")
@@ -108,7 +115,7 @@ def _scalar(kind: Any, held: Any, path: str) -> Any:
     if kind is float and isinstance(held, int) and not isinstance(held, bool):
         return float(held)
     if kind not in _NAMES:
-        raise ValueError(f"`{path}`: a setting cannot be a {kind!r}")
+        raise ValueError(f"`{path}`: no JSON value is a {kind!r}")
     if type(held) is not kind:
         raise ValueError(f"`{path}` must be {_NAMES[kind]}")
     return held

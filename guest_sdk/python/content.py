@@ -9,7 +9,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .messages import plain, text
+from . import checked
+from .messages import text
+from .records import plain
 
 BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
@@ -117,7 +119,10 @@ def result(found: Any, *, structured: bool) -> dict[str, Any]:
     if not structured and (found is None or isinstance(found, str) or _is_content(found)):
         return {"content": blocks(found)}
     value = jsonable(found)
-    said = json.dumps(value, ensure_ascii=False)
+    try:
+        said = json.dumps(value, ensure_ascii=False, allow_nan=not isinstance(value, dict))
+    except (TypeError, ValueError, RecursionError):
+        raise checked.unwritable("what was returned", value) from None
     more = {"structuredContent": value} if isinstance(value, dict) else {}
     return {"content": [text(said)], **more}
 

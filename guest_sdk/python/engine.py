@@ -8,38 +8,35 @@ passed on without being decoded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from . import failures
-from .conducted import Conducted
-from .errors import CANCELLED, Answered, Cancelled, ProxyError, Refused
-from .handling import Handling, Key, Waiting
-from .jsontext import Member, dumps, merged, snapshot
-from .messages import Message, Notification, Request, Update, plain, put
-from .reading import answer_head, head, read
+from . import checked, failures
+from .cancelling import NOT_WANTED, TURN_OVER, Cancelling
+from .errors import Answered, Cancelled, ProxyError, Refused
+from .handling import Forwarded, Handling, Next, Rest
+from .jsontext import dumps
+from .lanes import Key, Waiting
+from .merging import changed, edited, snapshot
+from .messages import Notification, Request, Update, put, session_of, set_session
+from .reading import Answer, Head, head, read
+from .records import Record
 from .sessions import SubSession
 from .speaker import CANCEL, OTHER, settle
-from .tasks import Waiter, current
+from .tasks import current
+from .turns import Parting
 
 if TYPE_CHECKING:
     from .proxy import Proxy
 
-_TURN_OVER: Final = '{"stopReason":"cancelled"}'
 
-Next = Callable[[Any], Awaitable[Any]]
-"""Passes a message on to the next handler, or out of the proxy; a request's answer."""
-
-
-class Engine(Conducted):
+class Engine(Cancelling):
     """One running instance of a proxy."""
 
     def __init__(self, proxy: Proxy) -> None:
         super().__init__(proxy)
         self.builtin = proxy.builtin(self)
-        self._returning: dict[tuple[str, str], Waiter[Any]] = {}
-        self._handlings: dict[tuple[str, str], Handling] = {}
         self._of_all = proxy.handlers.get("*", [])
         last = proxy.innermost(self)
         self._handlers = {
@@ -58,100 +55,113 @@ class Engine(Conducted):
     def receive(self, lines: Iterable[str]) -> list[str]:
         """Takes lines, each a side byte and JSON without a newline; returns lines of that kind."""
         for line in lines:
-            side, said = line[:1], line[1:]
-            if side == "c":
-                self._conductor(said)
-            elif side not in OTHER:
-                continue
-            elif self._unwanted(side, said):
-                self._out.append(OTHER[side] + said)
-                continue
-            else:
-                self._read(side, said)
-            self._run()
+            self._line(line[:1], line[1:])
         out, self._out = self._out, []
         return out
 
-    def _run(self) -> None:
-        self._loop.run()
-        while self.lanes.free:
-            self.lanes.advance()
-            self._loop.run()
+    def exchange(self, lines: str) -> str:
+        """The same with lines that all end with a newline."""
+        if lines.find("\n") == len(lines) - 1:
+            self._line(lines[:1], lines[1:-1])
+        else:
+            for line in lines.split("\n")[:-1]:
+                self._line(line[:1], line[1:])
+        out, self._out = self._out, []
+        if len(out) == 1:
+            return out[0] + "\n"
+        if not out:
+            return ""
+        out.append("")
+        return "\n".join(out)
 
-    def _unwanted(self, side: str, said: str) -> bool:
+    def _line(self, side: str, said: str) -> None:
+        if side == "c":
+            self._conductor(said)
+        elif side in OTHER:
+            found = head(said)
+            if found is not None and not found[1] and (side, found[0]) not in self._awaited:
+                self._pass_answer(side, said)
+            elif found is not None and self._unwanted(side, said, found):
+                self._out.append(OTHER[side] + said)
+                return
+            else:
+                self._read(side, said, found)
+        loop, lanes = self.loop, self.lanes
+        loop.run()
+        while lanes.free:
+            lanes.advance()
+            loop.run()
+
+    def _unwanted(self, side: str, said: str, found: Head) -> bool:
         """Whether a line can be seen to concern nobody here, without decoding it.
 
         Of repeated members the last one counts, so a second `method`, however it is spelt, leaves
         the line to the decoder.
         """
-        if self._of_all or self.lanes or (side == "s" and (self._subsessions or self.turns)):
+        _, method, at = found
+        if method in self._methods or not method or self._of_all:
             return False
-        found = head(said)
-        if found is not None:
-            after = found.end()
-            return (
-                found[2] not in self._methods
-                and said.find('"method"', after) < 0
-                and said.find("\\u006", after) < 0
-                and said.find("\\u007", after) < 0
-            )
-        answer = answer_head(said)
-        return answer is not None and (side, answer[1]) not in self._awaited
+        lanes = self.lanes
+        if lanes.holders or lanes.queues or (side == "s" and (self._subsessions or self.turns)):
+            return False
+        return said.find('"method"', at) < 0 and (
+            said.find("\\u00", at) < 0
+            or (said.find("\\u006", at) < 0 and said.find("\\u007", at) < 0)
+        )
 
-    def _read(self, side: str, said: str) -> None:
+    def _read(self, side: str, said: str, found: Head | None) -> None:
         try:
-            message = read(side, said)
+            one = read(side, said, found)
         except (ValueError, RecursionError) as error:
             self.log("warn", f"a line that cannot be read was not passed on: {error}")
             return
-        if isinstance(message, dict):
-            self._answered(side, said, message)
+        if isinstance(one, Answer):
+            self._answered(side, one)
         else:
-            self._message(side, said, message)
+            self._message(side, said, one)
 
     def _message(self, side: str, said: str, message: Request | Notification) -> None:
-        params = message.params
-        session = params.get("sessionId") if isinstance(params, dict) else None
-        session = session if isinstance(session, str) else None
-        if side == "s" and session in self._subsessions:
-            self._in_subsession(self._subsessions[session], message)
-            return
-        if side == "s" and session in self.turns and isinstance(message, Update):
-            shown = self.turns[session].heard(message)
-            if not shown:
+        session = session_of(message)
+        method = message.method
+        if side == "s":
+            if session in self._subsessions:
+                self._in_subsession(self._subsessions[session], message)
                 return
-        if message.method == CANCEL:
-            self._cancel(side, said, params)
-            return
-        if message.method == "session/cancel" and side == "p":
+            if session in self.turns and isinstance(message, Update):
+                if not self._in_own_turn(session, message):
+                    return
+                said = message.render()
+        elif method == "session/cancel":
             self._cancel_turn(session)
-        queue = self.lanes.behind((side, session))
+        if method == CANCEL:
+            self._cancel(side, said, message.params)
+            return
+        lane = (side, session)
+        queue = self.lanes.behind(lane)
         if queue is not None:
-            queue.append(Waiting(partial(self._dispatch, side, session, said, message), message))
+            queue.append(Waiting(partial(self._dispatch, lane, said, message), message))
         else:
-            self._dispatch(side, session, said, message)
+            self._dispatch(lane, said, message)
 
-    def _dispatch(
-        self, side: str, session: str | None, said: str, message: Request | Notification
-    ) -> None:
+    def _dispatch(self, lane: Key, said: str, message: Request | Notification) -> None:
         """Gives a message to its handlers, or passes it on."""
+        side, session = lane
         handlers = self._handlers.get(message.method, self._of_all)
         if not handlers:
             self._out.append(OTHER[side] + said)
             return
         if session is not None:
             found = self.session(session)
-            put(message, "_session", found)
-            if isinstance(message, Update):
-                put(message, "_replayed", found.replaying > 0)
+            set_session(message, found)
+            if found.replaying > 0:
+                put(message, "_replayed", True)
         handling = Handling(self, side, message)
-        self.lanes.hold((side, session), handling)
+        self.lanes.hold(lane, handling)
         if isinstance(message, Request):
             self._handlings[side, message.id] = handling
-            work = self._request(handling, handlers)
+            handling.begin(self._request(handling, handlers))
         else:
-            work = self._notification(handling, handlers)
-        handling.task = self._loop.start(work, handling)
+            handling.begin(self._notification(handling, handlers))
 
     # -- handlers ------------------------------------------------------------------------------
 
@@ -161,98 +171,110 @@ class Engine(Conducted):
         try:
             if self.failure is not None:
                 raise self.failure
-            answer = await _chain(handlers, lambda m: self._forward(handling, m))(request)
-            member, body = "result", self._result(handling, plain(answer))
+            answer = await handlers[0](request, _following(handlers, handling.forward))
+            line = self._result(handling, request, answer)
         except Answered as error:
-            member, body = "error", error.text
+            line = self._error(handling, error.text)
         except ProxyError as error:
-            member, body = "error", dumps(error.body())
+            line = self._error(handling, dumps(error.body()))
             if isinstance(error, Refused):  # under a narrow profile nobody hears the answer
                 self.log("warn", f"the handler of `{request.method}` failed: {error.message}")
         except Cancelled:
             if handling.turn_over:
-                member, body = "result", _TURN_OVER
+                line = f'{handling.side}{{"jsonrpc":"2.0","id":{request.id},"result":{TURN_OVER}}}'
             else:
-                member, body = "error", f'{{"code":{CANCELLED},"message":"Request cancelled"}}'
-        except (Exception, SystemExit) as error:  # no mistake may end the chain
-            member, body = "error", dumps(failures.answer(self, request.method, error))
-        self._out.append(f'{handling.side}{{"jsonrpc":"2.0","id":{request.id},"{member}":{body}}}')
+                line = self._error(handling, NOT_WANTED)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # no mistake may end the chain, or leave a request waiting
+            line = self._error(handling, dumps(failures.answer(self, request.method, error)))
+        self._out.append(line)
         self._handlings.pop((handling.side, request.id), None)
         self.lanes.release(handling)
 
     @staticmethod
-    def _result(handling: Handling, answer: Any) -> str:
-        if handling.result is not None and answer is handling.result[1].value:
-            return merged(*handling.result, answer)
-        return dumps(answer)
+    def _result(handling: Handling, request: Request, answer: Any) -> str:
+        """The line that answers a request. Raises `TypeError` for what is no JSON."""
+        value = answer.raw if type(answer) is Record else answer
+        came = handling.came
+        try:
+            if came is None or value is not came[0].value:
+                body = dumps(value)
+            else:
+                given, before = came
+                if changed(before, value):
+                    assert given.place is not None
+                    body = edited(given.text, given.place, before, value)
+                elif given.id == request.id:
+                    return handling.side + given.text
+                else:
+                    body = given.raw()
+        except (TypeError, ValueError, RecursionError):
+            raise checked.unwritable(f"the answer to `{request.method}`", value) from None
+        return f'{handling.side}{{"jsonrpc":"2.0","id":{request.id},"result":{body}}}'
 
-    async def _forward(self, handling: Handling, message: Any) -> Any:
-        """Passes a request on; its result. Raises `Answered`."""
+    @staticmethod
+    def _error(handling: Handling, body: str) -> str:
+        return f'{handling.side}{{"jsonrpc":"2.0","id":{handling.message._id},"error":{body}}}'
+
+    def forward(self, handling: Handling, message: Any) -> Forwarded:
+        """Passes a request on; its answer."""
         side = OTHER[handling.side]
         fresh = self._fresh() if handling.forwarded else None
         key = (side, fresh or message.id)
-        waiter: Waiter[Any] = Waiter()
-        self._awaited[key] = handling
-        self._returning[key] = waiter
+        waiter = self._awaited[key] = Forwarded(handling)
         handling.forwarded = True
         handling.sent_as = key
         self._out.append(side + message.render(fresh))
         self.lanes.release(handling)
-        return await waiter
+        return waiter
+
+    def tell(self, handling: Handling, message: Any) -> None:
+        """Passes a notification on."""
+        self._out.append(OTHER[handling.side] + message.render())
+        self.lanes.release(handling)
 
     async def _notification(self, handling: Handling, handlers: list[Any]) -> None:
-        async def forward(message: Any) -> None:
-            self._out.append(OTHER[handling.side] + message.render())
-            self.lanes.release(handling)
-
         try:
             if self.failure is not None:
                 raise self.failure
-            await _chain(handlers, forward)(handling.message)
+            await handlers[0](handling.message, _following(handlers, handling.tell))
         except Cancelled:
             pass
-        except (Exception, SystemExit) as error:  # fails closed: what was not handled stays here
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # fails closed: what was not handled stays here
             failures.report(self, f"`{handling.message.method}` was not passed on", error)
         self.lanes.release(handling)
 
     # -- answers -------------------------------------------------------------------------------
 
-    def _answered(self, side: str, said: str, held: dict[str, Member]) -> None:
-        id_ = held.get("id")
-        key = (side, said[id_.start : id_.end] if id_ is not None else "")
-        awaited = self._awaited.get(key)
+    def _answered(self, side: str, given: Answer) -> None:
+        awaited = self._awaited.pop((side, given.id), None)
         if awaited is None:
-            self._pass_answer(side, said)
-        elif isinstance(awaited, Waiter):
-            del self._awaited[key]
-            settle(awaited, said, held)
+            self._pass_answer(side, given.text)
+            return
+        if not isinstance(awaited, Forwarded):
+            settle(awaited, given)
+            return
+        handling = awaited.handling
+        handling.sent_as = None
+        lane = (side, session_of(handling.message))
+        queue = self.lanes.behind(lane, handling)
+        if queue is None:
+            self._returned(awaited, lane, given)
         else:
-            del self._awaited[key]
-            awaited.sent_as = None
-            lane = (side, _session_of(awaited.message))
-            queue = self.lanes.behind(lane, awaited)
-            go = partial(self._returned, self._returning.pop(key), awaited, lane, said, held)
-            if queue is not None:
-                queue.append(Waiting(go, None))
-            else:
-                go()
+            queue.append(Waiting(partial(self._returned, awaited, lane, given), None))
 
-    def _returned(
-        self,
-        waiter: Waiter[Any],
-        handling: Handling,
-        lane: Key,
-        said: str,
-        held: dict[str, Member],
-    ) -> None:
+    def _returned(self, waiter: Forwarded, lane: Key, given: Answer) -> None:
         """The answer to a request that a handler passed on."""
-        if handling.task is None or handling.task.done:
+        handling = waiter.handling
+        if handling.done:
             return  # it was cancelled meanwhile, and has been answered
         self.lanes.hold(lane, handling)
-        result = held.get("result")
-        if "error" not in held and result is not None:
-            handling.result = (said, result, snapshot(result.value))
-        settle(waiter, said, held)
+        if not given.failed and given.place is not None:
+            handling.came = (given, snapshot(given.value))
+        settle(waiter, given)
 
     def _pass_answer(self, side: str, said: str) -> None:
         """Passes on an answer nobody here waits for.
@@ -266,46 +288,15 @@ class Engine(Conducted):
         else:
             self._out.append(OTHER[side] + said)
 
-    # -- cancellation --------------------------------------------------------------------------
+    # -- turns and sessions of the proxy's own --------------------------------------------------
 
-    def _cancel(self, side: str, said: str, params: dict[str, Any]) -> None:
-        id_ = dumps(params.get("requestId"))
-        handling = self._handlings.get((side, id_))
-        if handling is None:
-            if self.lanes.take(side, id_) is not None:
-                error = f'{{"code":{CANCELLED},"message":"Request cancelled"}}'
-                self._out.append(f'{side}{{"jsonrpc":"2.0","id":{id_},"error":{error}}}')
-            else:
-                self._out.append(OTHER[side] + said)
-            return
-        put(handling.message, "cancelled", True)
-        if handling.sent_as is not None:
-            self._send_cancel(*handling.sent_as)
-        else:
-            self._interrupt(handling)
-
-    def _cancel_turn(self, session: str | None) -> None:
-        """Turns that have not reached the agent yet end here."""
-        for waiting in self.lanes.requests(("p", session), "session/prompt"):
-            self.lanes.take("p", waiting.id)
-            self._out.append(f'p{{"jsonrpc":"2.0","id":{waiting.id},"result":{_TURN_OVER}}}')
-        for handling in list(self._handlings.values()):
-            message = handling.message
-            if (
-                handling.side == "p"
-                and message.method == "session/prompt"
-                and message.params.get("sessionId") == session
-            ):
-                put(message, "cancelled", True)
-                if handling.sent_as is None:
-                    handling.turn_over = True
-                    self._interrupt(handling)
-
-    def _interrupt(self, handling: Handling) -> None:
-        for key in handling.own & self._awaited.keys():
-            self._send_cancel(*key)
-        if handling.task is not None:
-            handling.task.cancel()
+    def _in_own_turn(self, session: str, update: Update) -> bool:
+        """Takes an update during or behind a turn of the proxy's own; whether it is shown."""
+        turn = self.turns[session]
+        shown = turn.heard(update)
+        if isinstance(turn, Parting) and not turn.due:
+            del self.turns[session]
+        return shown
 
     def _in_subsession(self, sub: SubSession, message: Request | Notification) -> None:
         if isinstance(message, Update):
@@ -317,24 +308,15 @@ class Engine(Conducted):
 
             handling = Handling(self, "s", message)
             self._handlings["s", message.id] = handling
-            handling.task = self._loop.start(self._request(handling, [answer]), handling)
+            handling.begin(self._request(handling, [answer]))
 
 
-def _chain(handlers: list[Any], last: Next) -> Next:
-    """The handlers as one, each with the next as its `next`."""
-    call = last
-    for handler in reversed(handlers):
-        call = _link(handler, call)
-    return call
-
-
-def _link(handler: Any, following: Next) -> Next:
-    return lambda message: handler(message, following)
-
-
-def _session_of(message: Message) -> str | None:
-    session = message.params.get("sessionId") if isinstance(message.params, dict) else None
-    return session if isinstance(session, str) else None
+def _following(handlers: list[Any], last: Next) -> Next:
+    """The `next` of the first handler."""
+    following = last
+    for handler in handlers[:0:-1]:
+        following = Rest(handler, following)
+    return following
 
 
 def engine() -> Engine:

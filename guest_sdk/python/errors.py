@@ -61,7 +61,9 @@ class Refused(ProxyError):  # noqa: N818 - reads as what happened
         held = error if isinstance(error, dict) else {}
         code = held.get("code")
         code = code if isinstance(code, int) else INTERNAL_ERROR
-        super().__init__(str(held.get("message", "refused")), code, held.get("data"))
+        # To whoever reads it in a log, what the protocol calls it says nothing.
+        told = str(held.get("message", "refused")).removeprefix("Method not found: ")
+        super().__init__(told, code, held.get("data"))
         self.service = service
         self.granted = code != METHOD_NOT_FOUND
 

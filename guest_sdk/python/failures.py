@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _HERE: Final = os.path.dirname(os.path.abspath(__file__))
 _LIBRARY: Final = os.path.dirname(os.path.abspath(traceback.__file__))
+MAIN: Final = "sandboxed_"
+"""How the name begins that the module of an author's main file has in the sandbox."""
+
 _MOST: Final = 3500
 """Characters of a traceback in the log, which cuts lines at 4096."""
 
@@ -33,7 +36,9 @@ def _machinery(filename: str) -> bool:
 
 def sentence(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (my_proxy.py, line 12)`."""
-    what = _plain(traceback.format_exception_only(error)[-1].strip())
+    told = traceback.TracebackException(type(error), error, None)
+    told.__notes__ = None  # they would stand last; `json` has some that do not say what is wrong
+    what = _plain([*told.format_exception_only()][-1].strip())
     frames = _frames(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{what} ({os.path.basename(error.filename)}, line {error.lineno})"
@@ -49,8 +54,8 @@ def _library(filename: str) -> bool:
 
 
 def _plain(line: str) -> str:
-    """Our own exceptions without the name of the module they are in."""
-    return re.sub(r"^guest_sdk\.python\.\w+\.", "", line)
+    """Exceptions of ours and of the author's file without the name of the module they are in."""
+    return re.sub(rf"^(guest_sdk\.python\.|{MAIN})\w+\.", "", line)
 
 
 def story(error: BaseException) -> str:

@@ -19,15 +19,17 @@ from .failures import sentence, story
 from .proxy import Proxy
 
 PRELOADED: Final = """
-abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys
-configparser contextlib contextvars copy csv dataclasses datetime decimal difflib enum errno
-fnmatch fractions functools gc getopt gzip graphlib hashlib heapq hmac html html.entities
-html.parser inspect io ipaddress itertools json json.decoder json.encoder keyword linecache locale
-logging math numbers operator os os.path pathlib pickle posixpath ntpath pprint queue random re
-reprlib secrets shlex stat statistics string stringprep struct sys textwrap time token tokenize
-tomllib traceback types typing unicodedata urllib urllib.parse uuid warnings weakref xml xml.etree
-xml.etree.ElementTree zlib encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna
-encodings.utf_16 encodings.cp1252 concurrent concurrent.futures __future__
+_strptime abc argparse array ast base64 binascii bisect calendar cmath codecs collections
+collections.abc colorsys configparser contextlib contextvars copy csv dataclasses datetime decimal
+difflib enum errno fnmatch fractions functools gc getopt glob graphlib gzip hashlib heapq hmac html
+html.entities html.parser http http.cookies importlib importlib.metadata importlib.resources
+inspect io ipaddress itertools json json.decoder json.encoder keyword linecache locale logging math
+mimetypes ntpath numbers operator os os.path pathlib pickle platform posixpath pprint queue random
+re reprlib sched secrets shlex shutil stat statistics string stringprep struct sys tempfile
+textwrap threading time token tokenize tomllib traceback types typing unicodedata urllib
+urllib.error urllib.parse uuid warnings weakref xml xml.etree xml.etree.ElementTree zipfile zlib
+zoneinfo encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna encodings.utf_16
+encodings.cp1252 concurrent concurrent.futures concurrent.futures.thread __future__
 """.split()  # noqa: SIM905 - a list one can read
 """Modules of the standard library that sandboxed proxies can import."""
 
@@ -47,15 +49,9 @@ class Guest:
 
     def deliver(self, lines: str) -> str:
         """Takes lines and returns lines; to the line with the source, what is wrong with it."""
-        given = lines.split("\n")
-        given.pop()
         if self._engine is None:
-            return self._start(given[0])
-        said = self._engine.receive(given)
-        if not said:
-            return ""
-        said.append("")
-        return "\n".join(said)
+            return self._start(lines.partition("\n")[0])
+        return self._engine.exchange(lines)
 
     def _start(self, line: str) -> str:
         """Loads the proxy; empty, or a sentence and a traceback.

@@ -1,160 +1,104 @@
-"""One message that handlers work on, and the lanes that keep the order meanwhile.
-
-Messages of one session and direction keep their order: while a handler has not passed its message
-on (or answered it), later ones of the same session and direction wait in the lane behind it. An
-answer that is being worked on holds its lane in the same way, until the handler has answered or
-says something of its own.
-"""
+"""One message in the hands of its handlers."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
-from .jsontext import Member
+from .merging import Snapshot
 from .messages import Notification, Request
-from .tasks import Task
+from .reading import Answer
+from .tasks import Task, Waiter
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .lanes import Key
 
-Key = tuple[str, str | None]
-"""The side a message came from, and its session (None: it belongs to none)."""
-
-
-class Waiting:
-    """What waits in a lane: what to do when its turn comes, and the message if it is one."""
-
-    __slots__ = ("go", "message")
-
-    def __init__(self, go: Callable[[], None], message: Request | Notification | None) -> None:
-        self.go = go
-        self.message = message
+Next = Callable[[Any], Awaitable[Any]]
+"""Passes a message on to the next handler, or out of the proxy; a request's answer."""
 
 
-class Lane:
-    """Who holds up the messages of one session and direction, and what waits behind."""
+class Forwarded(Waiter[Any]):
+    """The answer to a request that a handler passed on."""
 
-    __slots__ = ("holder", "queue")
+    __slots__ = ("handling",)
 
-    def __init__(self) -> None:
-        self.holder: Handling | None = None
-        self.queue: deque[Waiting] = deque()
-
-
-class Lanes:
-    """All lanes that are held."""
-
-    __slots__ = ("_held", "free")
-
-    def __init__(self) -> None:
-        self._held: dict[Key, Lane] = {}
-        self.free: deque[Key] = deque()
-        """Lanes that were released and not looked at since."""
-
-    def __bool__(self) -> bool:
-        return bool(self._held)
-
-    def hold(self, key: Key, holder: Handling) -> None:
-        """Lets everything later in this lane wait for `holder`."""
-        lane = self._held.get(key)
-        if lane is None:
-            lane = self._held[key] = Lane()
-        lane.holder = holder
-        holder.lane = key
-
-    def release(self, holder: Handling) -> None:
-        """Lets what waits behind `holder` go on, soon."""
-        key, holder.lane = holder.lane, None
-        if key is None:
-            return
-        lane = self._held[key]
-        if lane.queue:
-            lane.holder = None
-            self.free.append(key)
-        else:
-            del self._held[key]
-
-    def behind(self, key: Key, holder: Handling | None = None) -> deque[Waiting] | None:
-        """The queue of a lane that is held or not yet emptied; None: the way is free.
-
-        It is free too for what `holder` itself waits for, if that is who holds it.
-        """
-        lane = self._held.get(key)
-        if lane is None or (holder is not None and lane.holder is holder):
-            return None
-        return lane.queue
-
-    def held_from(self, side: str) -> deque[Waiting] | None:
-        """The queue of any lane from this side that is held."""
-        for key, lane in self._held.items():
-            if key[0] == side and lane.holder is not None:
-                return lane.queue
-        return None
-
-    def advance(self) -> None:
-        """Lets what waits in the next released lane go on, until that is held again."""
-        key = self.free.popleft()
-        lane = self._held.get(key)
-        if lane is None:
-            return
-        while lane.queue and lane.holder is None:
-            lane.queue.popleft().go()
-        if lane.holder is None and not lane.queue:
-            del self._held[key]
-
-    def requests(self, key: Key, method: str) -> list[Request]:
-        """The requests of this method that wait in a lane."""
-        lane = self._held.get(key)
-        waiting = [one.message for one in lane.queue] if lane is not None else []
-        return [one for one in waiting if isinstance(one, Request) and one.method == method]
-
-    def take(self, side: str, id: str) -> Request | None:  # noqa: A002 - the protocol's name
-        """Takes a request that waits out of its lane."""
-        for key, lane in self._held.items():
-            for waiting in lane.queue if key[0] == side else ():
-                if isinstance(waiting.message, Request) and waiting.message.id == id:
-                    lane.queue.remove(waiting)
-                    return waiting.message
-        return None
+    def __init__(self, handling: Handling) -> None:
+        super().__init__()
+        self.handling = handling
 
 
-class Handling:
-    """A message in the hands of its handlers.
+class Handling(Task):
+    """A message in the hands of its handlers, and the task in which they work on it.
 
-    `forwarded`: it was passed on, under the id `sent_as` if it is a request. `result`: the line
-    of the answer that came back, its result, and a snapshot of that.
+    `forwarded`: it was passed on, under the id `sent_as` if it is a request. `came`: the answer
+    that came back, and a snapshot of it.
     """
 
     __slots__ = (
+        "answers",
+        "came",
         "engine",
         "forwarded",
         "lane",
         "message",
         "own",
-        "result",
         "sent_as",
         "side",
-        "task",
         "turn_over",
     )
 
     def __init__(self, engine: Engine, side: str, message: Request | Notification) -> None:
+        Task.__init__(self, engine.loop, self)
         self.engine = engine
         self.side = side
         self.message = message
         self.lane: Key | None = None
-        self.task: Task | None = None
         self.forwarded = False
         self.sent_as: tuple[str, str] | None = None
-        self.result: tuple[str, Member, bytes | None] | None = None
-        self.own: set[tuple[str, str]] = set()
+        self.came: tuple[Answer, Snapshot] | None = None
+        self.answers: list[Any] | None = None
+        """What the last of its handlers got from `next`."""
+        self.own: set[tuple[str, str]] | None = None
         """Requests of its own that the handler has sent: side and id."""
         self.turn_over = False
         """Whether the client has cancelled the turn, rather than the request."""
 
     def speaks(self) -> None:
         """The handler says something of its own: what came behind an answer waits no longer."""
-        if self.result is not None and self.lane is not None:
+        if self.came is not None and self.lane is not None:
             self.engine.lanes.release(self)
+
+    async def forward(self, message: Any) -> Any:
+        """Passes a request on; its result. Raises `Answered`. The `next` of the last handler."""
+        answer = await self.engine.forward(self, message)
+        self.answers = [answer]
+        return answer
+
+    async def tell(self, message: Any) -> None:
+        """The same of a notification."""
+        self.engine.tell(self, message)
+
+
+class Rest:
+    """The handlers behind one: its `next`."""
+
+    __slots__ = ("_following", "_handler", "answers")
+
+    def __init__(self, handler: Callable[[Any, Next], Awaitable[Any]], following: Next) -> None:
+        self._handler = handler
+        self._following = following
+        self.answers: list[Any] | None = None
+        """What came of the last call."""
+
+    async def __call__(self, message: Any) -> Any:
+        answer = await self._handler(message, self._following)
+        self.answers = [answer]
+        return answer
+
+
+def answers(following: Next) -> list[Any] | None:
+    """What came of the last call of a `next`; None: it was not called, or never came back."""
+    asked: Any = getattr(following, "__self__", following)
+    found: list[Any] | None = asked.answers
+    return found

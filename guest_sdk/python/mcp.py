@@ -22,7 +22,8 @@ from .serving import LISTS, MAY_ASK, about, name_of, serve
 from .tasks import current
 
 if TYPE_CHECKING:
-    from .engine import Engine, Next
+    from .engine import Engine
+    from .handling import Next
     from .servers import Server
     from .sessions import Session
     from .setup import Handlers
@@ -58,9 +59,11 @@ class Host:
             result = await inner[request.method](request, following)
             session = result.get("sessionId") if isinstance(result, dict) else None
             session = session or request.params.get("sessionId")
-            if isinstance(session, str):
+            if declared and isinstance(session, str):
+                found = self._engine.session(session)
                 for one in declared:
-                    one.session = self._engine.session(session)
+                    one.session = found
+                self._engine.keep({one.id: _kept(found) for one in declared})
             return result
 
         async def end(request: Request, following: Next) -> Any:
@@ -122,7 +125,7 @@ class Host:
         """The declaration of an id; if a former life of this proxy made it, it is taken over.
 
         Sessions go on when a proxy is started again, and with them the servers they know. Which
-        session it was is lost.
+        session it was is known where the conductor has kept it.
         """
         if not isinstance(id_, str) or id_ in self._declared:
             return self._declared.get(id_)
@@ -131,9 +134,18 @@ class Host:
             return None
         for server in self._engine.proxy.servers:
             if server.offers and base == name_of(self._engine, server):
-                self._declared[id_] = one = Declared(id_, server)
+                session = self._session_of(self._engine.kept.get(id_))
+                self._declared[id_] = one = Declared(id_, server, session)
                 return one
         return None
+
+    def _session_of(self, kept: Any) -> Session | None:
+        """The session that a former life has kept."""
+        if not isinstance(kept, dict) or not isinstance(kept.get("session"), str):
+            return None
+        session = self._engine.session(kept["session"])
+        session.cwd = session.cwd or kept.get("cwd")
+        return session
 
     def _connection(self, id_: Any) -> Connection | None:
         """The connection of an id, likewise."""
@@ -155,6 +167,12 @@ class Host:
         }
         for key in gone:
             del self._declared[key]
+        kept = self._engine.kept
+        former = {key for key, one in kept.items() if one.get("session") == session}
+        for key in former:
+            del kept[key]
+        if gone or former:
+            self._engine.keep(dict.fromkeys(sorted(gone | former)))
         for connection in [one for one in self._connections.values() if one.declared.id in gone]:
             del self._connections[connection.id]
         for state in [key for key, one in self._suspended.items() if one.declared.id in gone]:
@@ -313,6 +331,11 @@ class Host:
 
 def _concerns(declared: Declared, server: Server, session: Session | None) -> bool:
     return declared.server is server and (session is None or declared.session is session)
+
+
+def _kept(session: Session) -> dict[str, Any]:
+    """What the next life must know of a session."""
+    return {"session": session.id, "cwd": session.cwd}
 
 
 def _complete(method: str, found: dict[str, Any]) -> dict[str, Any]:

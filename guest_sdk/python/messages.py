@@ -7,10 +7,13 @@ does not know of is simply there too, in `params`, and goes on as it came.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from .jsontext import Member, changed, dumps, edited, snapshot
+from . import checked
+from .jsontext import Place, dumps
+from .merging import Snapshot, changed, edited, snapshot
+from .records import camel, find, missing, plain, view
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -29,94 +32,14 @@ DROP: Final = Drop()
 
 def text(text: str, **more: Any) -> dict[str, Any]:
     """A text block of a prompt or an update; `more` are further members, e.g. `annotations`."""
-    return {"type": "text", "text": text, **more}
+    return {"type": "text", "text": checked.said(text, "`text(…)`"), **more}
 
-
-def camel(name: str) -> str:
-    """`sessionId` for `session_id`."""
-    head, *rest = name.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in rest)
-
-
-def find(held: dict[str, Any], name: str) -> str | None:
-    """The key of `held` an attribute stands for: as it is, or in camel case."""
-    if name in held:
-        return name
-    other = camel(name)
-    return other if other in held else None
-
-
-class Record:
-    """A JSON object whose members are attributes too; `raw` is the dictionary itself.
-
-    It has no other methods than `get`, so that they hide no members: `record.items` is a member.
-    """
-
-    __slots__ = ("raw",)
-    raw: dict[str, Any]
-
-    def __init__(self, raw: dict[str, Any]) -> None:
-        object.__setattr__(self, "raw", raw)
-
-    def __getattr__(self, name: str) -> Any:
-        key = find(self.raw, name)
-        if key is None:
-            raise AttributeError(_missing(name, self.raw))
-        return view(self.raw[key])
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.raw[find(self.raw, name) or camel(name)] = plain(value)
-
-    def __getitem__(self, key: str) -> Any:
-        return view(self.raw[key])
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.raw[key] = plain(value)
-
-    def __delitem__(self, key: str) -> None:
-        del self.raw[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.raw)
-
-    def __len__(self) -> int:
-        return len(self.raw)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.raw
-
-    def __eq__(self, other: object) -> bool:
-        return self.raw == (other.raw if isinstance(other, Record) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """A member, or `default`."""
-        return view(self.raw[key]) if key in self.raw else default
-
-    def __repr__(self) -> str:
-        return f"Record({self.raw!r})"
-
-
-def view(value: Any) -> Any:
-    """A `Record` over an object; everything else as it is."""
-    return Record(value) if isinstance(value, dict) else value
-
-
-def plain(value: Any) -> Any:
-    """What a value is in JSON: a record's dictionary; everything else as it is."""
-    return value.raw if isinstance(value, Record) else value
-
-
-def _missing(name: str, held: dict[str, Any]) -> str:
-    names = ", ".join(map(repr, held)) or "nothing"
-    return f"there is no `{name}` (nor `{camel(name)}`) here; there is: {names}"
-
-
-put: Final = object.__setattr__
-"""Sets what a message itself has; ordinary assignment writes a member of its parameters."""
 
 _FIXED: Final = frozenset({"method", "direction", "cancelled"})
+_SLOTS: Final = (
+    "_before", "_cancelled", "_id", "_id_at", "_params", "_place", "_replayed", "_session", "_text",
+    "direction", "method",
+)  # fmt: skip
 
 
 class Message:
@@ -126,27 +49,32 @@ class Message:
     the decoded parameters, to be edited in place (empty if there were none).
     """
 
-    __slots__ = ("_before", "_held", "_params", "_session", "_text", "direction", "method")
+    __slots__ = _SLOTS
     method: str
     direction: str
-
-    def __init__(self, side: str, text: str, held: dict[str, Member]) -> None:
-        put(self, "_text", text)
-        put(self, "_held", held)
-        put(self, "direction", "down" if side == "p" else "up")
-        put(self, "method", held["method"].value)
-        put(self, "_params", held["params"].value if "params" in held else {})
-        put(self, "_before", snapshot(self._params))
-        put(self, "_session", None)
+    _before: Snapshot | None
+    """What the parameters were before somebody could edit them; None: nobody could."""
+    _cancelled: bool
+    _id: str
+    _id_at: int
+    _params: Any
+    _place: Place | None
+    _replayed: bool
+    _session: Session | None
+    _text: str
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters; edit them in place."""
+        if self._before is None:
+            _set_before(self, snapshot(self._params))
         params: dict[str, Any] = self._params
         return params
 
     @params.setter
     def params(self, value: dict[str, Any]) -> None:
+        if self._before is None:
+            _set_before(self, snapshot(self._params))
         put(self, "_params", value)
 
     @property
@@ -167,72 +95,151 @@ class Message:
         return self.session.state
 
     def __getattr__(self, name: str) -> Any:
+        params = self._params
+        if type(params) is not dict or name not in params:
+            name = self._found(name)
+        value = params[name]
+        kind = type(value)
+        if kind is list:
+            if self._before is None:
+                _set_before(self, snapshot(params))
+            return checked.opened(self.method, name, params)
+        return value if kind is str else self._handed(value)
+
+    def _found(self, name: str) -> str:
+        """The member of the parameters that an attribute stands for. Raises `AttributeError`."""
         if name.startswith("__"):
             raise AttributeError(name)
-        params = object.__getattribute__(self, "_params")
-        held = params if isinstance(params, dict) else {}
+        held = self._params if isinstance(self._params, dict) else {}
         key = find(held, name)
         if key is None:
-            raise AttributeError(f"`{self.method}`: {_missing(name, held)}")
-        return view(held[key])
+            raise AttributeError(f"`{self.method}`: {missing(name, held)}")
+        return key
+
+    def _handed(self, value: Any) -> Any:
+        """A value of the parameters, for who may edit it."""
+        if self._before is None and isinstance(value, (dict, list)):
+            _set_before(self, snapshot(self._params))
+        return view(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "params":
-            put(self, "_params", value)
+            put(self, name, value)
             return
         if name in _FIXED or isinstance(getattr(type(self), name, None), property):
             raise AttributeError(f"`{name}` cannot be changed")
-        self.params[find(self.params, name) or camel(name)] = plain(value)
+        key = find(self.params, name) or camel(name)
+        self.params[key] = checked.assigned(self.method, key, plain(value))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method} {self._params!r}>"
 
     def render(self, fresh_id: str | None = None) -> str:
-        """The JSON text to pass on: as it came, but for what was changed, and a fresh raw id."""
-        text, edits = self._text, []
-        held = self._held.get("params")
-        if held is not None:
-            if changed(self._before, self._params):
-                after = edited(text, held, self._before, self._params)
-                edits.append((held.start, held.end, after))
-        elif self._params:
-            end = text.rindex("}")
-            edits.append((end, end, f',"params":{dumps(self._params)}'))
+        """The JSON text to pass on: as it came, but for what was changed, and a fresh raw id.
+
+        Raises `TypeError` for what is no JSON.
+        """
+        text, place, before = self._text, self._place, self._before
+        edits = []
+        if before is not None:
+            try:
+                new = self._edited(before)
+            except (TypeError, ValueError, RecursionError):
+                what = f"`{self.method}` cannot be passed on"
+                raise checked.unwritable(what, self._params) from None
+            if new is not None:
+                if place is not None and fresh_id is None:
+                    return f"{text[: place[1]]}{new}{text[place[2] :]}"
+                end = text.rindex("}")
+                edits.append((place[1], place[2], new) if place is not None else (end, end, new))
         if fresh_id is not None:
-            edits.append((self._held["id"].start, self._held["id"].end, fresh_id))
+            edits.append((self._id_at, self._id_at + len(self._id), fresh_id))
         for start, end, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[end:]
-        return str(text)
+        return text
+
+    def _edited(self, before: Snapshot) -> str | None:
+        """The text of the parameters, or what is added where there were none; None: unchanged."""
+        params, place = self._params, self._place
+        if place is not None:
+            return edited(self._text, place, before, params) if changed(before, params) else None
+        return f',"params":{dumps(params)}' if params else None
+
+
+put: Final = object.__setattr__
+"""Sets what a message itself has; ordinary assignment writes a member of its parameters."""
+
+_set_before: Final[Callable[[Message, Snapshot], None]] = Message.__dict__["_before"].__set__
+set_session: Final[Callable[[Message, Session], None]] = Message.__dict__["_session"].__set__
+"""Says which session a message belongs to."""
+
+
+class _Blank:
+    """A message before it is one: assignment is ordinary, and quick."""
+
+    __slots__ = _SLOTS
+
+
+M = TypeVar("M", bound=Message)
+
+
+def made(
+    kind: type[M],
+    side: str,
+    text: str,
+    method: str,
+    params: Any,
+    place: Place | None,
+    id_: str,
+    id_at: int,
+) -> M:
+    """The message of this line, with its parameters and where they stand in it, and its raw id."""
+    one: Any = _Blank()
+    one._before = None
+    one._cancelled = False
+    one._id = id_
+    one._id_at = id_at
+    one._params = params
+    one._place = place
+    one._replayed = False
+    one._session = None
+    one._text = text
+    one.direction = "down" if side == "p" else "up"
+    one.method = method
+    one.__class__ = kind
+    found: M = one
+    return found
 
 
 class Request(Message):
     """A request; its handler answers it, or passes it on with `await next(request)`."""
 
-    __slots__ = ("_id", "cancelled")
-    cancelled: bool
-    """Whether whoever asked has said since that the answer is not wanted any more."""
-
-    def __init__(self, side: str, text: str, held: dict[str, Member]) -> None:
-        super().__init__(side, text, held)
-        put(self, "_id", text[held["id"].start : held["id"].end])
-        put(self, "cancelled", False)
+    __slots__ = ()
 
     @property
     def id(self) -> str:
         """The id as raw JSON."""
-        return str(self._id)
+        return self._id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether whoever asked has said since that the answer is not wanted any more."""
+        return self._cancelled
 
     @property
     def text(self) -> str:
         """The text blocks of a prompt, joined by newlines."""
-        blocks = self.params.get("prompt")
+        blocks = self._params.get("prompt")
         held = [b for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
         return "\n".join(str(b.get("text", "")) for b in held if b.get("type") == "text")
 
     @property
     def is_command(self) -> bool:
-        """Whether an agent may take the prompt for a slash command, which must begin it."""
-        word = self.text.lstrip().partition(" ")[0].partition("\n")[0]
+        """Whether an agent may take the prompt for a slash command, which must begin it.
+
+        Its first word is a `/` and a name; a path such as `/etc/hosts` is none, nor is a lone `/`.
+        """
+        word = (self.text.split(maxsplit=1) or [""])[0]
         return word.startswith("/") and word.count("/") == 1 and len(word) > 1
 
 
@@ -245,32 +252,32 @@ class Notification(Message):
 class Update(Notification):
     """A `session/update`: attributes are members of its `update`, e.g. `update.content`."""
 
-    __slots__ = ("_replayed",)
-
-    def __init__(self, side: str, text: str, held: dict[str, Member]) -> None:
-        super().__init__(side, text, held)
-        put(self, "_replayed", False)
+    __slots__ = ()
 
     @property
     def update(self) -> dict[str, Any]:
         """The update itself; edit it in place."""
-        found = self.params.get("update")
+        return self._update(self.params)
+
+    @staticmethod
+    def _update(params: dict[str, Any]) -> dict[str, Any]:
+        found = params.get("update")
         return found if isinstance(found, dict) else {}
 
     @property
     def kind(self) -> str:
         """What it is, e.g. `agent_message_chunk`."""
-        return str(self.update.get("sessionUpdate", ""))
+        return str(self._update(self._params).get("sessionUpdate", ""))
 
     @property
     def replayed(self) -> bool:
         """Whether it is an old one that the agent tells again while it loads a session."""
-        return bool(self._replayed)
+        return self._replayed
 
     @property
     def text(self) -> str:
         """The text of its content, empty if it has none; can be assigned."""
-        content = self.update.get("content")
+        content = self._update(self._params).get("content")
         return str(content.get("text", "")) if isinstance(content, dict) else ""
 
     @text.setter
@@ -278,13 +285,14 @@ class Update(Notification):
         content = self.update.get("content")
         if not isinstance(content, dict) or "text" not in content:
             raise AttributeError(f"this `{self.kind}` has no text to change")
-        content["text"] = value
+        content["text"] = checked.said(value, "`update.text`")
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
-            key = find(self.update, name)
+            held = self._update(self._params)
+            key = find(held, name)
             if key is not None:
-                return view(self.update[key])
+                return self._handed(held[key])
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -295,6 +303,17 @@ class Update(Notification):
         if key is not None or name not in ("params", "session_id"):
             if name in _FIXED or isinstance(getattr(type(self), name, None), property):
                 raise AttributeError(f"`{name}` cannot be changed")
-            self.update[key or camel(name)] = plain(value)
+            key = key or camel(name)
+            if key == "content":
+                self.update[key] = checked.content(self.kind, value)
+            else:
+                self.update[key] = checked.member(key, plain(value))
             return
         super().__setattr__(name, value)
+
+
+def session_of(message: Message) -> str | None:
+    """The session a message says it belongs to."""
+    params = message._params
+    session = params.get("sessionId") if isinstance(params, dict) else None
+    return session if isinstance(session, str) else None

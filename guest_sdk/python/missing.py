@@ -27,7 +27,12 @@ VARIABLES: Final = (
     "there is no environment; what the user is to set is a setting: `Proxy(config=…)`, "
     "`,config.KEY=VALUE`"
 )
+ZONES: Final = (
+    "there is no database of time zones; `proxy.clock.now()` has the offset of the user's, "
+    "others are `datetime.timezone(datetime.timedelta(hours=2))`"
+)
 INPUT: Final = "there is no input; settings come by `Proxy(config=…)`, messages to handlers"
+_DATA: Final = "there are no files beside modules; put what is needed into a module"
 _END: Final = "a proxy cannot end itself; raise an exception to answer with an error"
 _COMPILED: Final = "there is no compiled code, which this package needs"
 _LOOP: Final = (
@@ -37,21 +42,19 @@ _LOOP: Final = (
 MISSING: Final = {
     **dict.fromkeys(
         ("socket", "ssl", "select", "selectors", "socketserver", "ftplib", "smtplib", "imaplib",
-         "poplib", "telnetlib", "xmlrpc", "http", "urllib.request", "urllib.error", "requests",
-         "httpx", "aiohttp", "urllib3", "websockets"),
+         "poplib", "telnetlib", "xmlrpc", "http.client", "http.server", "http.cookiejar",
+         "urllib.request", "requests", "httpx", "aiohttp", "urllib3", "websockets"),
         _NETWORK,
     ),
-    **dict.fromkeys(("threading", "multiprocessing", "_thread", "concurrent.futures.thread"),
-                    _THREADS),
+    **dict.fromkeys(("multiprocessing", "concurrent.futures.process"), _THREADS),
     **dict.fromkeys(("subprocess", "pty", "ctypes"), _PROCESSES),
     **dict.fromkeys(("asyncio", "trio", "anyio", "uvloop"), _LOOP),
     **dict.fromkeys(("sqlite3", "dbm", "shelve"), STORE),
-    **dict.fromkeys(("tempfile", "shutil", "glob", "mmap", "fileinput"), FILES),
-    **dict.fromkeys(("getpass", "platform", "pwd", "grp"), VARIABLES),
+    **dict.fromkeys(("mmap", "fileinput"), FILES),
+    **dict.fromkeys(("getpass", "pwd", "grp"), VARIABLES),
     **dict.fromkeys(("signal", "resource", "fcntl", "termios"), _PROCESSES),
     **dict.fromkeys(("numpy", "pandas", "scipy", "PIL", "lxml", "cryptography", "orjson", "msgspec",
                      "pydantic", "pydantic_core", "torch", "tiktoken"), _COMPILED),
-    **dict.fromkeys(("zoneinfo",), "there is no database of time zones here"),
 }  # fmt: skip
 """Modules that are not there, and what to do about it."""
 
@@ -65,6 +68,9 @@ _WRITING: Final = ("write_text", "write_bytes", "mkdir", "unlink", "touch", "ren
 _LISTING: Final = ("open", "listdir", "scandir", "stat", "walk")
 _CHANGING: Final = ("mkdir", "makedirs", "remove", "unlink", "rename", "replace", "rmdir")
 _LOOKING: Final = ("getsize", "getmtime")
+_BESIDE: Final = ("files", "open_text", "open_binary", "read_text", "read_binary", "path")
+_BLOCKING: Final = ("Thread.start", "Condition.wait")
+"""Locks are there: many a library has one, and it is free whenever one thread asks for it."""
 _STARTING: Final = ("system", "popen", "fork", "execv", "spawnv")
 
 REFUSED: Final = {
@@ -76,6 +82,7 @@ REFUSED: Final = {
     "os._exit": _END,
     "os.abort": _END,
     "os.getcwd": _FOLDER,
+    "os.chdir": _FOLDER,
     "pathlib.Path.cwd": _FOLDER,
     "pathlib.Path.home": _FOLDER,
     **{f"uuid.uuid{one}": f"{_RANDOM} (`proxy.random.uuid()`)" for one in (1, 4, 6, 7)},
@@ -86,8 +93,16 @@ REFUSED: Final = {
     **{f"os.{name}": STORE for name in _CHANGING},
     **{f"os.path.{name}": FILES for name in _LOOKING},
     **{f"os.{name}": _PROCESSES for name in _STARTING},
+    **{f"threading.{name}": _THREADS for name in _BLOCKING},
+    "_thread.start_new_thread": _THREADS,
+    "tempfile._get_default_tempdir": STORE,
+    **{f"glob.{name}": FILES for name in ("glob", "iglob")},
+    **{f"importlib.resources.{name}": _DATA for name in _BESIDE},
 }
 """Functions that are not there, and what to do about it."""
 
-SHOWN: Final = {"random._urandom": "os.urandom"}
+SHOWN: Final = {
+    "random._urandom": "os.urandom",
+    "tempfile._get_default_tempdir": "tempfile.gettempdir",
+}
 """What an author knows a function by, where that is not its name."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from . import failures
+from . import checked, failures
 from .errors import Cancelled
-from .messages import Request, text
+from .messages import Request
 from .tasks import Task
 
 if TYPE_CHECKING:
-    from .engine import Engine, Next
+    from .engine import Engine
+    from .handling import Next
+    from .records import Record
     from .sessions import Session
     from .turns import Show, Turn
 
@@ -46,7 +48,9 @@ class Opening:
         """What the proxy keeps of the session (`Proxy(session=…)`)."""
         return self.session.state
 
-    async def prompt(self, *blocks: str | dict[str, Any], show: Show = "forwarded") -> Turn:
+    async def prompt(
+        self, *blocks: str | dict[str, Any] | Record, show: Show = "forwarded"
+    ) -> Turn:
         """Prompts the agent as `Session.prompt` does.
 
         Raises `Cancelled` once the user has stopped the turn; let it pass.
@@ -80,20 +84,15 @@ class Opening:
         try:
             found = self._function(self)
             found = await found if isinstance(found, Awaitable) else found
-            self._blocks = _blocks(found)
+            try:
+                self._blocks = checked.blocks(found)
+            except TypeError as error:
+                raise TypeError(f"{checked.place(self._function)} returned {error}") from None
         except Cancelled:
             return
         except Exception as error:  # the user's prompt is not to suffer from it
             failures.report(self._engine, "the opening failed", error)
         self._done = True
-
-
-def _blocks(found: Any) -> list[Any]:
-    """What an opening returned, as blocks of a prompt."""
-    if found is None:
-        return []
-    held = found if isinstance(found, list) else [found]
-    return [text(one) if isinstance(one, str) else one for one in held]
 
 
 def handler(engine: Engine, function: Opens) -> Callable[[Request, Next], Awaitable[Any]]:

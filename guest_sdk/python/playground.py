@@ -19,10 +19,10 @@ from typing import Any, Final, ParamSpec, Self
 from .engine import Engine
 from .errors import METHOD_NOT_FOUND, ProxyError
 from .jsontext import dumps, loads
-from .messages import Record
 from .playground_mcp import McpClient
 from .pretend import Services
 from .proxy import Proxy
+from .records import Record
 from .sessions import Turn
 
 P = ParamSpec("P")

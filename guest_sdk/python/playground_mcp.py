@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import ProxyError
-from .messages import Record
+from .records import Record
 
 if TYPE_CHECKING:
     from .playground import Agent

@@ -9,9 +9,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
+from .services import NAMES
 
 _FREE = ("log", "metric")
 _FAILED = -32000
+
+
+def _granted(grants: Iterable[str]) -> frozenset[str]:
+    """Raises `TypeError` for a single text, `ValueError` for what there is not."""
+    if isinstance(grants, str):
+        raise TypeError(f'grants are a list, as in `Playground(proxy, grants=["{grants}"])`')
+    found = frozenset(grants)
+    for one in sorted(found):
+        if one.partition(":")[0] not in NAMES:
+            raise ValueError(f"no service `{one}`; services are: {', '.join(NAMES)}")
+    return found
 
 
 class Services:
@@ -30,7 +42,7 @@ class Services:
     ) -> None:
         self._send = send
         self.now = now
-        self.grants = None if grants is None else frozenset(grants)
+        self.grants = None if grants is None else _granted(grants)
         self.files = dict(files)
         self.roots = ["/project"]
         self.fetch = fetch

@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any, Final
 
+from .failures import story
 from .tasks import current
 
 _LEVELS: Final = {"WARNING": "warn", "ERROR": "error", "CRITICAL": "error", "DEBUG": "debug"}
@@ -18,7 +19,11 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes one record."""
-        _log(_LEVELS.get(record.levelname, "info"), f"{record.name}: {record.getMessage()}")
+        text = f"{record.name}: {record.getMessage()}"
+        failure = record.exc_info[1] if record.exc_info else None
+        if failure is not None:
+            text = f"{text}\n{story(failure)}"
+        _log(_LEVELS.get(record.levelname, "info"), text)
 
 
 class Printed(io.TextIOBase):

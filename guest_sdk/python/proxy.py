@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import inspect
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import is_dataclass
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeVar
 
-from . import openings, services, setup, stdio
+from . import names, openings, schemas, services, setup, stdio
 from .engine import Engine, engine
+from .handlers import Handler, adapted
 from .mcp import Host
-from .messages import DROP, Message, Notification, Request, Update, plain
+from .messages import Message, Notification, Request
 from .servers import Server
 from .sessions import Asked, Session, SubSession
 from .tasks import Task
 from .wire import Wire
 
 F = TypeVar("F", bound=Callable[..., Any])
-Handler = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
 PROFILES: Final = ("observer", "context", "filter", "tools", "full", "trusted")
 """docs/security.md has what each allows."""
 
@@ -50,7 +49,8 @@ class Proxy(Server):
         config: a dataclass the settings are read into; None: `proxy.config` is a dictionary.
         session: called without arguments for the `state` of each session.
 
-    Raises `TypeError` for a `config` that is no dataclass, `ValueError` for an unknown profile.
+    Raises `TypeError` for a `config` that is no dataclass, or has fields that settings cannot be,
+    and for a service without a reason; `ValueError` for an unknown profile or service.
     """
 
     clock = services.Clock()
@@ -74,12 +74,8 @@ class Proxy(Server):
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None:
         super().__init__(name, instructions=description)
-        if config is not None and not is_dataclass(config):
-            shown = getattr(config, "__name__", repr(config))
-            raise TypeError(f"proxy `{name}`: `config` is a dataclass; `{shown}` is none")
-        if profile is not None and profile not in PROFILES:
-            known = ", ".join(PROFILES)
-            raise ValueError(f"proxy `{name}`: no profile `{profile}`; profiles are: {known}")
+        _settable(name, config)
+        _asked_for(name, profile, wants or {})
         self.version = version
         self.description = description
         self.profile = profile
@@ -91,6 +87,8 @@ class Proxy(Server):
         self.opens: openings.Opens | None = None
         self.servers: list[Server] = [self]
         """Its MCP servers; those that offer something are declared to each session."""
+        self.doubts: list[str] = []
+        """What is said of its handlers in the log when it starts."""
         self.used = False
         """Whether it has been run in any way."""
         if sys._getframe(1).f_globals.get("__name__") == "__main__":
@@ -98,41 +96,37 @@ class Proxy(Server):
 
     # -- declaring -----------------------------------------------------------------------------
 
-    def request(self, *methods: str) -> Callable[[F], F]:
+    def request(self, *methods: str, unknown: bool = False) -> Callable[[F], F]:
         """Declares a handler of requests; without methods, of all of them.
 
         `handler(request)` looks, or edits in place; what it returns, if anything, is the answer.
         `handler(request, next)` decides itself: `return await next(request)` passes it on. Either
         may be async.
-        """
-        return self._declare(methods, Request)
 
-    def notification(self, *methods: str) -> Callable[[F], F]:
+        Raises `ValueError` for a method that looks misspelt, or is no request; one that is merely
+        not known is told in the log. `unknown`: it is meant all the same.
+        """
+        return self._declare("request", methods, unknown, Request)
+
+    def notification(self, *methods: str, unknown: bool = False) -> Callable[[F], F]:
         """Declares a handler of notifications; without methods, of all of them.
 
         `handler(notification)` looks, or edits in place, and may return `DROP`.
-        `handler(notification, next)` passes it on itself, or does not.
+        `handler(notification, next)` passes it on itself, or does not. `unknown`: as of requests.
         """
-        return self._declare(methods, Notification)
+        return self._declare("notification", methods, unknown, Notification)
 
-    def update(self, *kinds: str) -> Callable[[F], F]:
+    def update(self, *kinds: str, unknown: bool = False) -> Callable[[F], F]:
         """Declares a handler of `session/update`, of these kinds or of all.
 
         `handler(update)` looks, or edits in place. It may return `DROP`, or an update (a
-        dictionary) or several that are sent instead.
+        dictionary) or several that are sent instead. `unknown`: as of requests.
         """
 
-        _only_names(kinds)
+        self._check("update", kinds, unknown)
 
         def declare(function: F) -> F:
-            handler = _adapted(function)
-
-            async def of_kind(message: Any, following: Any) -> Any:
-                if kinds and message.kind not in kinds:
-                    return await following(message)
-                return await handler(message, following)
-
-            self._add("session/update", of_kind)
+            self._add("session/update", adapted(function, Message, kinds))
             return function
 
         return declare
@@ -160,19 +154,20 @@ class Proxy(Server):
         self.servers.append(one)
         return one
 
-    def _declare(self, methods: tuple[str, ...], kind: type[Message]) -> Callable[[F], F]:
-        _only_names(methods)
+    def _check(self, decorator: str, declared: tuple[str, ...], unknown: bool) -> None:
+        _only_names(declared)
+        if not unknown:
+            self.doubts += names.doubts(decorator, declared)
+
+    def _declare(
+        self, decorator: str, methods: tuple[str, ...], unknown: bool, kind: type[Message]
+    ) -> Callable[[F], F]:
+        self._check(decorator, methods, unknown)
 
         def declare(function: F) -> F:
-            handler = _adapted(function)
-
-            async def of_kind(message: Any, following: Any) -> Any:
-                if not isinstance(message, kind):
-                    return await following(message)
-                return await handler(message, following)
-
+            handler = adapted(function, kind)
             for method in methods or ("*",):
-                self._add(method, of_kind)
+                self._add(method, handler)
             return function
 
         return declare
@@ -255,79 +250,42 @@ class Proxy(Server):
                 channel.send(said.encode("utf-8", "surrogateescape"))
 
 
-def _only_names(names: tuple[object, ...]) -> None:
+def _settable(name: str, config: Any) -> None:
+    """Raises `TypeError` for what settings cannot be read into."""
+    if config is None:
+        return
+    if not is_dataclass(config):
+        shown = getattr(config, "__name__", repr(config))
+        raise TypeError(f"proxy `{name}`: `config` is a dataclass; `{shown}` is none")
+    try:
+        schemas.schema(config)
+    except NameError:
+        return  # a type is declared further down
+    except TypeError as error:
+        raise TypeError(f"proxy `{name}`, `config`: {error}") from None
+
+
+def _asked_for(name: str, profile: str | None, wants: Any) -> None:
+    """Raises `ValueError` for what there is not, `TypeError` for no reason."""
+    if profile is not None and profile not in PROFILES:
+        known = ", ".join(PROFILES)
+        raise ValueError(f"proxy `{name}`: no profile `{profile}`; profiles are: {known}")
+    if not isinstance(wants, dict) or not all(isinstance(one, str) for one in wants.values()):
+        raise TypeError(
+            f"proxy `{name}`: `wants` says what for, as in "
+            '`wants={"clock": "to say what day it is"}`'
+        )
+    for one in wants:
+        if one.partition(":")[0] not in services.NAMES:
+            known = ", ".join(services.NAMES)
+            raise ValueError(f"proxy `{name}`: no service `{one}`; services are: {known}")
+
+
+def _only_names(declared: tuple[object, ...]) -> None:
     """Raises `TypeError` for a decorator without parentheses, which would declare nothing."""
-    for one in names:
+    for one in declared:
         if not isinstance(one, str):
             raise TypeError(
                 f"`{getattr(one, '__name__', one)}`: a handler is declared with parentheses, "
                 'as in `@proxy.request("session/prompt")`, or `@proxy.update()` for all of them'
             )
-
-
-def _adapted(function: Callable[..., Any]) -> Handler:
-    """A handler of two parameters out of a function of one or two, sync or async."""
-    positional = [
-        one
-        for one in inspect.signature(function).parameters.values()
-        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(positional) not in (1, 2):
-        raise TypeError(
-            f"handler `{function.__name__}` must take the message, or the message and `next`"
-        )
-    return _deciding(function) if len(positional) == 2 else _looking(function)
-
-
-def _deciding(function: Callable[..., Any]) -> Handler:
-    async def handler(message: Any, following: Any) -> Any:
-        answers = []
-
-        async def passed(other: Any) -> Any:
-            answers.append(await following(other))
-            return answers[-1]
-
-        found = function(message, passed)
-        while isinstance(found, Awaitable):  # twice where `return next(request)` lacks its `await`
-            found = await found
-        if found is not None or not isinstance(message, Request):
-            return found
-        if not answers:
-            raise TypeError(
-                f"handler `{function.__name__}` answered nothing: "
-                "`return await next(request)` passes a request on"
-            )
-        return answers[-1]
-
-    return handler
-
-
-def _looking(function: Callable[..., Any]) -> Handler:
-    async def handler(message: Any, following: Any) -> Any:
-        found = function(message)
-        while isinstance(found, Awaitable):
-            found = await found
-        if found is None:
-            return await following(message)
-        if isinstance(message, Request):
-            return found
-        if found is not DROP:
-            _instead(message, found)
-        return None
-
-    return handler
-
-
-def _instead(message: Message, found: Any) -> None:
-    """Sends what a handler returned in place of a notification."""
-    side = "p" if message.direction == "up" else "s"
-    for one in found if isinstance(found, list) else [found]:
-        one = one.update if isinstance(one, Update) else plain(one)  # noqa: PLW2901
-        if not isinstance(one, dict):
-            raise TypeError(
-                f"a handler of `{message.method}` returned {one!r}; DROP or a dict is meant"
-            )
-        if isinstance(message, Update):
-            engine().notify(side, message.method, {**message.params, "update": one})
-        else:
-            engine().notify(side, message.method, one)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from .content import contents, jsonable
-from .messages import plain
 from .parameters import Parameters
+from .records import plain
 
 if TYPE_CHECKING:
     from .calls import Call

@@ -18,7 +18,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .missing import FILES, INPUT, MISSING, REFUSED, SHOWN, STORE, TIME, VARIABLES
+from .failures import MAIN
+from .missing import FILES, INPUT, MISSING, REFUSED, SHOWN, STORE, TIME, VARIABLES, ZONES
 
 
 class Missing(OSError):  # noqa: N818 - what it says
@@ -32,7 +33,7 @@ class MissingVariable(KeyError):  # noqa: N818 - what it says
         return str(self.args[0])
 
 
-class MissingModule(ImportError):  # noqa: N818 - what it says
+class MissingModule(ModuleNotFoundError):  # noqa: N818 - what it says
     """A module that is not there in the sandbox."""
 
 
@@ -59,7 +60,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 spec.submodule_search_locations = [stem]
                 return spec
         if sys.platform == "wasi":
-            raise MissingModule(_why(fullname), name=fullname)
+            known = _known(fullname)
+            # With its name, `from urllib import request` would not say why that is missing: names
+            # that are neither there nor modules are taken for misspelt ones.
+            raise MissingModule(_why(fullname, known), name=None if known else fullname)
         return None
 
     def _folders(self) -> list[str]:
@@ -85,13 +89,17 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(source, spec.origin, "exec", dont_inherit=True), vars(module))  # noqa: S102
 
 
-def _why(name: str) -> str:
+def _known(name: str) -> str | None:
+    """Why a module is missing, if that is in the table."""
     parts = name.split(".")
-    for length in range(len(parts), 0, -1):
-        known = MISSING.get(".".join(parts[:length]))
-        if known is not None:
-            return f"`import {name}`: in the sandbox {known}"
-    if parts[0] in sys.stdlib_module_names:
+    ways = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((MISSING[one] for one in ways if one in MISSING), None)
+
+
+def _why(name: str, known: str | None) -> str:
+    if known is not None:
+        return f"`import {name}`: in the sandbox {known}"
+    if name.partition(".")[0] in sys.stdlib_module_names:
         return (
             f"`import {name}`: this module of the standard library is not in the sandbox; those "
             "that only compute are, see guest_sdk/python/README.md"
@@ -115,11 +123,13 @@ def serve(files: dict[str, str]) -> None:
 def run(main: str) -> ModuleType:
     """Runs one of the files, whatever its name is; the module."""
     # Not a name that anything else has: the file may be called like a module of the library.
-    name = "sandboxed_" + main.removesuffix(".py").replace(".", "_")
+    name = MAIN + main.removesuffix(".py").replace(".", "_")
     spec = ModuleSpec(name, _finder, origin=main)
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    if sys.platform == "wasi":
+        sys.argv = [main]  # empty else, where `argparse` looks for the name of the program
     _finder.exec_module(module)
     return module
 
@@ -138,6 +148,7 @@ def close() -> None:
         shown = SHOWN.get(name, name.removeprefix("builtins.").removeprefix("pathlib."))
         setattr(owner, function, _refusing(f"{shown}()", why))
     _without_files()
+    _without_data()
     _without_clock(datetime)
     form: Any = time.strftime
     told: Any = lambda said, *given: form(said, *given) if given else time.localtime()  # noqa: E731
@@ -174,6 +185,29 @@ def _without_files() -> None:
     surroundings.environ = Environment()
     surroundings.getenv = os.environ.get
     sys.stdin = Input()
+
+
+def _without_data() -> None:
+    """What the library would look up in files of the system, or find on a disk."""
+    import mimetypes
+    import zoneinfo
+
+    def looking(name: str, package: str | None = None) -> ModuleSpec | None:
+        try:
+            return find(name, package)
+        except MissingModule:
+            return None
+
+    def zone(key: str) -> NoReturn:
+        raise zoneinfo.ZoneInfoNotFoundError(f"`ZoneInfo({key!r})`: in the sandbox {ZONES}")
+
+    find, util = importlib.util.find_spec, importlib.util
+    util.find_spec = looking
+    mimetypes.knownfiles = []
+    zones: Any = importlib.import_module("zoneinfo._common")
+    zones.load_tzdata = zone
+    folders: Any = importlib.import_module("zoneinfo._tzpath")
+    folders.TZPATH = ()
 
 
 class Environment(dict[str, str]):

@@ -22,30 +22,47 @@ _PLAIN: Final[dict[Any, dict[str, Any]]] = {
 }
 
 
-def schema(kind: Any) -> dict[str, Any]:
-    """The schema of a type. Raises `TypeError` for what has no JSON form."""
+LISTS: Final[dict[Any, Any]] = {list: list, set: set, frozenset: frozenset, tuple: tuple}
+"""What a JSON list is made into, by the type that is asked for."""
+
+
+def schema(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """The schema of a type. Raises `TypeError` for what has no JSON form.
+
+    `within`: the objects it is a part of. One that holds its own kind is any object in there, since
+    a schema written out would have no end; what comes is read as that kind all the same.
+    """
     if isinstance(kind, typing.Hashable) and kind in _PLAIN:
         return dict(_PLAIN[kind])
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         notes = [one for one in arguments[1:] if isinstance(one, str)]
-        return {**schema(arguments[0]), **({"description": notes[0]} if notes else {})}
+        held = schema(arguments[0], within)
+        return {**held, **({"description": notes[0]} if notes else {})}
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [schema(one) for one in arguments]}
+        return {"anyOf": [schema(one, within) for one in arguments]}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
-    if origin in (list, set, frozenset) or (origin is tuple and arguments[-1] is ...):
-        return {"type": "array", "items": schema(arguments[0])}
+    if origin in LISTS and (origin is not tuple or arguments[-1] is ...):
+        return {"type": "array", "items": schema(arguments[0], within)}
     if origin is dict:
-        return {"type": "object", "additionalProperties": schema(arguments[1])}
+        return {"type": "object", "additionalProperties": schema(arguments[1], within)}
+    if kind in within:
+        return {"type": "object"}
     if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
-        return _members(kind)
+        return _members(kind, (*within, kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return {"enum": [one.value for one in kind]}
-    raise TypeError(f"{kind!r} has no JSON form")
+    raise TypeError(f"{kind!r} has no JSON form; {_HAVE}")
 
 
-def _members(kind: Any) -> dict[str, Any]:
+_HAVE: Final = (
+    "str, int, float, bool, None, Any, list[…], dict[str, …], Literal, enums, dataclasses and "
+    "TypedDict have, and unions of these"
+)
+
+
+def _members(kind: Any, within: tuple[Any, ...]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     if typing.is_typeddict(kind):
         required = [name for name in hints if name in kind.__required_keys__]
@@ -55,7 +72,7 @@ def _members(kind: Any) -> dict[str, Any]:
             for field in dataclasses.fields(kind)
             if field.default is field.default_factory is dataclasses.MISSING
         ]
-    return closed({name: schema(hint) for name, hint in hints.items()}, required)
+    return closed({name: schema(hint, within) for name, hint in hints.items()}, required)
 
 
 def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -71,13 +88,14 @@ def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 def structured(kind: Any) -> dict[str, Any] | None:
     """The schema of what a tool returns, if its annotation promises an object of certain members.
 
-    A bare `dict` promises nothing, and what has no JSON form is no promise.
+    A bare `dict` promises nothing, nor does `dict[str, Any]`, which a content block is too; what
+    has no JSON form is no promise.
     """
     bare = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
     if not (
         dataclasses.is_dataclass(bare)
         or typing.is_typeddict(bare)
-        or typing.get_origin(bare) is dict
+        or (typing.get_origin(bare) is dict and typing.get_args(bare)[1] not in (Any, object))
     ):
         return None
     try:

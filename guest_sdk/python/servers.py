@@ -52,7 +52,7 @@ class Server:
         """Declares a tool: `@server.tool` or `@server.tool(name="…")`.
 
         Its schema comes from the type hints, its description from the docstring; if what it
-        returns is annotated with a dataclass, a `TypedDict` or a `dict[str, …]`, there is an
+        returns is annotated with a dataclass, a `TypedDict` or a `dict[str, int]`, there is an
         output schema too. A parameter annotated `Call` is given the call itself. It returns text,
         blocks, a list of both, any JSON value, or a `Result`. `annotations`: MCP's hints, e.g.
         `{"readOnlyHint": True}`. `when`: called with the session; False hides the tool.

@@ -9,12 +9,15 @@ from __future__ import annotations
 import base64
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .engine import engine
 from .errors import Refused
-from .messages import Record
+from .records import Record
 from .tasks import Waiter
+
+NAMES: Final = ("clock", "fetch", "files", "kv", "log", "metric", "random", "timer")
+"""What can be granted: each with `:` and what for, where it is granted for something."""
 
 
 class Service:
@@ -238,7 +241,7 @@ class Log(Service):
 
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None:
         """Writes a line; `level` is debug, info, warn or error, `data` anything JSON."""
-        params: dict[str, Any] = {"level": level, "message": message}
+        params: dict[str, Any] = {"level": level, "message": str(message)}
         if data:
             params["data"] = data
         engine().notify("c", "log", params)

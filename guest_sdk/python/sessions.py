@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self
 
+from . import checked, names
 from .errors import METHOD_NOT_FOUND, ProxyError
 from .messages import Request, Update, text
 from .tasks import Waiter
@@ -12,6 +13,7 @@ from .turns import Running, Show, Turn, begin
 
 if TYPE_CHECKING:
     from .openings import Opening
+    from .records import Record
     from .speaker import Speaker
 
 _TEXT = "agent_message_chunk"
@@ -47,8 +49,13 @@ class Session:
         self._state = value
 
     def update(self, kind: str, **members: Any) -> None:
-        """Sends the client an update of the session, as if the agent had."""
-        update = {"sessionUpdate": kind, **members}
+        """Sends the client an update of the session, as if the agent had.
+
+        Raises `ValueError` for a kind that looks misspelt, `TypeError` for no content.
+        """
+        if "content" in members:
+            members["content"] = checked.content(kind, members["content"])
+        update = {"sessionUpdate": names.update(kind), **members}
         params = {"sessionId": self.id, "update": update}
         self._engine.notify("p", "session/update", params)
 
@@ -60,26 +67,34 @@ class Session:
         """Shows the client text as a thought."""
         self.update("agent_thought_chunk", **self._engine.message_id(), content=text(thought))
 
-    async def prompt(self, *blocks: str | dict[str, Any], show: Show = "forwarded") -> Turn:
+    async def prompt(
+        self, *blocks: str | dict[str, Any] | Record, show: Show = "forwarded"
+    ) -> Turn:
         """Prompts the agent in this session, with text or content blocks; what it answered.
 
-        `show`: whether the client sees what the agent says. What is asked of the user meanwhile,
-        and what concerns the session rather than the turn, it always sees. To be used while no
+        `show`: whether the client sees what the agent says; what it says next is then parted from
+        it. What is asked of the user meanwhile, and what concerns the session rather than the turn,
+        the client always sees. To be used while no
         prompt of the user's is with the agent: in a handler of one before `await next(request)`.
         Two of them run one after the other.
         """
-        running = Running(show)
         turns = self._engine.turns
-        while (before := turns.get(self.id)) is not None:
+        while isinstance(before := turns.get(self.id), Running):
             ended: Waiter[None] = Waiter()
             before.over.then(lambda ended=ended: ended.resolve(None))  # type: ignore[misc]
             await ended
-        turns[self.id] = running
+        running = turns[self.id] = Running(show, before)
         # Not when nobody waits any more: what is hidden stays hidden until the agent is done.
-        running.over.then(lambda: turns.__delitem__(self.id))
+        running.over.then(lambda: self._ended(running))
         begin(self._engine, self.id, blocks, running)
         await running.over
         return running.turn()
+
+    def _ended(self, running: Running) -> None:
+        del self._engine.turns[self.id]
+        parting = running.parting()
+        if parting.due:
+            self._engine.turns[self.id] = parting
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r}>"
@@ -122,7 +137,7 @@ class SubSession:
         self._on_request = None
         self._running = Running("hidden")
 
-    async def prompt(self, *blocks: str | dict[str, Any]) -> Turn:
+    async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
         """Prompts the agent with text or content blocks; what it answered."""
         running = self._running = Running("hidden")
         begin(self._engine, self.id, blocks, running)

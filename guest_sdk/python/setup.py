@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .messages import put
+from .messages import set_session
 
 if TYPE_CHECKING:
-    from .engine import Engine, Next
+    from .engine import Engine
+    from .handling import Next
     from .messages import Request
 
 Handlers = dict[str, Callable[[Any, Any], Awaitable[Any]]]
@@ -75,4 +76,4 @@ def _opened(engine: Engine, request: Request, result: Any) -> None:
         session = engine.session(opened)
         session.cwd = request.params.get("cwd", session.cwd)
         session.began = request.method
-        put(request, "_session", session)
+        set_session(request, session)

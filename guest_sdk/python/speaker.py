@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import failures
 from .errors import Answered, Cancelled, Refused
-from .handling import Handling, Lanes
-from .jsontext import Member, dumps
+from .jsontext import dumps
+from .lanes import Lanes
 from .sessions import Session, SubSession
 from .tasks import Loop, Task, Waiter, current
 
 if TYPE_CHECKING:
+    from .handling import Handling
     from .mcp import Host
     from .proxy import Proxy
-    from .turns import Running
+    from .reading import Answer
+    from .turns import Parting, Running
 
 OTHER: Final = {"p": "s", "s": "p"}
 CANCEL: Final = "$/cancel_request"
@@ -31,13 +33,14 @@ class Speaker:
         self.lanes = Lanes()
         self.sessions: dict[str, Session] = {}
         self._out: list[str] = []
-        self._loop = Loop(self)
-        self._awaited: dict[tuple[str, str], Waiter[Any] | Handling] = {}
+        self.loop = Loop(self)
+        self._awaited: dict[tuple[str, str], Waiter[Any]] = {}
         self._subsessions: dict[str, SubSession] = {}
         self.version: Any = None
         """The version of ACP that client and agent agreed on, if the proxy was shown it."""
-        self.turns: dict[str, Running] = {}
-        """Turns that the proxy has begun in sessions of the client, by session."""
+        self.turns: dict[str, Running | Parting] = {}
+        """Turns that the proxy has begun in sessions of the client, by session, and what parts
+        those that are over from what comes next."""
         self.mcp: Host | None = None
         """Its MCP servers, where it has any."""
         self._count = 0
@@ -49,6 +52,8 @@ class Speaker:
         self._awaited[side, id_] = waiter
         handling = self._speaking(side)
         if handling is not None:
+            if handling.own is None:
+                handling.own = set()
             handling.own.add((side, id_))
         named = f'{side}{{"jsonrpc":"2.0","id":{id_},"method":{dumps(method)}'
         self._out.append(f'{named},"params":{dumps(params)}}}' if params else named + "}")
@@ -92,12 +97,12 @@ class Speaker:
                 failures.report(self, f"{what} failed", error)
                 return None
 
-        return self._loop.start(run(), None)
+        return self.loop.start(run(), None)
 
     def spawn(self, work: Any) -> Task:
         """Runs a coroutine as part of what is being handled; it is awaited by whoever began it."""
         running = current()
-        return self._loop.start(work, running.context if running is not None else None)
+        return self.loop.start(work, running.context if running is not None else None)
 
     def session(self, id: str) -> Session:  # noqa: A002 - the protocol's name
         """The session of this id, known from now on."""
@@ -137,10 +142,9 @@ class Speaker:
             )
 
 
-def settle(waiter: Waiter[Any], said: str, held: dict[str, Member]) -> None:
+def settle(waiter: Waiter[Any], answer: Answer) -> None:
     """Resolves or fails a waiter by an answer."""
-    error = held.get("error")
-    if error is not None:
-        waiter.fail(Answered(said[error.start : error.end], error.value))
+    if answer.failed:
+        waiter.fail(Answered(answer.raw(), answer.value))
     else:
-        waiter.resolve(held["result"].value if "result" in held else None)
+        waiter.resolve(answer.value)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .proxy import Proxy
 
 _CHUNK: Final = 256 * 1024
+_ran = False
+"""Whether this program has run a proxy."""
 
 
 def run(proxy: Proxy) -> None:
@@ -21,8 +23,10 @@ def run(proxy: Proxy) -> None:
 
     What the proxy prints goes to standard error, since standard output carries the protocol.
     """
+    global _ran  # noqa: PLW0603 - a fact about the process
     if sys.platform == "wasi":
         return
+    _ran = True
     wire = Wire(Engine(proxy))
     printed, sys.stdout = sys.stdout, sys.stderr
     try:
@@ -37,8 +41,11 @@ def run(proxy: Proxy) -> None:
 
 
 def remind(proxy: Proxy) -> None:
-    """Says at the end of a program that it declares a proxy and never ran it."""
-    if not proxy.used:
+    """Says at the end of a program that it declares a proxy and never ran it.
+
+    Not if it failed, or ran another.
+    """
+    if not (_ran or proxy.used or getattr(sys, "last_value", None) is not None):
         sys.stderr.write(
             f"proxy `{proxy.name}` was declared and never run\n"
             'hint: end the file with `if __name__ == "__main__":` and `proxy.run()`\n'

@@ -25,7 +25,7 @@ class Waiter(Generic[T]):
         self.done = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] | None = None
 
     def resolve(self, value: T) -> None:
         """It happened; whoever waits goes on with `value`."""
@@ -41,14 +41,17 @@ class Waiter(Generic[T]):
         if self.done:
             return
         self.done = True
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                callback()
 
     def then(self, callback: Callable[[], None]) -> None:
         """Calls back when it has happened, at once if it has already."""
         if self.done:
             callback()
+        elif self._callbacks is None:
+            self._callbacks = [callback]
         else:
             self._callbacks.append(callback)
 
@@ -61,43 +64,61 @@ class Waiter(Generic[T]):
     def __await__(self) -> Generator[Waiter[Any], None, T]:
         if not self.done:
             yield self
-        return self.result()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
 
 
 class Task(Waiter[Any]):
     """A running coroutine. `owner`: the engine it belongs to; `context`: what it works on."""
 
-    __slots__ = ("_coroutine", "_loop", "_thrown", "_waits", "context", "owner")
+    __slots__ = ("_coroutine", "_thrown", "_waits", "context", "loop", "owner")
 
-    def __init__(self, loop: Loop, coroutine: Coroutine[Any, Any, Any], context: Any) -> None:
-        super().__init__()
-        self._loop = loop
-        self._coroutine = coroutine
+    def __init__(self, loop: Loop, context: Any) -> None:
+        self.done = False
+        self._value = None
+        self._error = None
+        self._callbacks = None
+        self.loop = loop
+        self._coroutine: Coroutine[Any, Any, Any] | None = None
         self._waits: Waiter[Any] | None = None
         self._thrown: BaseException | None = None
         self.owner = loop.owner
         self.context = context
 
+    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Runs this when `Loop.run` is called."""
+        self._coroutine = coroutine
+        self.loop.ready.append(self)
+
     def cancel(self) -> None:
         """Raises `Cancelled` where the task waits."""
         if not self.done:
             self._thrown = Cancelled()
-            self._loop.soon(self)
+            self.wake()
+
+    def wake(self) -> None:
+        """Goes on at the next opportunity, unless it still waits."""
+        self.loop.soon(self)
 
     def step(self) -> None:
         """Runs until the next thing that has not happened."""
-        waits, self._waits = self._waits, None
-        if self.done or (waits is not None and not waits.done and self._thrown is None):
-            self._waits = waits
-            return
         global _current  # noqa: PLW0603 - which task runs is a fact about the process
+        coroutine, thrown, waits = self._coroutine, self._thrown, self._waits
+        if (
+            self.done
+            or coroutine is None
+            or (waits is not None and not waits.done and thrown is None)
+        ):
+            return
+        self._waits = None
         before, _current = _current, self
         try:
-            thrown, self._thrown = self._thrown, None
-            if thrown is not None:
-                awaited = self._coroutine.throw(thrown)
+            if thrown is None:
+                awaited = coroutine.send(None)
             else:
-                awaited = self._coroutine.send(None)
+                self._thrown = None
+                awaited = coroutine.throw(thrown)
         except StopIteration as stop:
             self.resolve(stop.value)
         except KeyboardInterrupt:
@@ -120,10 +141,10 @@ class Task(Waiter[Any]):
                 f"a proxy awaited {what}; it can only await what guest_sdk.python gives it, e.g. "
                 "`await next(request)`, `await proxy.timer.sleep(seconds)`, `await gather(…)`"
             )
-            self._loop.soon(self)
+            self.wake()
             return
         self._waits = awaited
-        awaited.then(lambda: self._loop.soon(self) if self._waits is awaited else None)
+        awaited.then(self.wake)
 
 
 _current: Task | None = None
@@ -137,26 +158,28 @@ def current() -> Task | None:
 class Loop:
     """Tasks that can go on, in order."""
 
-    __slots__ = ("_ready", "owner")
+    __slots__ = ("owner", "ready")
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self._ready: deque[Task] = deque()
+        self.ready: deque[Task] = deque()
+        """Those that can."""
 
     def start(self, coroutine: Coroutine[Any, Any, Any], context: Any = None) -> Task:
         """A task for the coroutine; it runs when `run` is called."""
-        task = Task(self, coroutine, context)
-        self._ready.append(task)
+        task = Task(self, context)
+        task.begin(coroutine)
         return task
 
     def soon(self, task: Task) -> None:
         """Lets a task go on at the next opportunity."""
-        self._ready.append(task)
+        self.ready.append(task)
 
     def run(self) -> None:
         """Runs until every task waits for something from outside."""
-        while self._ready:
-            self._ready.popleft().step()
+        ready = self.ready
+        while ready:
+            ready.popleft().step()
 
 
 async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
@@ -168,7 +191,7 @@ async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
     async def one(awaitable: Awaitable[Any]) -> Any:
         return await awaitable
 
-    loop: Loop = running._loop  # of this module
+    loop: Loop = running.loop  # of this module
     tasks = [loop.start(one(awaitable), running.context) for awaitable in awaitables]
     for task in tasks:
         if not task.done:

@@ -46,7 +46,9 @@ class Tool:
         self.parameters = Parameters(function, f"tool `{self.name}`")
         self.schema = schemas.closed(self.parameters.schemas, self.parameters.required)
         self._returns = self.parameters.hints.get("return")
-        self.output_schema = schemas.structured(self._returns)
+        # A `Result` says what it holds when it is there.
+        promised = None if self._returns is content.Result else self._returns
+        self.output_schema = schemas.structured(promised)
 
     def card(self) -> dict[str, Any]:
         """The tool as `tools/list` shows it."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from . import checked
 from .errors import ProxyError
-from .messages import Record, Update, text
+from .messages import Update
+from .records import Record
 from .tasks import Waiter
 
 if TYPE_CHECKING:
@@ -42,15 +44,47 @@ class Turn:
         """Everything it sent, in order: tool calls, thoughts, plans."""
 
 
+class Parting:
+    """Parts what the agent says next from what it said before, where nothing else does.
+
+    Both are shown to the client one after the other. Where chunks say which message they are of,
+    that parts them; elsewhere the next one begins a paragraph.
+    """
+
+    __slots__ = ("_lead",)
+
+    def __init__(self, tail: str) -> None:
+        """`tail`: the last two characters of what was said; empty: nothing is to be parted."""
+        self._lead = "\n\n"[len(tail) - len(tail.rstrip("\n")) :] if tail else ""
+
+    @property
+    def due(self) -> bool:
+        """Whether nothing has come between or behind yet."""
+        return bool(self._lead)
+
+    def heard(self, update: Update) -> bool:
+        """Takes the update that is shown next; True: it is to be shown."""
+        if update.kind not in LASTING:
+            if _is_text(update.update):
+                content = update.update["content"]
+                update.update["content"] = {**content, "text": self._lead + content["text"]}
+            self._lead = ""
+        return True
+
+
 class Running:
     """A turn of the proxy's own, from its prompt until the agent says that it is over."""
 
-    __slots__ = ("_begun", "_hidden", "over", "updates")
+    __slots__ = ("_begun", "_former", "_hidden", "_tail", "over", "updates")
 
-    def __init__(self, show: Show) -> None:
+    def __init__(self, show: Show, former: Parting | None = None) -> None:
+        """`former`: what is left of the turn before it."""
         if show not in ("forwarded", "hidden"):
             raise ValueError(f"`show` is 'forwarded' or 'hidden', not {show!r}")
         self._hidden = show == "hidden"
+        self._former = former or Parting("")
+        self._tail = ""
+        """How the text ends that the client was shown last."""
         self._begun = False
         self.updates: list[Record] = []
         self.over: Waiter[str] = Waiter()
@@ -71,14 +105,22 @@ class Running:
     def heard(self, update: Update) -> bool:
         """Takes an update; whether the client is to be shown it."""
         said = update.update
-        self.updates.append(Record(said))
+        self.updates.append(Record(dict(said)))
         if update.kind == "state_update":
             if said.get("state") == "idle":
                 if self._begun:
                     self.over.resolve(str(said.get("stopReason") or "end_turn"))
                 return False  # what the client waits for is not over
             self._begun = True
-        return not self._hidden or update.kind in LASTING
+        if self._hidden:
+            return update.kind in LASTING
+        if update.kind not in LASTING:
+            self._tail = (self._tail + update.text)[-2:] if _is_text(said) else ""
+        return self._former.heard(update)
+
+    def parting(self) -> Parting:
+        """What parts it from what the agent says next."""
+        return Parting(self._tail) if self._tail else self._former
 
     def turn(self) -> Turn:
         """What it came to."""
@@ -88,11 +130,22 @@ class Running:
 
 def begin(engine: Speaker, session: str, blocks: tuple[Any, ...], running: Running) -> None:
     """Sends the prompt of a turn."""
-    content = [text(block) if isinstance(block, str) else block for block in blocks]
+    content = [checked.block(block) for block in blocks]
     answer: Waiter[Any] = engine.request(
         "s", "session/prompt", {"sessionId": session, "prompt": content}
     )
     answer.then(lambda: running.answered(answer))
+
+
+def _is_text(said: dict[str, Any]) -> bool:
+    """Whether an update is text of the agent's that does not say which message it is of."""
+    content = said.get("content")
+    return (
+        said.get("sessionUpdate") == _CHUNK
+        and said.get("messageId") is None
+        and isinstance(content, dict)
+        and isinstance(content.get("text"), str)
+    )
 
 
 def _said(update: Record) -> str:

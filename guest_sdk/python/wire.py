@@ -18,6 +18,8 @@ from .speaker import CANCEL
 ENVELOPE: Final = "proxy/successor"
 ROLE: Final = "proxy/initialize"
 CONDUCTOR: Final = "_conductor/"
+_CONFIGURE: Final = CONDUCTOR + "configure"
+_NO_SETTINGS: Final = 'c{"jsonrpc":"2.0","method":"configure","params":{}}'
 
 Held = dict[str, Member]
 
@@ -35,6 +37,8 @@ class Wire:
         self._from_successor: set[str] = set()
         """Ids of requests that came in an envelope and are not answered."""
         self._out: list[str] = []
+        self._configured = False
+        """Whether the conductor has said how the proxy is configured, or that it is not."""
 
     def receive(self, lines: Iterable[str]) -> list[str]:
         """Takes lines off the wire, returns lines for it; all without newlines."""
@@ -62,6 +66,10 @@ class Wire:
         elif method == ENVELOPE:
             self._unwrap(line, held, id_, inside)
         elif method == ROLE:
+            # A proxy nobody gave settings is not told any here, but what it does when it is, it
+            # does in the sandbox as well.
+            inside += () if self._configured else (_NO_SETTINGS,)
+            self._configured = True
             inside.append("p" + _message(id_, '"initialize"', _raw(line, held, "params")))
         elif method == "initialize":
             text = f"`{self._engine.name}` is a proxy: it is initialized by `{ROLE}`"
@@ -72,6 +80,7 @@ class Wire:
             inside.append(("s" if asked in self._from_successor else "p") + line)
         elif method.startswith(CONDUCTOR):
             name = dumps(method.removeprefix(CONDUCTOR))
+            self._configured |= method == _CONFIGURE
             inside.append("c" + _message(id_, name, _raw(line, held, "params")))
         else:
             inside.append("p" + line)

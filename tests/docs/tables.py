@@ -135,10 +135,14 @@ def components() -> str:
     for name in catalog.bundled():
         found = catalog.manifest(name)
         assert found is not None
-        wants = ", ".join(f"`{service}`" for service in found.wants.services) or "nothing"
+        wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
+        profile = f"`{found.wants.profile or TRUSTED}`"
+        if found.kind == "agent":  # neither concerns it
+            wants = profile = ""
         kind = f"sandboxed {found.kind}" if found.file else f"{found.kind}, a Python program"
-        rows.append((f"[`{name}`]({name}/README.md)", kind, found.description.rstrip("."), wants))
-    return table(("name", "kind", "what it does", "asks for"), rows)
+        does = found.description.rstrip(".")
+        rows.append((f"[`{name}`]({name}/README.md)", kind, does, profile, wants))
+    return table(("name", "kind", "what it does", "profile", "services"), rows)
 
 
 def profiles() -> str:

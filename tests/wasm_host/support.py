@@ -81,8 +81,9 @@ def unchanged(lines: bytes) -> bytes:
 CARRIERS = (
     Carrier("core", "flip.wat", "fast", b"p", flip),
     Carrier("core by public calls", "flip.wat", "public", b"p", flip),
-    Carrier("component", "flip_component.wat", "", b"p", flip),
+    Carrier("component", "flip_component.wat", "fast", b"p", flip),
     Carrier("wasi", "echo_wasi.wat", "", b"", unchanged),
+    Carrier("component by public calls", "flip_component.wat", "public", b"p", flip),
 )
 
 #: A core guest around the body of its deliver function.

@@ -49,13 +49,24 @@ def test_what_nobody_used_for_long_goes_with_all_that_belongs_to_it(tmp_path: Pa
 
 
 def test_the_oldest_go_where_there_is_too_much(tmp_path: Path) -> None:
-    for name, size, age in (("a", 40, 2), ("b", 40, 3), ("c", 40, 4), ("d", 10, 5)):
+    for name, size, age in (("a", 40, 3), ("b", 40, 4), ("c", 40, 5), ("d", 10, 6)):
         made(tmp_path, name, size, age * HOUR)
     assert sum(one.size for one in pruning.prune(tmp_path, most=100, now=NOW)) == 40
     assert names(tmp_path) == ["a", "b", "d"], "a small one fits where a large one does not"
     made(tmp_path, "e", 1000, 0.5 * HOUR)
     pruning.prune(tmp_path, most=100, now=NOW)
     assert names(tmp_path) == ["e"], "one that was just used stays, however large"
+
+
+def test_what_is_used_all_the_time_stays(tmp_path: Path) -> None:
+    """Its use is noted once an hour only: what is noted may be almost an hour older than it."""
+    path = made(tmp_path, "steady", 1000, HOUR)
+    pruning.used(path, NOW - 1)  # an hour less a second after the last note
+    assert path.stat().st_mtime == NOW - HOUR
+    assert pruning.prune(tmp_path, most=100, now=NOW + HOUR - 2) == []
+    pruning.used(path, NOW + 1)
+    assert path.stat().st_mtime == NOW + 1
+    assert [one.path for one in pruning.prune(tmp_path, most=100, now=NOW + 3 * HOUR)] == [path]
 
 
 def test_what_killed_processes_left_behind_goes_after_a_day(tmp_path: Path) -> None:

@@ -229,3 +229,15 @@ def test_a_program_that_never_runs_its_proxy_is_told_so(tmp_path: Path) -> None:
     )
     assert "proxy `shout` was declared and never run" in done.stderr
     assert "`proxy.run()`" in done.stderr
+
+
+@pytest.mark.parametrize("instead", ["1 / 0", "Proxy('other').run()"])
+def test_one_that_fails_or_runs_another_is_not(tmp_path: Path, instead: str) -> None:
+    path = tmp_path / "forgot.py"
+    text = (EXAMPLES / "shout.py").read_text(encoding="utf-8")
+    path.write_text(text.partition("if __name__")[0] + instead, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[2])}
+    done = subprocess.run(
+        [sys.executable, str(path)], input="", capture_output=True, text=True, env=env, check=False
+    )
+    assert "never run" not in done.stderr

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guest_sdk.python.jsontext import dumps, members, merge
+from guest_sdk.python.jsontext import dumps, members
+from guest_sdk.python.merging import merge
 
 ODD = (
     ' {"n" : [1.10, 1e400, -0, 12345678901234567890], "t":"\\u00e9\\ud800\\/", "_meta":{"a":null}} '
@@ -25,9 +26,9 @@ def test_what_is_not_changed_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "new", "expected"),
     [
-        ('{"a": 1.10, "b" : [1]}', {"a": 1.1, "b": [2]}, '{"a":1.10,"b":[2]}'),
-        ("[1.10, 2]", [0, 1.1, 2], "[0,1.10,2]"),
-        ("[1.10, 2]", [1.1, 2, 3], "[1.10,2,3]"),
+        ('{"a": 1.10, "b" : [1]}', {"a": 1.1, "b": [2]}, '{"a": 1.10,"b" : [2]}'),
+        ("[1.10, 2]", [0, 1.1, 2], "[0,1.10, 2]"),
+        ("[1.10, 2]", [1.1, 2, 3], "[1.10, 2,3]"),
         ("[1.10, 2.0, 3]", [1.1, 3], "[1.10,3]"),
         ('[{"x":1e400,"y":1}]', [{"x": float("inf"), "y": 2}], '[{"x":1e400,"y":2}]'),
         ('{"a":1}', {"a": 1.0}, '{"a":1.0}'),
@@ -37,6 +38,15 @@ def test_what_is_not_changed_stays(text: str) -> None:
         ('{"a":1,"a":2,"b":0}', {"a": 2, "b": 1}, '{"a":2,"b":1}'),
         ('{"a":[]}', {"a": {}}, '{"a":{}}'),
         ("[1]", [], "[]"),
+        ("[]", ["x"], '["x"]'),
+        ('[ {"n" : 1.10} ]', ["x", "y", {"n": 1.1}], '["x","y", {"n" : 1.10} ]'),
+        ('[ {"n" : 1.10} ]', [{"n": 1.1}, "x"], '[ {"n" : 1.10} ,"x"]'),
+        ("[1.10,2.0]", [1.1, "x", 2.0], '[1.10,"x",2.0]'),
+        ('{"a" : 1.10}', {"a": 1.1, 2: "x", None: 0}, '{"a" : 1.10,"2":"x","null":0}'),
+        ('{"\\u0061" : 1.10,"b":1}', {"a": 1.1, "b": 2}, '{"\\u0061" : 1.10,"b":2}'),
+        ('{"a":["x"]}', {"a": ["x", "x"]}, '{"a":["x","x"]}'),
+        ('{"a":[0.0]}', {"a": [-0.0]}, '{"a":[-0.0]}'),
+        ('{"a":{"b":null}}', {"a": {"b": False}}, '{"a":{"b":false}}'),
     ],
 )
 def test_what_is_changed_is_all_that_changes(text: str, new: Any, expected: str) -> None:
@@ -51,10 +61,10 @@ LONG: Final = "é" * 5000
     ("text", "new", "expected"),
     [
         ('{"a": 1.10, "b" : "LONG"}', {"a": 1.1, "b": "LONG"}, None),
-        ('{"a": 1.10, "b" : "LONG"}', {"a": 1.1, "b": 1}, '{"a":1.10,"b":1}'),
-        ('{"a":[1.10, "LONG"]}', {"a": [1, 1.1, "LONG"]}, '{"a":[1,1.10,"LONG"]}'),
+        ('{"a": 1.10, "b" : "LONG"}', {"a": 1.1, "b": 1}, '{"a": 1.10,"b" : 1}'),
+        ('{"a":[1.10, "LONG"]}', {"a": [1, 1.1, "LONG"]}, '{"a":[1,1.10, "LONG"]}'),
         ('{"a":[ {"n" : 1.10}, 2]}', {"a": [{"n": 1.1}, "LONG"]}, '{"a":[{"n" : 1.10},"LONG"]}'),
-        ('{"a":[ {"n" : 1.10, "t":"LONG"}]}', {"a": [{"n": 1.1}]}, '{"a":[{"n":1.10}]}'),
+        ('{"a":[ {"n" : 1.10, "t":"LONG"}]}', {"a": [{"n": 1.1}]}, '{"a":[{"n" : 1.10}]}'),
         ('["LONG", [1.10 , [2.0]]]', ["LONG", [1.1, [3]]], '["LONG",[1.10,[3]]]'),
         ('{"a":1,"a":{"b":"LONG"}}', {"a": {"b": 2}}, '{"a":{"b":2}}'),
         ('{"a":{"b":1.10,"c":"LONG"}}', {"a": {"c": "LONG"}}, '{"a":{"c":"LONG"}}'),
@@ -71,7 +81,7 @@ def test_a_large_text_is_changed_in_place(text: str, new: Any, expected: str | N
 def test_what_is_not_json_is_an_error_each_time() -> None:
     circle: dict[str, Any] = {"a": 1}
     circle["circle"] = circle
-    for text in ('{"a":1}', json.dumps({"a": 1, "b": LONG})):
+    for text in ('{"a":1}', json.dumps({"a": 1, "b": LONG}, separators=(",", ":"))):
         with pytest.raises(ValueError, match="Circular"):
             merge(text, circle)
         assert merge(text, {"a": [1]}) == '{"a":[1]}'

@@ -239,13 +239,25 @@ async def test_results_richer_than_text() -> None:
     def counts() -> dict[str, int]:
         return {"type": 1}
 
+    @proxy.tool
+    def declared() -> Result:
+        return Result("a", {"n": 1})
+
+    @proxy.tool
+    def sound() -> dict[str, Any]:
+        return audio(b"\1")
+
     @proxy.tool(annotations={"readOnlyHint": True}, title="Refuse")
     def refuse() -> str:
         raise ToolError("not today")
 
     async with Playground(proxy, grants=[]) as p:
         cards = {one["name"]: one for one in await p.tools()}
-        assert "outputSchema" not in cards["value"]
+        assert not {"value", "declared", "sound"} & {
+            n for n, c in cards.items() if "outputSchema" in c
+        }
+        assert (await p.call("declared"))["structuredContent"] == {"n": 1}
+        assert (await p.call("sound"))["content"][0]["type"] == "audio"
         assert cards["shape"]["outputSchema"]["properties"] == {
             "width": {"type": "number"},
             "kind": {"enum": ["square", "round"]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import enum
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -280,7 +281,10 @@ def test_settings_are_read_into_the_model() -> None:
         ({"count": 1, "mode": "c"}, "`mode` must be one of 'a', 'b'"),
         ({"count": 1, "level": "mid"}, "`level` must be one of 'low', 'high'"),
         ({"count": 1, "inner": {"names": [1]}}, "`inner.names[0]` must be text"),
-        ({"count": 1, "inner": {"nam": []}}, "there is no setting `inner.nam`"),
+        (
+            {"count": 1, "inner": {"nam": []}},
+            "there is no `inner.nam`; in `inner` there can be: names",
+        ),
         ({"count": 1, "table": {"x": "y"}}, "must be a whole number or null"),
         ({"count": 1, "cuont": 1}, "there is no setting `cuont`; settings are: count, ratio"),
     ],
@@ -328,6 +332,106 @@ def test_schemas_come_from_the_hints() -> None:
     assert held["extra"] == {
         "type": "object", "additionalProperties": {"type": "boolean"}, "default": {},
     }  # fmt: skip
+
+
+@dataclass
+class Part:
+    name: str
+    parts: list[Part] = field(default_factory=list)
+    marks: set[int] = field(default_factory=set)
+
+
+def test_a_parameter_may_hold_its_own_kind_and_lists_become_what_is_asked_for() -> None:
+    proxy = Proxy("tools")
+    got: list[Any] = []
+
+    @proxy.tool
+    def take(part: Part, names: tuple[str, ...] = (), few: frozenset[int] = frozenset()) -> None:
+        """Takes a part of parts."""
+        got.append((part, names, few))
+
+    held = proxy.tools["take"].schema["properties"]
+    assert held["part"]["properties"]["parts"] == {"type": "array", "items": {"type": "object"}}
+    assert held["part"]["properties"]["marks"] == {"type": "array", "items": {"type": "integer"}}
+
+    async def work() -> None:
+        async with Playground(proxy) as p:
+            inner = {"name": "b", "parts": [], "marks": [2, 2]}
+            await p.call("take", part={"name": "a", "parts": [inner]}, names=["n"], few=[1, 1])
+            refused = await p.call("take", part={"name": "a", "parts": [{"nam": "b"}]})
+            said = "`take`: there is no `part.parts[0].nam`; in `part.parts[0]` there can be: name"
+            assert refused["content"][0]["text"].startswith(said)
+
+    run(work())
+    assert got == [(Part("a", [Part("b", [], {2})]), ("n",), frozenset({1}))]
+
+
+def test_what_settings_cannot_be_is_told_where_it_is_declared() -> None:
+    @dataclass
+    class Config:
+        since: datetime.date
+
+    with pytest.raises(TypeError) as caught:
+        Proxy("p", config=Config)
+    told = "proxy `p`, `config`: <class 'datetime.date'> has no JSON form; str, int, float, bool"
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("wants", "problem"),
+    [
+        ({"clok": "why"}, "no service `clok`; services are: clock, fetch, "),
+        ({"fetsh:example.org": "why"}, "no service `fetsh:example.org`"),
+        (["clock"], '`wants` says what for, as in `wants={"clock": '),
+        ({"clock": True}, "`wants` says what for"),
+    ],
+)
+def test_services_are_asked_for_by_name_and_with_a_reason(wants: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        Proxy("p", wants=wants)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("grants", "problem"),
+    [(["clok"], "no service `clok`; services are: "), ("clock", "are a list")],
+)
+def test_a_playground_grants_what_there_is(grants: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        Playground(Proxy("p"), grants=grants)
+    assert problem in str(caught.value)
+
+
+def test_a_failure_is_told_without_its_notes() -> None:
+    async def fail() -> None:
+        error = LookupError("what is wrong")
+        error.add_note("when it was looked for")
+        raise error
+
+    with pytest.raises(ProxyError) as caught:
+        asked(fail)
+    assert "LookupError: what is wrong (test_playground.py, line " in caught.value.message
+
+
+class Unusual(BaseException):
+    """Like `asyncio.CancelledError`, no `Exception`."""
+
+
+def test_a_request_is_answered_whatever_its_handler_or_tool_raises() -> None:
+    async def fail() -> None:
+        raise Unusual("oh")
+
+    with pytest.raises(ProxyError, match="Unusual: oh"):
+        asked(fail)
+    proxy = Proxy("tools")
+    proxy.tool(fail)
+
+    async def work() -> None:
+        async with Playground(proxy) as p:
+            await p.call("fail")
+
+    with pytest.raises(ProxyError, match="Unusual: oh"):
+        run(work())
 
 
 def test_what_has_no_json_form_cannot_be_a_parameter() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from guest_sdk.python import Proxy
+from guest_sdk.python import Call, Proxy
 from guest_sdk.python.engine import Engine
 from tests.e2e.rig import Rig
 
+from .support import ROOT
 from .test_cli import agent
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
@@ -24,7 +26,7 @@ proxy = Proxy("counting", profile="tools")
 
 @proxy.tool
 def whoami(call: Call) -> str:
-    return "VERSION " + (call.session.id if call.in_session else "nobody")
+    return f"VERSION {call.session.id} {call.session.cwd}" if call.in_session else "nobody"
 """
 
 
@@ -32,17 +34,43 @@ def test_tools_go_on_in_open_sessions(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "counting.py"
     path.write_text(SOURCE, encoding="utf-8")
     chain = agent(rig, str(path), rig.demo(), options=("--watch",))
-    first = chain.begin()
-    assert chain.prompt(first, "/tool whoami") == f"VERSION {first}"
+    chain.initialize()
+    first, where = chain.new_session(cwd=str(tmp_path)), f"{tmp_path}"
+    assert chain.prompt(first, "/tool whoami") == f"VERSION {first} {where}"
 
     edited = tmp_path / "edited"
     edited.write_text(SOURCE.replace("VERSION", "SECOND"), encoding="utf-8")
     shutil.move(edited, path)
     chain.until_stderr("replaced by its new build")
-    assert chain.prompt(first, "/tool whoami") == "SECOND nobody"
-    second = chain.new_session()
-    assert chain.prompt(second, "/tool whoami") == f"SECOND {second}"
-    assert chain.prompt(first, "/tool whoami") == "SECOND nobody"
+    assert chain.prompt(first, "/tool whoami") == f"SECOND {first} {where}"
+    second = chain.new_session(cwd="/")
+    assert chain.prompt(second, "/tool whoami") == f"SECOND {second} /"
+    assert chain.prompt(first, "/tool whoami") == f"SECOND {first} {where}"
+
+
+DYING = """
+import os
+
+@proxy.request("_die")
+def die(request):
+    os._exit(3)
+
+proxy.run()
+"""
+
+
+def test_tools_of_a_program_go_on_too(rig: Rig, tmp_path: Path) -> None:
+    path = tmp_path / "counting.py"
+    path.write_text(SOURCE + DYING, encoding="utf-8")
+    program = rig.program(sys.executable, str(path), name="counting", on_failure="restart")
+    chain = rig.agent(program, rig.demo(), PYTHONPATH=str(ROOT))
+    chain.initialize()
+    session = chain.new_session(cwd=str(tmp_path))
+    expected = f"VERSION {session} {tmp_path}"
+    assert chain.prompt(session, "/tool whoami") == expected
+    assert "exited with code 3" in chain.request("_die", {})["error"]["message"]
+    assert chain.prompt(session, "/tool whoami") == expected
+    assert chain.finish() == 0
 
 
 def test_a_new_life_gives_ids_of_its_own_and_knows_those_of_the_former() -> None:
@@ -81,8 +109,66 @@ def test_a_new_life_gives_ids_of_its_own_and_knows_those_of_the_former() -> None
     assert json.loads(said[1:])["result"] == {}
 
 
-def configure(instance: str) -> str:
+def test_a_new_life_knows_the_sessions_that_were_kept_for_it() -> None:
+    """In process, from life to life: what one keeps the next is told; closed ones are dropped."""
+    proxy = Proxy("it")
+
+    @proxy.tool
+    def whose(call: Call) -> str:
+        return f"{call.session.id} in {call.session.cwd}" if call.in_session else "nobody"
+
+    kept: dict[str, object] = {}
+
+    def fed(engine: Engine, line: str) -> list[dict[str, object]]:
+        said = [(one[0], json.loads(one[1:])) for one in engine.receive([line])]
+        for side, one in said:
+            if side == "c" and one["method"] == "keep":
+                kept.update(one["params"])
+        return [one for side, one in said if side != "c"]
+
+    def begun(engine: Engine, session: str) -> str:
+        setup = {"cwd": f"/{session}", "mcpServers": []}
+        (asked,) = fed(engine, "p" + message(1, "session/new", setup))
+        fed(engine, "s" + json.dumps({"id": asked["id"], "result": {"sessionId": session}}))
+        return str(asked["params"]["mcpServers"][0]["serverId"])  # type: ignore[index]
+
+    def called(engine: Engine, server: str) -> str:
+        inner = {**MODERN, "name": "whose", "arguments": {}}
+        params = {"serverId": server, "requestId": "1", "method": "tools/call", "params": inner}
+        (answer,) = fed(engine, "s" + message(9, "mcp/message", params))
+        return str(answer["result"]["result"]["content"][0]["text"])  # type: ignore[index]
+
+    first = Engine(proxy)
+    fed(first, configure(""))
+    one, two = begun(first, "one"), begun(first, "two")
+    assert kept == {one: {"session": "one", "cwd": "/one"}, two: {"session": "two", "cwd": "/two"}}
+    second = Engine(proxy)
+    fed(second, configure("2", kept))
+    assert called(second, one) == "one in /one"
+    assert proxy_sessions(second) == ["one"]
+    three = begun(second, "three")
+    third = Engine(proxy)
+    fed(third, configure("3", kept))
+    assert [called(third, one) for one in (two, three)] == ["two in /two", "three in /three"]
+    for session in ("one", "two"):
+        (asked,) = fed(third, "p" + message(1, "session/close", {"sessionId": session}))
+        fed(third, "s" + json.dumps({"id": asked["id"], "result": {}}))
+    assert (kept[one], kept[two]) == (None, None)
+    assert kept[three] == {"session": "three", "cwd": "/three"}
+    assert called(third, one) == "nobody"
+    forgetful = Engine(proxy)
+    fed(forgetful, configure("4"))
+    assert called(forgetful, one) == "nobody"
+
+
+def proxy_sessions(engine: Engine) -> list[str]:
+    """The sessions that a proxy has."""
+    return sorted(engine.sessions)
+
+
+def configure(instance: str, kept: dict[str, object] | None = None) -> str:
     told = {"name": "it", "config": {}, **({"instance": instance} if instance else {})}
+    told |= {"kept": kept} if kept else {}
     return "c" + json.dumps({"jsonrpc": "2.0", "method": "configure", "params": told})
 
 

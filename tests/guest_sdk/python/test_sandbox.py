@@ -90,13 +90,23 @@ def ask(guest: Guest, method: str, **params: Any) -> tuple[Any, list[Any]]:
         ("__import__('socket')", "`await proxy.fetch(url)`, grant=fetch:HOST"),
         ("__import__('requests')", "`await proxy.fetch(url)`"),
         ("__import__('urllib.request')", "`await proxy.fetch(url)`"),
-        ("__import__('threading')", "`await gather(…)`"),
+        ("__import__('urllib', fromlist=['request'])", "`await proxy.fetch(url)`"),
+        ("__import__('http', fromlist=['client'])", "`await proxy.fetch(url)`"),
+        ("__import__('threading').Thread(target=print).start()", "`await gather(…)`"),
+        ("__import__('threading').Event().wait(1)", "`await gather(…)`"),
+        ("__import__('queue').Queue().get()", "`await gather(…)`"),
+        ("__import__('concurrent.futures').futures.ThreadPoolExecutor().submit(print)", "gather"),
+        ("__import__('tempfile').TemporaryFile()", "`await proxy.kv.set(key, value)`"),
+        ("__import__('glob').glob('*')", "`await proxy.files.read(path)`"),
+        ("__import__('importlib.resources').resources.files('json')", "put what is needed into"),
+        ("__import__('zoneinfo').ZoneInfo('Europe/Berlin')", "`proxy.clock.now()` has the offset"),
+        ("os.chdir('/')", "`request.session.cwd`"),
         ("__import__('subprocess')", "there are no other programs"),
         ("__import__('asyncio')", "`proxy.timer.sleep`"),
         ("__import__('sqlite3')", "`await proxy.kv.set(key, value)`"),
         ("__import__('numpy')", "there is no compiled code"),
         ("__import__('mine')", "can lie beside the proxy"),
-        ("__import__('argparse')", "this module of the standard library is not in the sandbox"),
+        ("__import__('unittest')", "this module of the standard library is not in the sandbox"),
         ("__import__('getpass')", "`Proxy(config=…)`"),
     ],
 )
@@ -130,6 +140,13 @@ def test_what_is_missing_says_what_to_ask_for(runner: Guest, code: str, advice: 
         ("__import__('unicodedata').name('é')", "LATIN SMALL LETTER E WITH ACUTE"),
         ("__import__('urllib.parse').parse.quote('a b')", "a%20b"),
         ("__import__('tomllib').loads('a=1')", {"a": 1}),
+        ("str(datetime.datetime.strptime('2 Mar 2026', '%d %b %Y'))", "2026-03-02 00:00:00"),
+        ("__import__('threading').RLock().acquire()", True),
+        ("vars(__import__('argparse').ArgumentParser().parse_args([]))", {}),
+        ("__import__('platform').system()", "wasi"),
+        ("__import__('http').HTTPStatus(404).phrase", "Not Found"),
+        ("__import__('mimetypes').guess_type('a.png')[0]", "image/png"),
+        ("__import__('importlib.util').util.find_spec('numpy') is None", True),
     ],
 )
 def test_what_computes_is_there(runner: Guest, code: str, expected: Any) -> None:
@@ -152,6 +169,9 @@ def test_what_is_printed_and_logged_reaches_the_conductor(runner: Guest) -> None
     assert printed == [{"level": "info", "message": "half"}]
     _, logged = ask(runner, "_run", code="logging.getLogger('mine').warning('%s!', 'careful') or 1")
     assert logged == [{"level": "warn", "message": "mine: careful!"}]
+    failing = "logging.getLogger('mine').error('oh', exc_info=LookupError('gone')) or 1"
+    _, logged = ask(runner, "_run", code=failing)
+    assert logged == [{"level": "error", "message": "mine: oh\nLookupError: gone"}]
 
 
 def test_a_proxy_survives_its_own_excesses(runner: Guest) -> None:
@@ -205,6 +225,8 @@ def test_a_file_may_have_any_name(make_guest: Make, tmp_path: Path, name: str) -
         ("\nx = y\n", "NameError: name 'y' is not defined (bad.py, line 2)"),
         ("import socket\n", "`import socket`: in the sandbox there is no network"),
         ("x = 1\n", "bad.py declares no proxy"),
+        ("from guest_sdk.python import Prxy\n", "cannot import name 'Prxy'"),
+        ("class Odd(Exception):\n    pass\nraise Odd('x')\n", ": Odd: x (bad.py, line 3)"),
         ("from guest_sdk.python import Proxy\na = Proxy('a')\nb = Proxy('b')\n", "2 proxies"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
     ],
@@ -244,7 +266,7 @@ def test_dependencies_may_lie_in_a_folder_of_their_own(make_guest: Make, tmp_pat
     )
     (vendor / "pure" / "__init__.py").write_text("", encoding="utf-8")
     (vendor / "pure" / "part.py").write_text(
-        "try:\n    from _pure_speedups import fast\nexcept ImportError:\n    fast = 'no'\n",
+        "try:\n    from _pure_speedups import fast\nexcept ModuleNotFoundError:\n    fast = 'no'\n",
         encoding="utf-8",
     )
     (vendor / "single.py").write_text("def fail():\n    return 1 / 0\n", encoding="utf-8")

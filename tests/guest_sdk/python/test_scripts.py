@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conductor import scripts
+from conductor.catalog import resolve
 from conductor.errors import ComponentError, UsageError
 from conductor.script_facts import Declared, declared
 from guest_sdk.python import build
@@ -49,6 +50,60 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_text("#" * 11, encoding="utf-8")
     with pytest.raises(ComponentError, match="of Python source"):
         scripts.read(str(path))
+
+
+def test_a_folder_brings_nothing_along_from_elsewhere(tmp_path: Path) -> None:
+    """Its proxy could read what a link in a stranger's folder leads to."""
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("KEY = 1")
+    (folder / "main.py").write_text("import secret")
+    (folder / "same.py").symlink_to("main.py")
+    assert sorted(scripts.read(str(folder)).files) == ["main.py", "same.py"]
+    (folder / "data.py").symlink_to("../secret")
+    with pytest.raises(ComponentError, match=r"data\.py` is a link that leads out of the folder"):
+        scripts.read(str(folder))
+    (folder / "data.py").unlink()
+    os.mkfifo(folder / "pipe.py")
+    with pytest.raises(ComponentError, match="is no ordinary file"):
+        scripts.read(str(folder))
+
+
+def test_a_manifest_runs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    (tmp_path / "other.py").write_text("x = 1")
+    (folder / "component.toml").write_text('name = "a"\nfile = "a.py"\n')
+    (folder / "a.py").symlink_to("../other.py")
+    with pytest.raises(UsageError, match="leads out of its folder") as caught:
+        resolve(str(folder))
+    assert str(tmp_path / "other.py") in caught.value.hint
+
+
+def test_what_a_stranger_writes_down_is_not_computed_for_ever() -> None:
+    lines = [
+        "import dataclasses",
+        "A = 99999999999",
+        "S = 'xxxxxxxxxx'",
+        *["A = A * A", "S = f'{S}{S}{S}{S}{S}{S}{S}{S}{S}{S}'"] * 40,
+        f"B = {'9' * 400}",
+        "C = B * 1.5",
+        "D = 3 * 20",
+        *(
+            "class Config:",
+            "    a: int = A",
+            "    s: str = S",
+            "    c: float = C",
+            "    d: int = D",
+        ),
+        "proxy = Proxy('p', config=Config)",
+    ]
+    text = "\n".join(lines)
+    found = declared(scripts.Script({"p.py": text}, "p.py", folder=False)).settings
+    assert found["d"].default == 60
+    assert found["c"].default is None
+    assert abs(found["a"].default) < 2**128
+    assert len(found["s"].default) <= 4096
 
 
 def test_without_a_guest_and_without_a_builder_it_says_what_to_install(

@@ -19,6 +19,7 @@ from guest_sdk.python import (
     Record,
     Request,
     Update,
+    played,
     text,
 )
 from guest_sdk.python.playground import Agent
@@ -193,6 +194,57 @@ async def test_a_prompt_in_the_clients_session_is_hidden_or_forwarded() -> None:
             assert p.result("p", turn) == {"stopReason": "end_turn"}
             assert p.agent.prompts == ["first\nthis", "a"]
             assert heard == [("well", "max_tokens", kinds)]
+
+
+def chunk(said: str, **more: Any) -> Json:
+    """An update in which the agent speaks."""
+    return {"sessionUpdate": "agent_message_chunk", "content": text(said), **more}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "seen"),
+    [
+        ([chunk("one")], chunk("two"), "one|\n\ntwo|three"),
+        ([chunk("one\n")], chunk("two"), "one\n|\ntwo|three"),
+        ([chunk("one\n\n")], chunk("two"), "one\n\n|two|three"),
+        ([chunk("one"), chunk("")], chunk("two"), "one||\n\ntwo|three"),
+        ([chunk("")], chunk("two"), "|two|three"),
+        ([chunk("one", messageId="1")], chunk("two", messageId="2"), "one|two|three"),
+        ([chunk("one")], chunk("two", messageId="2"), "one|two|three"),
+        ([chunk("one"), {"sessionUpdate": "usage_update"}], chunk("two"), "one|\n\ntwo|three"),
+        ([chunk("one"), {"sessionUpdate": "tool_call"}], chunk("two"), "one|two|three"),
+        ([chunk("one")], {"sessionUpdate": "plan"}, "one|three"),
+        ([chunk("one")], {"sessionUpdate": "usage_update"}, "one|\n\nthree"),
+    ],
+)
+@pytest.mark.parametrize("handled", [True, False])
+@played
+async def test_what_is_forwarded_is_parted_from_what_the_agent_says_next(
+    first: list[Json], then: Json, seen: str, handled: bool
+) -> None:
+    proxy, own = Proxy("asking"), list[str]()
+
+    @proxy.request("session/prompt")
+    async def prompt(request: Request, following: Any) -> Any:
+        if request.text == "a":
+            own.append((await request.session.prompt("first", show="forwarded")).text)
+        return await following(request)
+
+    if handled:
+        proxy.update()(lambda update: None)
+    async with Playground(proxy, answer=holding("first", "a")) as p:
+        await p.prompt("before")
+        heard = len(p.heard)
+        await p.start_prompt("a")
+        for number, updates in ((1, first), (2, [then, chunk("three")])):
+            for one in updates:
+                params = {"sessionId": p.session, "update": one}
+                p.agent.notify("session/update", params)
+            p.agent.reply(prompted(p, number), {"stopReason": "end_turn"})
+        shown = [one.raw["params"]["update"] for one in p.heard[heard:]]
+        texts = [one["content"]["text"] for one in shown if "content" in one]
+        assert "|".join(texts) == seen
+        assert own == ["".join(one["content"]["text"] for one in first if "content" in one)]
 
 
 @plays
@@ -387,4 +439,4 @@ async def test_an_opening_is_told_that_the_user_has_stopped_it() -> None:
         turn = await p.start_prompt("c")
         p.agent.reply(prompted(p, 1), {"stopReason": "end_turn"})
         assert (p.agent.prompts, ends) == (["x", "x", "y", "c"], ["stopped", "done"])
-        assert p.turn(turn).text == "yc"
+        assert p.turn(turn).text == "y\n\nc"

@@ -33,6 +33,19 @@ def test_the_role_request_becomes_initialize_for_the_successor(wire: Wire) -> No
     ]
 
 
+@pytest.mark.parametrize(
+    "told", [[], ['{"jsonrpc":"2.0","method":"_conductor/configure","params":{"name":"n"}}']]
+)
+def test_a_program_starts_once_with_settings_and_without(told: list[str]) -> None:
+    proxy = Proxy("starts")
+    starts: list[dict[str, Any]] = []
+    proxy.on_start(lambda: starts.append(proxy.config))
+    role = '{"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1}}'
+    wire = Wire(Engine(proxy))
+    assert wire.receive([*told, role]) == [enveloped("w1", "initialize", '{"protocolVersion":1}')]
+    assert starts == [{}]
+
+
 def test_payloads_pass_byte_by_byte_and_ids_do_not_meet(wire: Wire) -> None:
     odd = '{ "n":[1.10,1e400], "t":"\\ud800" }'
     down = f'{{"jsonrpc":"2.0","id":5,"method":"_x","params":{odd}}}'
