@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from .handling import Handling
     from .proxy import Proxy
 
-TURN_OVER: Final = '{"stopReason":"cancelled"}'
-"""The result of a prompt whose turn was cancelled …"""
-
 NOT_WANTED: Final = f'{{"code":{CANCELLED},"message":"Request cancelled"}}'
-"""… and the error of any other request that was."""
+"""The error of a request that was cancelled."""
+
+_TURN_OVER: Final = '"result":{"stopReason":"cancelled"}'
+_NO_TURN: Final = f'"error":{NOT_WANTED}'
+"""What answers a prompt whose turn was cancelled before the agent had it. In version 2 of ACP a
+result would say that the agent took it."""
 
 
 class Cancelling(Conducted):
@@ -48,7 +50,7 @@ class Cancelling(Conducted):
         """Turns that have not reached the agent yet end here."""
         for waiting in self.lanes.requests(("p", session), "session/prompt"):
             self.lanes.take("p", waiting.id)
-            self._out.append(f'p{{"jsonrpc":"2.0","id":{waiting.id},"result":{TURN_OVER}}}')
+            self._out.append(self._turn_over("p", waiting.id))
         for handling in list(self._handlings.values()):
             message = handling.message
             if (
@@ -60,6 +62,11 @@ class Cancelling(Conducted):
                 if handling.sent_as is None:
                     handling.turn_over = True
                     self._interrupt(handling)
+
+    def _turn_over(self, side: str, id_: str) -> str:
+        """The line that answers a prompt whose turn was cancelled."""
+        answer = _NO_TURN if self.version == 2 else _TURN_OVER
+        return f'{side}{{"jsonrpc":"2.0","id":{id_},{answer}}}'
 
     def _interrupt(self, handling: Handling) -> None:
         for key in handling.own or ():

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import checked, failures
-from .cancelling import NOT_WANTED, TURN_OVER, Cancelling
+from .cancelling import NOT_WANTED, Cancelling
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .handling import Forwarded, Handling, Next, Rest
 from .jsontext import dumps
@@ -181,7 +181,7 @@ class Engine(Cancelling):
                 self.log("warn", f"the handler of `{request.method}` failed: {error.message}")
         except Cancelled:
             if handling.turn_over:
-                line = f'{handling.side}{{"jsonrpc":"2.0","id":{request.id},"result":{TURN_OVER}}}'
+                line = self._turn_over(handling.side, request.id)
             else:
                 line = self._error(handling, NOT_WANTED)
         except (KeyboardInterrupt, GeneratorExit):

@@ -269,6 +269,19 @@ def test_a_turn_cancelled_before_it_began_ends_as_cancelled(waiting: Proxy) -> N
     assert out == [result("p", 1, stopReason="cancelled"), flipped(stop)]
 
 
+def test_a_turn_cancelled_before_it_began_was_never_taken_in_version_2(waiting: Proxy) -> None:
+    engine = started(waiting)
+    asked = request("p", 0, "initialize", protocolVersion=2)
+    assert engine.receive([asked]) == [flipped(asked)]
+    assert engine.receive([result("s", 0, protocolVersion=2)]) == [
+        result("p", 0, protocolVersion=2)
+    ]
+    engine.receive([prompt(1, "one"), prompt(2, "two")])
+    stop = line("p", "session/cancel", params={"sessionId": "a"})
+    none = [line("p", id=n, error=CANCELLED) for n in (1, 2)]
+    assert sorted(engine.receive([stop])) == sorted([*none, flipped(stop)])
+
+
 def test_a_handler_may_clean_up_and_its_own_requests_are_cancelled() -> None:
     proxy = Proxy("asking")
     cleaned = []
