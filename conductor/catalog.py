@@ -161,10 +161,10 @@ def resolve(text: str) -> Spec:
     except UsageError as error:
         odd = component_options.unread(base)
         if odd is None:
-            hint = component_options.misspelt(base)
-            if hint is None:
+            wrong = component_options.misspelt(base)
+            if wrong is None:
                 raise
-            raise UsageError(error.text, hint) from None
+            raise UsageError(*wrong) from None
         key = odd.partition("=")[0]
         raise UsageError(
             error.text,
@@ -196,6 +196,11 @@ def _single(word: str) -> Spec:
         return _module(word)
     if word.endswith(".py") and (os.path.exists(word) or not which(word)):
         return _script(word)
+    if word.endswith(".wat") and not which(word):
+        raise UsageError(
+            f"`{word}` is WebAssembly text, and what runs is a module",
+            f"make it one: `python -m wasm_host.wat {word} {word.removesuffix('.wat')}.wasm`",
+        )
     if os.path.basename(word) == MANIFEST and os.path.isfile(word):
         return _described(os.path.dirname(word) or ".", word)
     if (os.path.dirname(word) or word in (".", "..")) and os.path.isdir(word):

@@ -64,8 +64,9 @@ def unread(base: str) -> str | None:
     return base[found.start() + 1 :] if found is not None else None
 
 
-def misspelt(base: str) -> str | None:
-    """What to say of a component that is not found and has something like an option; None: nothing.
+def misspelt(base: str) -> tuple[str, str] | None:
+    """What is wrong, and what to do, with a component that is not found and has something like an
+    option; None: nothing.
 
     Paths may hold commas, so what is no option is taken for a part of the path.
     """
@@ -74,11 +75,14 @@ def misspelt(base: str) -> str | None:
         return None
     key, equals = found.groups()
     if not equals:
-        return f"`{key}` is given as `{key}=…`" if _OPTION.match(f",{key}=") else None
+        if not _OPTION.match(f",{key}="):
+            return None
+        return f"no value for the option `{key}` in `{base}`", f"`{key}` is given as `{key}=…`"
     import difflib
 
     close = difflib.get_close_matches(key, NAMES, 1)
-    return f"`{key}` is no option; " + (f"did you mean `{close[0]}`?" if close else _HINT)
+    said = f"; did you mean `{close[0]}`?" if close else f" in `{base}`"
+    return f"no option `{key}`{said}", _HINT
 
 
 def _options(text: str, at: int) -> list[tuple[str, str]] | None:

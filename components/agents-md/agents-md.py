@@ -51,6 +51,12 @@ class Known:
     """Whether it has been told of its folders' own files in an earlier life."""
     files: list[str] | None = None
     told: set[str] = field(default_factory=set)
+    mentioned: bool = False
+    """Whether it has been told which files there are besides."""
+
+
+KEPT = ("folders", "before", "told", "mentioned")
+"""What is kept for the next instance of this proxy, which looks for files anew."""
 
 
 proxy = Proxy(
@@ -77,6 +83,7 @@ async def set_up(request: Request, following: Any) -> Any:
     elif session is not source:  # a fork has heard what its original has
         session.state = copy(before)
         session.state.told = set(before.told)
+    session.keep(*KEPT)
     return result
 
 
@@ -86,7 +93,6 @@ async def prompt(request: Request, following: Any) -> Any:
     if held is None or not held.began or not isinstance(blocks, list) or request.is_command:
         return await following(request)
     session = held.state
-    first = session.files is None
     if session.files is None:
         session.files = await search(session.folders)
         if session.before:
@@ -99,8 +105,10 @@ async def prompt(request: Request, following: Any) -> Any:
     ]
     parts = [part for one in wanted if (part := await told(one)) is not None]
     session.told.update(wanted)
-    others = [one for one in session.files if one not in session.told] if first else []
-    if others and proxy.config.nested != "never":
+    others = [one for one in session.files if one not in session.told]
+    first, session.mentioned = not session.mentioned, True
+    held.keep(*KEPT)
+    if others and first and proxy.config.nested != "never":
         parts.append("\n".join([OTHERS, *(f"- {one}" for one in others)]))
     if parts:
         blocks.insert(0, text("\n\n".join([INTRODUCTION, *parts])))

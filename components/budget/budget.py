@@ -50,6 +50,10 @@ class Spent:
     """Whether the user was told that the budget is used up."""
 
 
+KEPT = ("turns", "context", "cost", "currency", "busy", "warned", "stopped")
+"""What is kept for the next instance of this proxy; prompts that were open have failed by then."""
+
+
 proxy = Proxy(
     "budget",
     profile="context",
@@ -138,6 +142,7 @@ def updated(update: Update) -> None:
             turn_ended(update.state, update.update.get("usage"))
     if not update.replayed:
         look(update.session)
+    update.session.keep(*KEPT)
 
 
 @proxy.request("session/prompt")
@@ -160,6 +165,7 @@ async def prompt(request: Request, following: Any) -> Any:
         look(request.session)
     else:
         request.state.busy = True  # in ACP v2, whose turns end by an update
+    request.session.keep(*KEPT)
     return result
 
 

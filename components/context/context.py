@@ -74,6 +74,14 @@ proxy = Proxy(
 # -- the summary -------------------------------------------------------------------------------
 
 
+@proxy.request("session/new", "session/load", "session/resume", "session/fork")
+async def set_up(request: Request, following: Any) -> Any:
+    result = await following(request)
+    if getattr(request, "session", None) is not None:
+        request.session.keep()
+    return result
+
+
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     blocks = request.params.get("prompt")
@@ -87,6 +95,7 @@ async def prompt(request: Request, following: Any) -> Any:
     ):
         return await following(request)
     request.state.told = True
+    request.session.keep()
     said = await summary(request.session.cwd)
     if said:
         blocks.insert(0, text(said))
@@ -110,7 +119,7 @@ async def summary(cwd: str | None) -> str:
     lines = [f'<project folder="{folder}"' + (f' kind="{kinds}">' if kinds else ">")]
     lines += near[: proxy.config.entries]
     if len(near) < len(found) or len(near) > proxy.config.entries:
-        lines.append(f"… and more; the tool `list` of `{proxy.name}` has all of it")
+        lines.append(f"… and more; the tool `list` of `{proxy.chain_name}` has all of it")
     for name in proxy.config.heads:
         if name in found:
             lines += ["", f"{name} begins:", await head(posixpath.join(folder, name))]

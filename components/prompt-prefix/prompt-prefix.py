@@ -19,6 +19,7 @@ class Config:
     commands: bool = False
 
 
+FOLDER = "{cwd}"
 RESUMED = ("session/load", "session/resume")
 """What sets up a session in whose history stands what it was told."""
 
@@ -39,6 +40,15 @@ proxy = Proxy(
 )
 
 
+@proxy.request("session/new", "session/load", "session/resume", "session/fork")
+async def set_up(request: Request, following: Any) -> Any:
+    result = await following(request)
+    config, session = proxy.config, getattr(request, "session", None)
+    if session is not None and (config.when == "first" or FOLDER in config.text + config.suffix):
+        session.keep()
+    return result
+
+
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
     config, blocks = proxy.config, request.params.get("prompt")
@@ -48,6 +58,7 @@ async def prompt(request: Request, following: Any) -> Any:
         if request.state.told or request.session.began in RESUMED:
             return await following(request)
         request.state.told = True
+        request.session.keep()
     if config.text:
         blocks.insert(0, text(filled(config.text, request)))
     if config.suffix:
@@ -58,7 +69,7 @@ async def prompt(request: Request, following: Any) -> Any:
 def filled(template: str, request: Request) -> str:
     """A text with `{cwd}` replaced by the session's folder, as far as it is known."""
     known = request.session.cwd if "sessionId" in request.params else None
-    return template.replace("{cwd}", known or "")
+    return template.replace(FOLDER, known or "")
 
 
 if __name__ == "__main__":

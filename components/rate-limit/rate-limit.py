@@ -51,6 +51,21 @@ proxy = Proxy(
     session=Passed,
 )
 everybody = Passed()
+ALL = "all"
+"""What `everybody` is kept as for the next instance of this proxy."""
+
+
+@proxy.on_start
+def started() -> None:
+    everybody.at = everybody.at or proxy.kept(ALL) or []
+
+
+def keep(request: Request, passed: Passed) -> None:
+    """Has what has passed kept: a restart is no way around the limit."""
+    if passed is everybody:
+        proxy.keep(ALL, passed.at)
+    else:
+        request.session.keep()
 
 
 @proxy.request("session/prompt")
@@ -73,6 +88,7 @@ async def prompt(request: Request, following: Any) -> Any:
                 {"retryAfterMs": due - now},
             )
         passed.at.append(due)
+        keep(request, passed)
         if due > now:
             await wait(request, passed, due, due - now)
     except Refused as refused:
@@ -91,6 +107,7 @@ async def wait(request: Request, passed: Passed, due: int, delay: int) -> None:
     finally:
         if not waited and due in passed.at:
             passed.at.remove(due)
+            keep(request, passed)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,10 @@ class Config:
     only: list[str] = field(default_factory=list)
 
 
+GRANTED = frozenset(Config().folders)
+"""Folders that are granted unasked."""
+
+
 @dataclass
 class Known:
     """What is kept of a session."""
@@ -70,6 +74,8 @@ proxy = Proxy(
     config=Config,
     session=Known,
 )
+warned: set[str] = set()
+"""What the log has been told."""
 
 
 # -- skills ----------------------------------------------------------------------------------------
@@ -85,7 +91,7 @@ async def shelf(session: Session) -> dict[str, Skill]:
         refused: dict[str, Refused] = {}
         for folder in proxy.config.folders:
             try:
-                found = await search(posixpath.join(session.cwd, folder))
+                found = await search(posixpath.join(session.cwd, folder), folder)
             except Refused as error:
                 refused[folder] = error
                 continue
@@ -97,18 +103,20 @@ async def shelf(session: Session) -> dict[str, Skill]:
     return dict(known.skills)
 
 
-async def search(place: str) -> list[Skill]:
-    """The skills of one folder. Raises `Refused` if it is not granted."""
+async def search(place: str, folder: str) -> list[Skill]:
+    """The skills of one folder, which the settings call `folder`. Raises `Refused` for no grant."""
     try:
         paths = sorted(one.path for one in await proxy.files.list(place, glob="*/SKILL.md"))
     except Refused as refused:
         if not refused.granted:
             raise
         return []
+    if not paths and folder not in GRANTED:
+        await complain(place, folder)
     found = []
     for path in paths:
-        folder = posixpath.dirname(path)
-        if posixpath.dirname(folder) != posixpath.normpath(place):
+        home = posixpath.dirname(path)
+        if posixpath.dirname(home) != posixpath.normpath(place):
             continue
         try:
             held, _ = parted(
@@ -117,12 +125,33 @@ async def search(place: str) -> list[Skill]:
         except Refused as refused:
             proxy.log.warn(f"{path} is left out: {refused}")
             continue
-        name = held.get("name") or posixpath.basename(folder)
-        if re.fullmatch(r"[\w.-]{1,64}", name) and (
-            not proxy.config.only or name in proxy.config.only
-        ):
-            found.append(Skill(name, held.get("description", "")[:MOST], folder))
+        name = held.get("name") or posixpath.basename(home)
+        if not re.fullmatch(r"[\w.-]{1,64}", name):
+            warn_once(
+                f"{path} is left out: `{name[:100]}` cannot be the name of a skill\n"
+                "hint: a name is up to 64 letters, digits and any of `._-`; "
+                "say `name: …` at the head of the file, or rename the folder"
+            )
+        elif not proxy.config.only or name in proxy.config.only:
+            found.append(Skill(name, held.get("description", "")[:MOST], home))
     return found
+
+
+async def complain(place: str, folder: str) -> None:
+    """Says so if a folder's skills are not seen because they are not granted."""
+    try:
+        await proxy.files.read_bytes(posixpath.join(place, "any", "SKILL.md"), max_bytes=1)
+    except Refused as refused:
+        if isinstance(refused.data, dict) and refused.data.get("reason") == "not-granted":
+            wanted = f"`,grant=files:{folder.strip('/')}/**`"
+            warn_once(f"{folder} is not looked into: it is not granted\nhint: {wanted}")
+
+
+def warn_once(said: str) -> None:
+    """Says what is the same in every session."""
+    if said not in warned:
+        warned.add(said)
+        proxy.log.warn(said)
 
 
 def parted(said: str) -> tuple[dict[str, str], str]:
@@ -197,11 +226,13 @@ async def read_skill(name: str, call: Call, file: str = "") -> str:
 # -- telling ---------------------------------------------------------------------------------------
 
 
-@proxy.request("session/load", "session/resume", "session/fork")
-async def known_already(request: Request, following: Any) -> Any:
+@proxy.request("session/new", "session/load", "session/resume", "session/fork")
+async def set_up(request: Request, following: Any) -> Any:
     result = await following(request)
-    if "sessionId" in request.params:
-        request.state.told = True  # it is in its history
+    session = getattr(request, "session", None)
+    if session is not None:
+        session.state.told = request.method != "session/new"  # it is in its history
+        session.keep("told")
     return result
 
 
@@ -211,6 +242,7 @@ async def prompt(request: Request, following: Any) -> Any:
     if isinstance(blocks, list) and not request.is_command and "sessionId" in request.params:
         found = {} if request.state.told else await shelf(request.session)
         request.state.told = True
+        request.session.keep("told")
         if found:
             blocks.insert(0, text(listing(list(found.values()))))
     return await following(request)

@@ -12,6 +12,8 @@ from typing import Any
 from guest_sdk.python import Proxy, Record, Refused, Request, Session, Update
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
+GRANTED = ".conductor/commands"
+"""The folder that is granted unasked."""
 LARGEST = 256 * 1024
 """Bytes of one command's file."""
 MOST = 256
@@ -25,7 +27,7 @@ PLACE = re.compile(r"\\\$|\$(?:ARGUMENTS\b|[1-9]\b)")
 class Config:
     """The settings; what each means is in README.md."""
 
-    folders: list[str] = field(default_factory=lambda: [".conductor/commands"])
+    folders: list[str] = field(default_factory=lambda: [GRANTED])
     commands: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,6 +64,10 @@ class Known:
     """Our part of the list the client was last sent."""
 
 
+KEPT = ("cwd", "theirs", "shown")
+"""What is kept for the next instance of this proxy, which reads the commands anew."""
+
+
 proxy = Proxy(
     "slash-commands",
     profile="context",
@@ -71,7 +77,9 @@ proxy = Proxy(
     session=Known,
 )
 missed: set[str] = set()
-"""Folders and sessions of which the log has said that they are not looked into."""
+"""Folders, files and sessions of which the log has said that they are not looked into."""
+asked: set[str] = set()
+"""Empty folders of which it was asked whether they are granted."""
 
 
 # -- what passes -------------------------------------------------------------------------------
@@ -83,6 +91,7 @@ async def set_up(request: Request, following: Any) -> Any:
     session, cwd = getattr(request, "session", None), request.params.get("cwd")
     if session is not None and isinstance(cwd, str):
         session.state = Known(posixpath.normpath(cwd), theirs=session.state.theirs)
+        session.keep(*KEPT)
         # Behind the answer, which is the first the client hears of the session.
         proxy.start(announce(session))
     return result
@@ -99,6 +108,7 @@ def listed(update: Update) -> None:
         return
     commands["availableCommands"] = joined(session)
     session.shown = shown(session)
+    held.keep(*KEPT)
 
 
 @proxy.request("session/prompt")
@@ -141,6 +151,7 @@ async def announce(held: Session) -> None:
     if now != (session.shown or []) and known:
         session.shown = now
         held.update("available_commands_update", availableCommands=joined(session))
+        held.keep(*KEPT)
 
 
 def shown(session: Known) -> list[Any]:
@@ -174,8 +185,18 @@ async def search(session: Known) -> dict[str, Command]:
     held = {one.path: one for one in session.own.values() if one.path}
     for folder in proxy.config.folders if session.cwd else ():
         whole = posixpath.join(session.cwd, folder)
-        for entry in await entries(whole):
+        listed = await entries(whole)
+        if not listed and folder != GRANTED:
+            await complain(whole, folder)
+        for entry in listed:
             short = posixpath.relpath(entry.path, whole).removesuffix(".md").replace("/", ":")
+            if not NAME.fullmatch(short) and entry.path not in missed:
+                missed.add(entry.path)
+                proxy.log.warn(
+                    f"{entry.path} is left out: `{short[:100]}` cannot be the name of a command\n"
+                    "hint: its file, and the folders it is in, have names of letters, digits and "
+                    "any of `._-`"
+                )
             if short in found or not NAME.fullmatch(short) or len(found) >= MOST:
                 continue
             stamp = (entry.get("size"), entry.get("mtimeMs"))
@@ -197,6 +218,19 @@ async def entries(folder: str) -> list[Record]:
             missed.add(folder)
             proxy.log.warn(f"{folder} is not looked into: {refused.message}")
         return []
+
+
+async def complain(whole: str, folder: str) -> None:
+    """Says so, once, if a folder's commands are not seen because they are not granted."""
+    if whole in asked:
+        return
+    asked.add(whole)
+    try:
+        await proxy.files.read_bytes(posixpath.join(whole, "any.md"), max_bytes=1)
+    except Refused as refused:
+        if isinstance(refused.data, dict) and refused.data.get("reason") == "not-granted":
+            wanted = f"`,grant=files:{folder.strip('/')}/**/*.md`"
+            proxy.log.warn(f"{folder} is not looked into: it is not granted\nhint: {wanted}")
 
 
 async def read(path: str) -> Command | None:

@@ -14,6 +14,10 @@ DEFAULT = "default"
 """The id of the mode in which none of ours holds."""
 
 
+OPTIONS_ONLY = 2
+"""The version of ACP whose clients look for modes among options, so that ours are not shown."""
+
+
 @dataclass
 class Mode:
     """A mode of ours: `prompt` is what the agent is told when the user switches to it."""
@@ -55,6 +59,19 @@ proxy = Proxy(
 )
 
 
+agreed = 1
+"""The version of ACP that the client and the agent speak."""
+
+
+@proxy.request("initialize")
+async def initialized(request: Request, following: Any) -> Any:
+    global agreed  # noqa: PLW0603 - a fact about the chain
+    result = await following(request)
+    if isinstance(result, dict) and result.get("protocolVersion") == OPTIONS_ONLY:
+        agreed = OPTIONS_ONLY
+    return result
+
+
 @proxy.request(*SETUPS)
 async def set_up(request: Request, following: Any) -> Any:
     result = await following(request)
@@ -69,11 +86,13 @@ async def set_up(request: Request, following: Any) -> Any:
         state.mode = config.mode
         state.pending.append(config.modes[config.mode].prompt)
     found = list(agent_modes(result))
-    if not found and config.modes and request.method != "session/fork" and isinstance(result, dict):
+    shown = config.modes and request.method != "session/fork" and agreed != OPTIONS_ONLY
+    if not found and shown and isinstance(result, dict):
         result["modes"] = ours(state)
         state.offers = True
     elif fresh and config.mode and config.mode not in config.modes:
         await switch(session.id, found)
+    session.keep()
     return result
 
 
@@ -91,6 +110,7 @@ async def set_mode(request: Request, following: Any) -> Any:
         state.pending.append(
             told.prompt if told else "From now on the instructions of the last mode do not hold."
         )
+        session.keep()
     return {}
 
 
@@ -101,6 +121,7 @@ async def prompt(request: Request, following: Any) -> Any:
     if pending and isinstance(blocks, list) and not request.is_command:
         blocks[:0] = [text(one) for one in pending]
         pending.clear()
+        request.session.keep()
     return await following(request)
 
 

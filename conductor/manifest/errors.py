@@ -20,6 +20,9 @@ Tables: TypeAlias = Mapping[tuple[str, ...], type[msgspec.Struct]]
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]*)`(?: - at `\$(.*)`)?$")
 _MISSING: Final = re.compile(r"Object missing required field `([^`]*)`(?: - at `\$(.*)`)?$")
 _AT: Final = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
+_MOST: Final = 1024 * 1024
+"""Characters that are read again, in all, to find a line."""
+
 _WORDS: Final = {
     "int": "integer",
     "str": "text",
@@ -93,14 +96,19 @@ def at_line(path: str, source: str, at: tuple[str, ...], text: str, hint: str) -
 
 
 def line_of(source: str, at: tuple[str, ...]) -> int:
-    """The line of a key, or of the nearest table around it; 0 if it is nowhere.
+    """The line of a key, or of the nearest table around it; 0 if it is nowhere, or hard to find.
 
     The shortest beginning of the text that holds it ends with its value, and the one before that
     with the line before it. Only for errors: it reads the text again and again.
     """
+    lines, most = source.splitlines(keepends=True), _MOST
     while at:
-        before = 0
-        for number, _ in enumerate(lines := source.splitlines(keepends=True), 1):
+        before, size = 0, 0
+        for number, line in enumerate(lines, 1):
+            size += len(line)
+            most -= size
+            if most < 0:
+                return 0
             try:
                 found: Any = tomllib.loads("".join(lines[:number]))
             except tomllib.TOMLDecodeError:

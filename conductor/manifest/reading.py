@@ -31,6 +31,9 @@ from conductor.manifest.values import (
 _MOST: Final = 64 * 1024
 """Bytes of a manifest."""
 
+_LONGEST: Final = 4096
+"""Bytes of one of its lines: the time to read a key grows with the square of its dots."""
+
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[\w-]{1,64}")
 
@@ -55,6 +58,12 @@ def parse(text: bytes, path: str = FILE) -> Manifest:
     """A manifest's text, read. `path` is what errors call it. Raises `UsageError`."""
     if len(text) > _MOST:
         raise UsageError(f"{path}: a manifest is at most {_MOST:,} bytes", "it holds no data")
+    for number, line in enumerate(text.split(b"\n"), 1):
+        if len(line) > _LONGEST:
+            raise UsageError(
+                f"{path}, line {number}: a line of a manifest is at most {_LONGEST:,} bytes",
+                'long text goes over several lines, between two `"""`',
+            )
     try:
         source = text.decode()
         found = tomllib.loads(source)

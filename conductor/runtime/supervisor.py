@@ -25,6 +25,9 @@ _IDLE: Final = 0.02
 _WATCH: Final = 0.3
 """Seconds between looks at the files of a watched component."""
 
+_SAME: Final = "started anew, from the same files as before"
+"""What became of a component that was to be replaced, and had no new build."""
+
 _PROMPT: Final = "session/prompt"
 
 
@@ -66,6 +69,8 @@ class Supervisor:
         self._planned = planned
         self._start = start
         self._recoveries = {name: Recovery(one.on_failure) for name, one in planned.items()}
+        self._builds = {name: _stamp(one.files) for name, one in planned.items()}
+        """Of the files that run, what changes when they do."""
         self._swapping: dict[str, bool] = {}
         """Components that are being swapped, and whether to do that once more afterwards."""
         self._configured: dict[str, bytes] = {}
@@ -122,6 +127,7 @@ class Supervisor:
         async with self._places[name]:
             await self._host.disconnect(name)
             await asyncio.sleep(delay)
+            self._builds[name] = _stamp(one.files)
             try:
                 transport = one.renew()
             except ComponentError as error:
@@ -162,7 +168,7 @@ class Supervisor:
     async def _try_swap(self, name: str) -> None:
         host, one = self._host, self._planned[name]
         assert one.renew is not None
-        events = Handover()
+        events, build = Handover(), _stamp(one.files)
         try:
             fresh = one.renew()
             await fresh.open(events)
@@ -181,6 +187,11 @@ class Supervisor:
         except asyncio.CancelledError:
             await fresh.close(0.5)  # the chain is ending
             raise
+        same = build == self._builds[name]
+        self._builds[name] = build
+        text = _SAME if same else "replaced by its new build"
+        host.log("warning", name, text)
+        host.record("swap", name, text)
 
     async def _take_over(self, name: str, fresh: Transport, events: Handover) -> None:
         """Puts a new build in place as soon as nothing is open and nobody else is at it."""
@@ -195,8 +206,6 @@ class Supervisor:
                     host.apply(host.router.returned(name))
                     break
             await asyncio.sleep(_IDLE)
-        host.log("warning", name, "replaced by its new build")
-        host.record("swap", name, "replaced by its new build")
 
     async def watch(self) -> None:
         """Swaps a component whenever one of its files has changed, for as long as it runs."""

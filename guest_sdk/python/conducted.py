@@ -26,8 +26,6 @@ class Conducted(Speaker):
         self.config: Any = None
         self.instance = ""
         """Which of its lives this is, after it has been started again; empty in the first."""
-        self.kept: dict[str, Any] = {}
-        """What former lives have kept (`keep`)."""
         self.failure: ProxyError | None = None
         """Why the proxy cannot work: the answer to every request it has a handler for."""
         self.timers: dict[Any, tuple[Callable[[], Any], bool]] = {}

@@ -169,6 +169,7 @@ class Playground(McpClient):
         self._inbox: list[str] = []
         self._busy = False
         self._count = 0
+        self._life = 1
         self.session = ""
         """The session `prompt` uses, opened when first needed."""
 
@@ -185,12 +186,20 @@ class Playground(McpClient):
             "config": self._config,
             "grants": None if grants is None else sorted(grants),
             "limits": {},
+            **({"instance": str(self._life), "kept": self.services.kept} if self._life > 1 else {}),
         }
         self._put("c", {"jsonrpc": "2.0", "method": "configure", "params": params})
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Ends."""
+
+    def restart(self, proxy: Proxy | None = None) -> None:
+        """Puts a new instance of the proxy in place, as after a failure: it knows what the former
+        one has kept, and the sessions go on. `proxy`: its new build; None: the same."""
+        self._life += 1
+        self._engine = Engine(proxy or self._engine.proxy)
+        self.__enter__()
 
     # -- the client ----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
 from .services import NAMES
 
-_FREE = ("log", "metric")
+_FREE = ("keep", "log", "metric")
 _FAILED = -32000
 
 
@@ -48,6 +48,8 @@ class Services:
         self.fetch = fetch
         self.log: list[str] = []
         self.metrics: list[dict[str, Any]] = []
+        self.kept: dict[str, Any] = {}
+        """What the next instance of the proxy is told (`Session.keep`)."""
         self.store: dict[tuple[str, str], Any] = {}
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
@@ -66,6 +68,7 @@ class Services:
             "files/roots": lambda _: {"roots": self.roots},
             "files/read": self._read,
             "files/list": self._entries,
+            "keep": self._keep,
         }
 
     def asked(self, message: dict[str, Any]) -> None:
@@ -147,6 +150,11 @@ class Services:
         after, limit = params.get("after", ""), params.get("limit", 1000)
         keys = sorted(k for s, k in self.store if s == scope and k.startswith(prefix) and k > after)
         return {"keys": keys[:limit], "more": len(keys) > limit}
+
+    def _keep(self, params: dict[str, Any]) -> dict[str, Any]:
+        held = {**self.kept, **params}
+        self.kept = {name: one for name, one in held.items() if one is not None}
+        return {}
 
     def _start(self, params: dict[str, Any]) -> dict[str, Any]:
         id_ = len(self._timers) + 1

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeVar
 
-from . import names, openings, schemas, services, setup, stdio
+from . import keeping, names, openings, schemas, services, setup, stdio
 from .engine import Engine, engine
 from .handlers import Handler, adapted
 from .mcp import Host
@@ -206,6 +206,23 @@ class Proxy(Server):
     def grants(self) -> list[str] | None:
         """Services the user granted; None where that was not said."""
         return engine().grants
+
+    @property
+    def chain_name(self) -> str:
+        """What it is called in its chain (`,name=…`), and the agent knows its tools by."""
+        return engine().name
+
+    def keep(self, name: str, value: Any) -> None:
+        """Has the conductor keep a JSON value for the next instance of the proxy, which there is
+        when this one has failed or is replaced; None: no more. It is gone when the conductor ends:
+        for what shall outlive that, there is `kv`. See `Session.keep`."""
+        held = None if value is None else {"value": keeping.plain(value)}
+        engine().keep({keeping.of_value(name): held})
+
+    def kept(self, name: str) -> Any:
+        """What a former instance has kept under this name; None: nothing."""
+        held = engine().kept.get(keeping.of_value(name))
+        return held["value"] if held is not None else None
 
     async def ask_client(self, method: str, **params: Any) -> Any:
         """Sends the client a request of the proxy's own; the result."""

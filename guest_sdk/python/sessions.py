@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from . import checked, names
+from . import checked, keeping, names
 from .errors import METHOD_NOT_FOUND, ProxyError
 from .messages import Request, Update, text
 from .tasks import Waiter
@@ -22,15 +22,24 @@ _TEXT = "agent_message_chunk"
 class Session:
     """One session of the client. `state`: what the proxy keeps of it; gone when it is closed."""
 
-    __slots__ = ("_engine", "_state", "began", "cwd", "id", "opening", "replaying")
+    __slots__ = ("_engine", "_kept", "_state", "began", "cwd", "id", "opening", "replaying", "told")
 
-    def __init__(self, engine: Speaker, id: str) -> None:  # noqa: A002 - the protocol's name
+    def __init__(
+        self,
+        engine: Speaker,
+        id: str,  # noqa: A002 - the protocol's name
+        kept: keeping.Kept | None = None,
+    ) -> None:
+        held = kept or {}
         self._engine = engine
         self._state: Any = None
+        self._kept: dict[str, Any] | None = held.get("state")
+        self.told: keeping.Kept | None = kept
+        """What the conductor keeps of it for the next instance of the proxy; None: nothing."""
         self.id = id
-        self.cwd: str | None = None
+        self.cwd: str | None = held.get("cwd")
         """The folder the client works in, once a setup of the session has passed."""
-        self.began: str | None = None
+        self.began: str | None = held.get("began")
         """The request that last set it up, e.g. `session/new`; None if none has passed."""
         self.opening: Opening | None = None
         """What is said in it before the first prompt (`Proxy.opening`), once that was begun."""
@@ -42,11 +51,33 @@ class Session:
         """What `Proxy(session=…)` makes for a session, when it is first asked for."""
         if self._state is None:
             self._state = self._engine.proxy.session_factory()
+            if self._kept:
+                keeping.restore(self._state, self._kept)
         return self._state
 
     @state.setter
     def state(self, value: Any) -> None:
         self._state = value
+
+    def keep(self, *names: str) -> None:
+        """Has the conductor keep this session for the next instance of the proxy, which there is
+        when this one has failed or is replaced: there it has its `cwd`, what it `began` by, and
+        these members of its `state`, or all of them.
+
+        To be called when they have changed; what is the same costs nothing. The state is a
+        dataclass, or what there is without `Proxy(session=…)`, its members are JSON, or dataclasses
+        and sets of that. It is gone when the session is closed, and when the conductor ends.
+        Raises `TypeError` for other states.
+        """
+        held = {
+            "session": self.id,
+            "cwd": self.cwd,
+            "began": self.began,
+            "state": keeping.members(self.state, names),
+        }
+        if held != self.told:
+            self._engine.notify("c", "keep", {keeping.of_session(self.id): held})
+            self.told = held
 
     def update(self, kind: str, **members: Any) -> None:
         """Sends the client an update of the session, as if the agent had.

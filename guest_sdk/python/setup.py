@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from . import keeping
 from .messages import set_session
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def handlers(engine: Engine) -> Handlers:
 
     async def end(request: Request, following: Next) -> Any:
         result = await following(request)
-        engine.sessions.pop(request.params.get("sessionId", ""), None)
+        gone = engine.sessions.pop(request.params.get("sessionId", ""), None)
+        if gone is not None and gone.told is not None:
+            engine.keep({keeping.of_session(gone.id): None})
         return result
 
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from . import failures
+from . import failures, keeping
 from .errors import Answered, Cancelled, Refused
 from .jsontext import dumps
 from .lanes import Lanes
@@ -32,6 +32,8 @@ class Speaker:
         """What the proxy is called in its chain."""
         self.lanes = Lanes()
         self.sessions: dict[str, Session] = {}
+        self.kept: dict[str, Any] = {}
+        """What former lives have kept (`keep`)."""
         self._out: list[str] = []
         self.loop = Loop(self)
         self._awaited: dict[tuple[str, str], Waiter[Any]] = {}
@@ -108,7 +110,8 @@ class Speaker:
         """The session of this id, known from now on."""
         found = self.sessions.get(id)
         if found is None:
-            found = self.sessions[id] = Session(self, id)
+            kept = self.kept.pop(keeping.of_session(id), None) if self.kept else None
+            found = self.sessions[id] = Session(self, id, kept)
         return found
 
     def adopt(self, sub: SubSession) -> None:

@@ -308,6 +308,20 @@ def test_what_a_command_leaves_elsewhere_is_copied(author: Author) -> None:
     assert module.read_bytes() == (author.folder / "mine" / "out.bin").read_bytes()
 
 
+def test_a_mistake_in_webassembly_text_is_told_with_its_place(author: Author) -> None:
+    author.ok("new", "mine", "--lang", "wat")
+    author.ok("build", at="mine")
+    module, source = author.folder / "mine" / "mine.wasm", author.folder / "mine" / "mine.wat"
+    built = module.read_bytes()
+    source.write_text("(module\n  (fnuc))\n")
+    wrong = author("build", at="mine")
+    assert wrong.code == 1
+    assert "`mine.wat` is no WebAssembly text: " in wrong.err
+    assert "--> mine.wat:2:4" in wrong.err
+    assert "Traceback" not in wrong.err
+    assert module.read_bytes() == built
+
+
 def test_what_is_not_granted_is_shown_and_refused(author: Author) -> None:
     author.ok("new", "mine", "--lang", "wat")
     author.ok("build", at="mine")

@@ -45,6 +45,11 @@ WRONG = {
     "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
     "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "bundled components are"),
     "no such module": (["agent", "./no.wasm", "demo"], "no such module", "check the path"),
+    "text": (
+        ["agent", "./no.wat", "demo"],
+        "`./no.wat` is WebAssembly text",
+        "python -m wasm_host.wat ./no.wat ./no.wasm",
+    ),
     "sandboxed agent": (["agent", "datetime"], "sandboxed proxy", "conductor agent"),
     "component option": (
         ["agent", "datetime,dialect=x", "demo"],
@@ -52,19 +57,19 @@ WRONG = {
         "options are",
     ),
     "option misspelt": (
-        ["agent", "./no.py,grnat=clock", "demo"],
-        "neither a component nor a program",
-        "`grnat` is no option; did you mean `grant`?",
+        ["agent", "redact,profil=observer,grant=clock", "demo"],
+        "no option `profil`; did you mean `profile`?",
+        "options are: name, dialect, grant",
     ),
     "option without value": (
         ["agent", "./no.py,config.mode", "demo"],
-        "./no.py,config.mode",
+        "no value for the option `config.mode` in `./no.py,config.mode`",
         "`config.mode` is given as `config.mode=…`",
     ),
     "no option at all": (
         ["agent", "datetime,colour=red", "demo"],
-        "`datetime,colour=red`",
-        "`colour` is no option; options are: name, dialect, grant",
+        "no option `colour` in `datetime,colour=red`",
+        "options are: name, dialect, grant",
     ),
     "exec without prompt": (["exec", "demo"], "needs `--prompt`", "conductor exec --help"),
     "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),

@@ -251,9 +251,10 @@ def test_a_guest_that_is_replaced_keeps_its_settings_while_their_file_is_wrong(
         settings.write_text(wrong)
         chain.process.send_signal(signal.SIGHUP)
         chain.until(
-            partial(lambda start: "replaced by its new build" in chain.stderr[start:], heard),
-            "the new build",
+            partial(lambda start: "anew, from the same files" in chain.stderr[start:], heard),
+            "its new start",
         )
+        assert "new build" not in chain.stderr
         assert "its settings stay as they were" in chain.stderr[heard:]
         heard = len(chain.stderr)
         assert chain.prompt(session, "x") == "A 2026-01-02\nx"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,8 +118,9 @@ match = "json"
         (HEAD + "[config]\n'a-b' = 'x'", "line 4: the setting `a-b` cannot be given", ""),
         (HEAD + "[test]\nmatch = 'x'", "line 4: `match` cannot be `x`", "json"),
         (HEAD + "[test]\ntranscripts = ['../x']", "line 4: `../x` leaves", ""),
-        ("# " + "x" * 70_000, "at most", ""),
-        (HEAD + "[config]\na = " + "[" * 20_000, "it nests too deeply", "tables"),
+        ("# " + "x" * 70_000, "a manifest is at most", ""),
+        (HEAD + ".".join("a" * 20_000) + " = 1", "line 3: a line of a manifest is at most", ""),
+        (HEAD + "[config]\na = " + "[\n" * 20_000, "it nests too deeply", "tables"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(text: str, said: str, hint: str) -> None:
@@ -127,6 +130,23 @@ def test_what_is_wrong_is_named_with_its_line(text: str, said: str, hint: str) -
     assert caught.value.text.startswith("component.toml")
     assert hint in caught.value.hint
     assert caught.value.hint
+
+
+def test_the_line_of_a_mistake_is_not_looked_for_in_ever_so_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    loads = tomllib.loads
+
+    def counted(text: str) -> dict[str, Any]:
+        read.append(len(text))
+        return loads(text)
+
+    monkeypatch.setattr(tomllib, "loads", counted)
+    many = "".join(f"a{number} = 'x'\n" for number in range(2000))
+    with pytest.raises(UsageError, match=r"^component\.toml: `config\.bad`: expected"):
+        parse(HEAD + "[config]\n" + many + "bad = 3")
+    assert sum(read) < 2 * 1024 * 1024
 
 
 def test_what_is_no_utf8() -> None:

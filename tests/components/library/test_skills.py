@@ -92,7 +92,11 @@ async def test_bodies_on_demand() -> None:
         called = await p.call("read_skill", name="none")
         assert called["isError"]
         assert "skills are: release, plain, review" in called["content"][0]["text"]
-        assert p.services.log == []
+        await p.new_session()
+        await p.prompt("looked for once more, and not told once more")
+        (told,) = p.services.log
+        assert "skills/bad/SKILL.md is left out: `../up` cannot be the name of a skill" in told
+        assert "\nhint: a name is up to 64 letters" in told
 
 
 @plays

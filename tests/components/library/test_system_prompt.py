@@ -154,6 +154,16 @@ async def test_a_mode_of_our_own_from_the_start() -> None:
         assert p.services.log == []
 
 
+@plays
+async def test_version_2_is_not_shown_modes_of_our_own() -> None:
+    async with play("system-prompt", config={"mode": "reviewer", **OWN}) as p:
+        await p.initialize(protocolVersion=2)
+        result = await opened(p)
+        assert "modes" not in result
+        await p.prompt("a", session=result["sessionId"])
+        assert p.agent.prompts == ["Review only.\na"]
+
+
 def test_row_87_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("system-prompt", {"mode": "code"}), rig.demo("--modes"))
     chain.initialize()

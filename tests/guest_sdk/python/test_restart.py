@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from guest_sdk.python import Call, Proxy
+from guest_sdk.python import Call, Playground, Proxy, Request, played
 from guest_sdk.python.engine import Engine
 from tests.e2e.rig import Rig
 
@@ -159,6 +160,90 @@ def test_a_new_life_knows_the_sessions_that_were_kept_for_it() -> None:
     forgetful = Engine(proxy)
     fed(forgetful, configure("4"))
     assert called(forgetful, one) == "nobody"
+
+
+@dataclass
+class Seen:
+    """What a proxy of the test below knows of a session."""
+
+    count: int = 0
+    words: set[str] = field(default_factory=set)
+    inner: list[Config] = field(default_factory=list)
+    forgotten: int = 0
+
+
+@dataclass
+class Config:
+    """Something within."""
+
+    name: str = ""
+
+
+def counting() -> Proxy:
+    """A proxy that answers prompts with what it knows, and keeps all but one member of it."""
+    proxy = Proxy("counting", session=Seen)
+
+    @proxy.request("session/prompt")
+    def prompt(request: Request) -> dict[str, object]:
+        state, session = request.state, request.session
+        state.count, state.forgotten = state.count + 1, state.forgotten + 1
+        state.words.add(request.text)
+        state.inner.append(Config(request.text))
+        session.keep("count", "words", "inner")
+        proxy.keep("all", [*(proxy.kept("all") or []), request.text])
+        told = [state.count, sorted(state.words), len(state.inner), state.forgotten]
+        session.say(f"{told} {session.cwd} {session.began} {proxy.kept('all')}")
+        return {"stopReason": "end_turn"}
+
+    return proxy
+
+
+@played
+async def test_what_an_author_has_kept_is_there_in_the_next_life() -> None:
+    async with Playground(counting()) as p:
+        session = await p.new_session()
+        first = await p.prompt("a")
+        assert first.text == "[1, ['a'], 1, 1] /project session/new None"
+        p.restart(counting())
+        assert (await p.prompt("b")).text == "[2, ['a', 'b'], 2, 1] /project session/new ['a']"
+        p.restart()
+        third = "[3, ['a', 'b', 'c'], 3, 1] /project session/new ['a', 'b']"
+        assert (await p.prompt("c")).text == third
+        p.services.kept[f"session:{session}"]["state"] |= {"count": "no number", "gone": 1}
+        p.restart()
+        assert (await p.prompt("d")).text.startswith("[1, ['a', 'b', 'c', 'd'], 4, 1]")
+        await p.request("session/close", {"sessionId": session})
+        assert list(p.services.kept) == ["value:all"]
+        p.restart()
+        assert (await p.prompt("e")).text.startswith("[1, ['e'], 1, 1] None None")
+
+
+@played
+async def test_what_is_the_same_is_kept_once_and_what_cannot_be_is_said() -> None:
+    proxy = Proxy("keeping", session=Seen)
+    failures: list[str] = []
+
+    @proxy.request("session/prompt")
+    def prompt(request: Request) -> None:
+        request.session.keep()
+        request.session.keep()
+        try:
+            request.session.keep("cuont")
+        except TypeError as error:
+            failures.append(str(error))
+        request.session.state = {}
+        try:
+            request.session.keep()
+        except TypeError as error:
+            failures.append(str(error))
+
+    async with Playground(proxy) as p:
+        await p.prompt("a")
+        assert len([one for one in p.lines if '"method":"keep"' in one]) == 1
+    assert failures == [
+        "`keep`: there is no `cuont` in the state; there is: count, words, inner, forgotten",
+        "`keep`: the state is a dataclass; `dict` is none",
+    ]
 
 
 def proxy_sessions(engine: Engine) -> list[str]:

@@ -1,0 +1,69 @@
+"""What a proxy has kept for its next instance (docs/channel-abi.md, `keep`), and how it is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import typing
+from typing import Any
+
+from . import config
+
+Kept = dict[str, Any]
+"""One member of what is kept: an object."""
+
+
+def of_session(id_: str) -> str:
+    """The name under which a session is kept."""
+    return f"session:{id_}"
+
+
+def of_value(name: str) -> str:
+    """The name under which a value of the author's is kept."""
+    return f"value:{name}"
+
+
+def members(state: Any, names: tuple[str, ...]) -> Kept:
+    """Members of a session's state as JSON; all of them where none is named.
+
+    Raises `TypeError` for a state that has none, or not these.
+    """
+    held = getattr(state, "__dict__", None)
+    if dataclasses.is_dataclass(state):
+        held = {one.name: getattr(state, one.name) for one in dataclasses.fields(state)}
+    if not isinstance(held, dict):
+        raise TypeError(f"`keep`: the state is a dataclass; `{type(state).__name__}` is none")
+    for name in names:
+        if name not in held:
+            known = ", ".join(held) or "none"
+            raise TypeError(f"`keep`: there is no `{name}` in the state; there is: {known}")
+    return {name: plain(one) for name, one in held.items() if not names or name in names}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON: dataclasses are objects, sets and tuples lists, what is no number null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted((plain(one) for one in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def restore(state: Any, kept: Kept) -> None:
+    """Sets members of a new state. What another build has kept and does not fit is left out."""
+    typed = dataclasses.is_dataclass(state)
+    hints = typing.get_type_hints(type(state), include_extras=True) if typed else {}
+    for name, held in kept.items():
+        if typed and name not in hints:
+            continue
+        try:
+            setattr(state, name, config.value(hints[name], held, name) if typed else held)
+        except ValueError:
+            continue
