@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from msgspec import Raw
 
@@ -22,6 +23,8 @@ from conductor.core.peer import Lane, Peer
 from conductor.core.tokens import Params, Token, session_of
 from conductor.core.way import Held, Way
 
+_CLOSING: Final = frozenset({"session/close", "session/delete"})
+
 
 class Custody:
     """The part of an enforcer that gives components requests, and takes them back."""
@@ -31,6 +34,9 @@ class Custody:
         self._copies = copies
         self.answered: Callable[[Token, Pending, bytes, bytes, list[Effect]], None]
         """Judges a component's answer to what it was given."""
+        self.ends: Callable[[Lane, Params, list[Effect]], None]
+        """Ends the prompts of a session that a component holds, which a request to close it passes
+        by."""
         exchange.not_given = self.not_given
         exchange.outlives = self.outlives
         exchange.must_wait = self.must_wait
@@ -67,6 +73,8 @@ class Custody:
                 self._copies.request(lane, method, params, pending, out)
             assert onward.across is not None
             _goes_past(lane, pending, params)
+            if way.asked and method in _CLOSING:
+                self.ends(lane, params, out)
             if not number and self._holds(way, params):
                 resume = partial(self._ask_past, onward, method, params, pending)
                 way.held.append(Held(gate.next(), session_of(params), resume))
@@ -132,8 +140,7 @@ class Custody:
             way = token.lane.other.way
             way.take_back(token)
             self.let_go(way, out)
-            if token.lane.way.owed:
-                self._give_back(token, out)
+            self._give_back(token, out)
 
     def go_without(self, token: Token, out: list[Effect]) -> None:
         """Sends the original on past the component; what it says to it no longer counts."""
@@ -164,10 +171,11 @@ class Custody:
         self._give_back(token, out)
 
     def _give_back(self, token: Token, out: list[Effect]) -> None:
-        """The component does not owe this answer any more."""
-        way = token.lane.way
-        for at in [at for at, one in way.owed.items() if one is token]:
-            del way.owed[at]
+        """Nothing waits for this answer any more."""
+        if token.place:
+            way = token.lane.way
+            del way.owed[token.place]
+            token.place = 0
             self.let_go(way, out)
 
     def follow(self, token: Token, pending: Pending, out: list[Effect]) -> None:
@@ -190,11 +198,10 @@ class Custody:
                 self._pass_on(way, at, token, out)
 
     def answers_before(self, token: Token, out: list[Effect]) -> None:
-        """The same for the answer to a request, if its place in the order is all it was shown
-        for."""
+        """The same for the answer to a request that keeps its place in the order."""
         way = token.lane.way
-        for at in [at for at, one in way.owed.items() if one is token]:
-            self.keep_order(way, at, token.session, out)
+        if token.place and (way.asked or len(way.owed) > 1):
+            self.keep_order(way, token.place, token.session, out)
 
     def pass_on_shown(self, way: Way, session: str | None, out: list[Effect]) -> None:
         """Sends on all of a session that a component was only shown."""
@@ -208,6 +215,17 @@ class Custody:
             for at, token in lane.way.shown():
                 if 0 <= token.round < gate.round:
                     self._pass_on(lane.way, at, token, out)
+
+    def give_up_places(self, peer: Peer, gate: Gate, out: list[Effect]) -> None:
+        """Lets go what waits for answers that a guest may change and has not passed on: they are
+        still its to change, but may take it as long as it likes."""
+        gate.owing = False
+        for lane in (peer.p, peer.s):
+            for token in [one for one in lane.way.owed.values() if not one.ordered]:
+                if token.round < gate.round:
+                    self._give_back(token, out)
+                else:
+                    gate.owing, gate.quick = True, False
 
     def _pass_on(self, way: Way, at: int, token: Token, out: list[Effect]) -> None:
         """Sends on what a component was only shown, unless that has happened meanwhile."""

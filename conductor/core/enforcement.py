@@ -53,9 +53,12 @@ class Enforcer:
         it had to say to that."""
         gate = peer.gate
         assert gate is not None
+        gate.quick = gate.simple
         if gate.late:
             gate.late = False
         else:
             peer.forget_told()
         if gate.relays:
             self._custody.relay_on(peer, gate, out)
+        if gate.owing:
+            self._custody.give_up_places(peer, gate, out)

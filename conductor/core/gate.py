@@ -45,7 +45,9 @@ class Gate:
         "late",
         "lost",
         "number",
+        "owing",
         "policy",
+        "quick",
         "relays",
         "round",
         "servers",
@@ -85,6 +87,10 @@ class Gate:
             Verb.OBSERVE in rule.verbs and Verb.MODIFY not in rule.verbs for rule in policy.rules
         )
         """Whether all it ever has to be forgotten for it is what it was told."""
+        self.quick = self.simple
+        """Whether that is all there is to do once it has had its say this time."""
+        self.owing = False
+        """Whether it was given answers that it may change, which have their place until then."""
         self.told: list[Told] = []
         """That, of both its lanes."""
         self.lost = 0

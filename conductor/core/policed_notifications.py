@@ -123,8 +123,9 @@ class PolicedNotifications:
         self, lane: Lane, source: Lane, method: str, params: Params, out: list[Effect]
     ) -> None:
         """Tells a component what has waited for it to be ready."""
-        assert lane.peer.gate is not None
-        lane.peer.gate.late = True
+        gate = lane.peer.gate
+        assert gate is not None
+        gate.late, gate.quick = True, False
         self._tell(lane, source, method, params, out)
 
     def _tell_held(

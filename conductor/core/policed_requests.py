@@ -10,7 +10,7 @@ from conductor.core.custody import Custody
 from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
-from conductor.core.gate import MODIFY, OBSERVE, ORIGINATE, THROUGH, verbs_on
+from conductor.core.gate import MODIFY, OBSERVE, ORIGINATE, THROUGH, Gate, verbs_on
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.link import Pending
@@ -158,9 +158,12 @@ class PolicedRequests:
                 way.held.append(Held(gate.next(), token.session, finish))
             else:
                 self._custody.finish(token, out)
-        elif token.ordered:
+        elif token.ordered or _keeps_its_place(token, gate):
             token.round = gate.round
-            token.lane.way.owed[gate.next()] = token
+            token.place = gate.next()
+            token.lane.way.owed[token.place] = token
+            if not token.ordered:
+                gate.owing, gate.quick = True, False
 
     def answered(
         self, token: Token, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -182,8 +185,7 @@ class PolicedRequests:
             ):
                 member, body = upstream
             lane.other.way.asked.pop(token.number, None)
-            if lane.way.owed:
-                self._custody.answers_before(token, out)
+            self._custody.answers_before(token, out)
             self._exchange.reply(pending, member, body, out)
             return
         self._verdicts.report(lane.peer, direction, token.method, wrong, out)
@@ -197,3 +199,11 @@ class PolicedRequests:
             self._exchange.reply(pending, *token.late, out)
         else:
             self._custody.go_without(token, out)
+
+
+def _keeps_its_place(token: Token, gate: Gate) -> bool:
+    """Whether what comes after an answer that a component may change waits until it has had its
+    say. Programs have no rounds to tell that by, and an answer in an array may be long in coming:
+    what waits for these might wait for ever."""
+    assert token.forwarded is not None
+    return gate.round > 0 and token.forwarded.batch is None

@@ -211,7 +211,7 @@ class Router:
             self._exchange.ledger.delivered(name, out)
         if gate is None:
             return out
-        if gate.simple and not gate.late:
+        if gate.quick:
             for told in gate.told:
                 if told or told.skipped:
                     told.forget()

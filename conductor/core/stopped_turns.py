@@ -5,18 +5,21 @@ agent. A component without a verb on it may be holding such a prompt: then the a
 know of the prompt, and the cancellation waits for nobody. So the prompt is answered here as the
 agent would have, and who holds it is told of the cancellation. One that may answer prompts itself
 is told and answers. Whoever sends the prompt on nevertheless gets that answer to it.
+`session/close` and `session/delete` end a session's turns too, and wait for no such prompt either.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from conductor.core import jsonrpc
 from conductor.core.copies import Copies
 from conductor.core.custody import Custody, loosen
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
-from conductor.core.gate import ANSWER
+from conductor.core.gate import ANSWER, MODIFY, verbs_on
 from conductor.core.jsonrpc import REQUEST_CANCELLED
 from conductor.core.peer import Lane
 from conductor.core.tokens import Params, Token, session_of
@@ -37,6 +40,7 @@ class StoppedTurns:
         self._exchange = exchange
         self._copies = copies
         self._custody = custody
+        custody.ends = self.ends
 
     def passes(self, lane: Lane, session: str, params: Params, out: list[Effect]) -> bool:
         """The cancellation of a session passes the component at `lane` by. Whether that was told
@@ -52,6 +56,14 @@ class StoppedTurns:
         self._custody.let_go(way, out)
         self._custody.pass_on_shown(way, session, out)
         return told
+
+    def ends(self, lane: Lane, params: Params, out: list[Effect]) -> None:
+        """A request to close, or delete, a session passes the component at `lane` by: to what that
+        holds it is a cancellation, unless cancellations are its own to pass on."""
+        session = session_of(params)
+        if session is not None and not verbs_on(lane, STOP) & MODIFY:
+            named = msgspec.json.encode({"sessionId": session})
+            self.passes(lane, session, msgspec.Raw(named), out)
 
     def given(self, lane: Lane, params: Params) -> None:
         """The component at `lane` is given a cancellation, which is its own to pass on: prompts

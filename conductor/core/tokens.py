@@ -148,6 +148,7 @@ class Token:
         "ordered",
         "params",
         "pending",
+        "place",
         "relay",
         "round",
         "settled",
@@ -176,6 +177,8 @@ class Token:
         """The component's own request that spent the token."""
         self.upstream: tuple[bytes, bytes] | None = None
         """The answer (member, body) that came back for that."""
+        self.place = 0
+        """The number of that answer in the order, as long as it keeps its place."""
         self.apart = False
         """Whether the component has no say any more in what it forwarded."""
         self.settled = False

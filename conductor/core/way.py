@@ -49,7 +49,8 @@ class Way:
         still pass them on."""
         self._gone_bytes = 0
         self.owed: dict[int, Token] = {}
-        """Requests whose answer it was given for its place in the order, and has not passed on."""
+        """Requests whose answer it was given, and has not passed on: for its place in the order
+        only, or to change it, in which case the place is kept until it has had its say."""
         self.held: list[Held] = []
         """What passes the component by but has to wait for what it was given before."""
         self.copies: dict[str, int] = {}
@@ -100,7 +101,8 @@ class Way:
     def shown(self) -> list[tuple[int, Token]]:
         """What it has for its place in the order only, requests and answers, oldest first."""
         asked = [(at, token) for at, token in self.asked.items() if token.relay]
-        return sorted([*asked, *self.owed.items()], key=lambda one: one[0])
+        owed = [(at, token) for at, token in self.owed.items() if token.ordered]
+        return sorted([*asked, *owed], key=lambda one: one[0])
 
     def freed(self) -> Held | None:
         """The next message that need not wait any more."""

@@ -136,3 +136,38 @@ def test_an_honest_guest_breaks_no_rule(policy: Policy, script: list[Step], roun
     check_untouched(policy, world.client, world.agent)
     check_untouched(policy, world.agent, world.client)
     check_answers(world)
+
+
+@st.composite
+def changing(draw: st.DrawFn) -> Policy:
+    """May change requests and their answers, and little else."""
+    policy = draw(policies())
+    few = st.sampled_from([Verb.NONE, Verb.NONE, Verb.OBSERVE, Verb.MODIFY])
+    asked = st.sampled_from([Verb.NONE, Verb.MODIFY, Verb.MODIFY | Verb.ANSWER])
+    rules = [
+        Rule(one.direction, one.pattern, draw(few if one.pattern in NOTIFIED else asked))
+        for one in policy.rules
+    ]
+    return Policy(NO_PROFILE, tuple(rules))
+
+
+def keeps_its_place(policy: Policy, item: Item, sender: str) -> bool:
+    """Whether what `sender` says later may not overtake it while an honest guest still has it."""
+    return item.kind == "answer" or untouched(policy, item, sender)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(policies(), PROFILED, changing()), SCRIPTS)
+def test_nothing_overtakes_an_answer_that_an_honest_guest_still_has(
+    policy: Policy, script: list[Step]
+) -> None:
+    world = World(policy, [])
+    world.client.epilogue, world.agent.epilogue = "_x", "session/update"
+    world.run(script)
+    for sender, receiver in ((world.client, world.agent), (world.agent, world.client)):
+        sent, got = (
+            by_session([item for item in items if keeps_its_place(policy, item, sender.name)])
+            for items in (sender.sent, receiver.got)
+        )
+        for session, items in sent.items():
+            assert is_among(items, got.get(session, []))

@@ -151,6 +151,60 @@ def test_so_does_one_that_goes_straight_back() -> None:
         pb << ("agent", error("q", -32603, "gone")) << ("client", result("a", DONE))
 
 
+# -- answers it may change -------------------------------------------------------------------------
+
+
+def test_what_comes_after_an_answer_waits_for_the_guest_that_may_change_it() -> None:
+    """Until it has had its say; if it wants to ask something first, it does not get stuck."""
+    with chain("down:session/prompt:modify", "up:session/prompt:modify") as pb:
+        pb >> heard
+        for text, asked in (("hi", "a"), ("again", "b")):
+            ask_prompt(pb, text, asked)
+            send_prompt_on(pb, text, asked)
+        pb >> ("agent", result(Hole("out-a"), DONE)) << ("g", "s", result("m-a", DONE))
+        (
+            pb
+            >> ("agent", update("after"))
+            >> ("agent", update("T", "T"))
+            << ("client", update("T", "T"))
+        )
+        pb >> ("g", "p", result(Hole("in-a"), {"stopReason": "refusal"}))
+        pb << ("client", result("a", {"stopReason": "refusal"})) << ("client", update("after"))
+        pb >> heard
+        pb.router.delivering("g")
+        pb >> ("agent", result(Hole("out-b"), DONE)) << ("g", "s", result("m-b", DONE))
+        pb >> ("agent", update("late"))
+        assert pb.router.delivered("g") == []  # it has not been given that answer yet
+        pb >> heard << ("client", update("late"))
+        pb >> ("agent", update("later")) << ("client", update("later"))
+        pb >> ("g", "p", result(Hole("in-b"), "changed")) << ("client", result("b", "changed"))
+
+
+def test_it_cannot_make_that_wait_longer_by_asking_in_an_array() -> None:
+    with chain("down:session/prompt:modify", "up:session/prompt:modify") as pb:
+        pb >> heard
+        ask_prompt(pb)
+        pb >> ("g", "s", [request("m", PROMPT, prompt("hi")), request("n", "_n", {})])
+        pb << ("agent", request(Hole("out"), PROMPT, prompt("hi")))
+        skip(pb)
+        pb >> ("agent", result(Hole("out"), DONE))
+        skip(pb)
+        pb >> ("agent", update("after")) << ("client", update("after"))
+
+
+@pytest.mark.parametrize("how", ["closed", "bypassed", "leaving"])
+def test_what_waits_for_such_an_answer_goes_on_without_the_guest(how: str) -> None:
+    with chain("down:session/prompt:modify", "up:session/prompt:modify") as pb:
+        pb >> heard
+        ask_prompt(pb)
+        send_prompt_on(pb)
+        pb >> ("agent", result(Hole("out-a"), DONE)) << ("g", "s", result("m-a", DONE))
+        pb >> ("agent", update("after"))
+        pb >> (lambda router: getattr(router, how)("g", Closure("gone")))
+        pb << ("client", error("a", -32603, "gone")) << ("client", update("after"))
+        skip(pb)
+
+
 # -- shown for its place ---------------------------------------------------------------------------
 
 

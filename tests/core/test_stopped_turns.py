@@ -412,3 +412,49 @@ def test_it_is_no_change_for_an_audit() -> None:
         late(pb)
         pb >> ("g", "p", result(Hole("in-a"), STOPPED))
         pb >> (lambda router: router.settled("g"))
+
+
+# -- sessions that are closed ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+@pytest.mark.parametrize("rule", [HOLDS, ANSWERS])
+def test_closing_a_session_waits_for_no_prompt(method: str, rule: str) -> None:
+    with chain(rule) as pb:
+        ask(pb)
+        ask(pb, "other", "b", "T")
+        pb >> ("client", request("c", method, {"sessionId": "S"}))
+        if rule == HOLDS:
+            pb << ("client", result("a", STOPPED))
+        pb << ("g", "p", STOP) << ("agent", request(Hole("out"), method, {"sessionId": "S"}))
+        if rule == ANSWERS:
+            pb >> ("g", "p", result(Hole("in-a"), STOPPED)) << ("client", result("a", STOPPED))
+        pb >> ("agent", result(Hole("out"), {})) << ("client", result("c", {}))
+        late(pb)
+        pb >> ("client", request("d", method, {})) << ("agent", request(Hole("d"), method, {}))
+        pb >> ("g", "s", request("n", PROMPT, prompt("other", "T")))
+        pb << ("agent", request(Hole("on"), PROMPT, prompt("other", "T")))
+
+
+def test_closing_a_session_waits_for_all_else() -> None:
+    with chain(HOLDS, "down:session/load:modify") as pb:
+        ask(pb)
+        given = {"sessionId": "S", "cwd": "/", "mcpServers": []}
+        (
+            pb
+            >> ("client", request("l", LOAD, given))
+            << ("g", "p", request(Hole("load"), LOAD, given))
+        )
+        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
+        pb << ("client", result("a", STOPPED)) << ("g", "p", STOP)
+        pb >> ("g", "s", request("m", LOAD, given)) << ("agent", request(Hole("on"), LOAD, given))
+        pb << ("agent", request(Hole("out"), "session/close", {"sessionId": "S"}))
+
+
+def test_whose_own_cancellations_are_to_pass_on_is_told_of_none_that_nobody_sent() -> None:
+    with chain(HOLDS, "down:session/cancel:modify") as pb:
+        ask(pb)
+        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
+        pb >> ("g", "s", request("m", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("on"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("out"), "session/close", {"sessionId": "S"}))

@@ -35,10 +35,10 @@ def policies(draw: st.DrawFn) -> Policy:
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
     """What an end says: mostly prompts and cancellations."""
-    methods = [PROMPT, PROMPT, STOP, STOP, "session/load", "_x"]
+    methods = [PROMPT, PROMPT, STOP, STOP, "session/load", "session/close", "_x"]
     who = draw(st.sampled_from(["client"] * 5 + ["agent"]))
     method = draw(st.sampled_from(methods if who == "client" else ["session/update"]))
-    asks = method in (PROMPT, "session/load")
+    asks = method in (PROMPT, "session/load", "session/close")
     return Step(who, method, draw(st.sampled_from("SST")), asks, draw(st.booleans()))
 
 

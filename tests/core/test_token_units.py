@@ -297,7 +297,8 @@ def test_what_is_shown_for_its_place_is_listed_oldest_first() -> None:
     way = Way()
     way.asked = {n: asked(n, said(n)) for n in (2, 4, 5)}
     way.asked[2].relay = way.asked[5].relay = True
-    way.owed = {n: asked(n, said(n)) for n in (3, 1)}
+    way.owed = {n: asked(n, said(n)) for n in (3, 6, 1)}
+    way.owed[1].ordered = way.owed[3].ordered = True
     assert [number for number, _ in way.shown()] == [1, 2, 3, 5]
 
 

@@ -54,6 +54,8 @@ class End:
         self.open: dict[int, Item] = {}
         self.answers: Counter[int] = Counter()
         self.cancels: Counter[int] = Counter()
+        self.epilogue = ""
+        """The method of a notification that follows each of its answers."""
         self._last = 0
 
     def say(self, step: Step, number: int) -> bytes:
@@ -93,7 +95,10 @@ class End:
         body = dump({"answer": params.decode(), "by": self.name})
         if b'"of":"guest"' not in params:  # else the answer is for the guest
             self.sent.append(Item("answer", method, session, body))
-        return [b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], body)]
+        said = [b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], body)]
+        if self.epilogue:
+            said.append(self.say(Step(self.name, self.epilogue, session, False, False), -1))
+        return said
 
     def _answered(self, message: Json, line: bytes) -> None:
         self.answers[message["id"]] += 1

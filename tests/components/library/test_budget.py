@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from .support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Rig
+    from tests.e2e.rig import Chain, Rig
 
 
 def spending(p: Playground, *, used: int = 0, cost: Any = None, usage: Any = None) -> Any:
@@ -148,3 +149,31 @@ def test_budget_behind_a_real_agent(rig: Rig) -> None:
     assert len(received(rig, "session/cancel")) == 1
     assert chain.finish() == 0
     assert chain.stderr == ""
+
+
+def test_the_end_of_a_turn_of_acp_v2_does_not_overtake_the_answer(rig: Rig) -> None:
+    """The agent says that the turn is over right after its answer, which `budget` still has. Its
+    neighbour may change updates, so that these reach their host at all."""
+    guests = component("budget", {"tokens": 1000}), component("redact")
+    chain = agent(rig, *guests, rig.demo())
+    chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})
+    session = chain.new_session()
+    for _ in range(3):
+        before = len(ends(chain))
+        prompted = chain.start_prompt(session, "x")
+        chain.answer(prompted)
+        chain.until(partial(more_ends, chain, before), "the end of the turn")
+        (answered,) = [at for at, f in enumerate(chain.frames) if f.get("id") == prompted]
+        assert answered < ends(chain)[-1]
+    assert chain.finish() == 0
+
+
+def more_ends(chain: Chain, before: int) -> bool:
+    """Whether another turn is over."""
+    return len(ends(chain)) > before
+
+
+def ends(chain: Chain) -> list[int]:
+    """Where in all it was told the client was told that a turn is over."""
+    updates = [f.get("params", {}).get("update", {}) for f in chain.frames]
+    return [at for at, update in enumerate(updates) if update.get("state") == "idle"]

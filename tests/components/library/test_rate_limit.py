@@ -81,6 +81,27 @@ async def test_settings_that_cannot_be(config: Any) -> None:
             await p.initialize()
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_session_with_a_prompt_that_waits_can_be_closed(rig: Rig, version: int) -> None:
+    config = {"prompts": 1, "seconds": 3600, "over": "wait"}
+    chain = agent(rig, component("rate-limit", config), rig.demo())
+    info = {"info": {"name": "c", "version": "1"}, "capabilities": {}} if version == 2 else {}
+    chain.initialize(protocolVersion=version, **info)
+    session = chain.new_session()
+    assert "result" in chain.answer(chain.start_prompt(session, "one"))
+    waiting = chain.start_prompt(session, "two")
+    chain.until(lambda: "rate limit: " in "".join(chain.texts(session)), "the prompt waits")
+    assert "result" in chain.request("session/close", {"sessionId": session})
+    answer = chain.answer(waiting)
+    if version == 1:
+        assert answer["result"] == {"stopReason": "cancelled"}
+    else:
+        assert answer["error"]["code"] == -32800
+    assert len(received(rig, "session/prompt")) == 1
+    assert chain.finish() == 0
+    assert chain.stderr == ""
+
+
 def test_a_prompt_that_waits_can_be_cancelled_behind_a_real_agent(rig: Rig) -> None:
     config = {"prompts": 1, "seconds": 3600, "over": "wait"}
     chain = agent(rig, component("rate-limit", config), rig.demo())
