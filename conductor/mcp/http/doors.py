@@ -7,6 +7,7 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from conductor.core.jsonrpc import INTERNAL_ERROR
 from conductor.mcp.http import requests
 from conductor.mcp.http.session import Session
 from conductor.mcp.shells import NAME
@@ -109,7 +110,7 @@ class Doors:
             return False
         session = door.connections.pop(connection)
         door.sessions.pop(session.key, None)
-        session.end(lambda number: requests.error(number, requests.INTERNAL_ERROR, GONE))
+        session.end(lambda number: requests.error(number, INTERNAL_ERROR, GONE))
         return True
 
     def lose(self, connection: str) -> None:

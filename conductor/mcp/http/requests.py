@@ -18,6 +18,13 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import jsonrpc
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+)
 from conductor.mcp import revisions
 
 SESSION: Final = "mcp-session-id"
@@ -37,13 +44,7 @@ _REMOVED: Final = frozenset(
 )
 """Methods that ended with sessions."""
 
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
 HEADER_MISMATCH: Final = -32020
-UNSUPPORTED_VERSION: Final = -32022
 
 STATUS: Final = {
     PARSE_ERROR: 400,
