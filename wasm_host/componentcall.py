@@ -22,7 +22,7 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from .engine import choose_way
-from .fastcall import c_function
+from .fastcall import absent, c_function
 
 if TYPE_CHECKING:
     from wasmtime import component
@@ -83,9 +83,7 @@ class _Said(ctypes.Structure):
 
 def missing_symbols() -> list[str]:
     """What the fast way needs and this wasmtime does not have; empty when it can be used."""
-    missing = [name for name in SYMBOLS if not hasattr(ffi, name)]
-    if "dll" not in missing:
-        missing += [name for name in C_SYMBOLS if not hasattr(ffi.dll, name)]
+    missing = absent(SYMBOLS, C_SYMBOLS)
     if not missing and not _laid_out():
         missing.append("wasmtime_component_val_t as it was")
     return missing

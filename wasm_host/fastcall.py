@@ -17,6 +17,7 @@ from __future__ import annotations
 import _thread
 import ctypes
 import itertools
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import wasmtime
@@ -24,7 +25,7 @@ from wasmtime import _ffi as ffi
 
 from .calls import Ended, Handler, wild
 
-__all__ = ["FastCalls", "FastHost", "FastMemory", "c_function", "missing_symbols"]
+__all__ = ["FastCalls", "FastHost", "FastMemory", "absent", "c_function", "missing_symbols"]
 
 #: What this module takes from ``wasmtime._ffi``; absent in an unexpected version.
 SYMBOLS = (
@@ -52,9 +53,14 @@ UINT64 = 0xFFFFFFFFFFFFFFFF
 
 def missing_symbols() -> list[str]:
     """Names the fast path needs and this wasmtime does not have; empty when it can be used."""
-    missing = [name for name in SYMBOLS if not hasattr(ffi, name)]
+    return absent(SYMBOLS, C_SYMBOLS)
+
+
+def absent(symbols: Iterable[str], functions: Iterable[str]) -> list[str]:
+    """Which symbols ``wasmtime._ffi`` does not have, and which C functions its library."""
+    missing = [name for name in symbols if not hasattr(ffi, name)]
     if "dll" not in missing:
-        missing += [name for name in C_SYMBOLS if not hasattr(ffi.dll, name)]
+        missing += [name for name in functions if not hasattr(ffi.dll, name)]
     return missing
 
 
