@@ -79,7 +79,9 @@ def jsonable(value: Any) -> Any:
         return {f.name: jsonable(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {key: jsonable(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (set, frozenset)):
+        return sorted((jsonable(one) for one in value), key=repr)
+    if isinstance(value, (list, tuple)):
         return [jsonable(one) for one in value]
     return value
 

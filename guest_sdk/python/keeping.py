@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import math
 import typing
 from typing import Any
 
 from . import config
+from .content import jsonable
 
 Kept = dict[str, Any]
 """One member of what is kept: an object."""
@@ -42,18 +42,16 @@ def members(state: Any, names: tuple[str, ...]) -> Kept:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON: dataclasses are objects, sets and tuples lists, what is no number null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    """A value as JSON (`content.jsonable`), in which what is no number is null."""
+    return _finite(jsonable(value))
+
+
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted((plain(one) for one in value), key=repr)
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return value.value if isinstance(value, enum.Enum) else value
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def restore(state: Any, kept: Kept) -> None:
