@@ -21,13 +21,13 @@ from conductor.core.detection import (
 )
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
 from conductor.core.effects import Closure, Effect, Listen
-from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed
 from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import Direction
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.keys import Heading
 from conductor.core.topology import Role, Side
 from conductor.core.upstream_role import ONLY_CONDUCTOR, UpstreamRole
 
@@ -67,10 +67,10 @@ class Initializer:
             params = self._forwarded(lane, method, params)
             shadow = (peer.launched_by or peer).shadow
             if shadow is not None:
-                self._enforcer.copies.forwarded(shadow, pending, out)
+                self._enforcer.copies.passed_on(shadow, pending, out)
                 return
             if peer.gate is not None:
-                allowed = self._enforcer.initialize.forwarded(lane, params, pending, out)
+                allowed = self._enforcer.handshake.forwarded(lane, params, pending, out)
                 if allowed is None:
                     return
                 params = allowed
@@ -99,14 +99,13 @@ class Initializer:
     ) -> None:
         """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
-        if peer.gate is not None and not peer.gate.sees(Direction.DOWN, INITIALIZE):
+        if not self._enforcer.handshake.takes_part(peer):
             self._shadow(lane, params, pending, out)
         elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure, out)
         elif peer.role is not Role.PROXY:
             pending.hook = partial(self._answered_by_end, params)
             self._exchange.send(lane, INITIALIZE, params, pending, out)
-            self._compare(pending, lane, params, out)
         elif peer.handshake is not None and not peer.ready:
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
@@ -122,7 +121,8 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.copies.shadow(pending, INITIALIZE, params)
+            found = Heading(INITIALIZE, None)
+            peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, params, found)
             self.initialize_copy(peer, params, out)
         ahead = peer.p.other.across
         assert ahead is not None
@@ -142,14 +142,6 @@ class Initializer:
             params = offer.add(params, "client")
         handshake.pending.hook = partial(self._answered, handshake)
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
-        self._compare(handshake.pending, peer.p, handshake.params, out)
-
-    def _compare(
-        self, pending: Pending, target: Lane, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
-        """For an audit: the `initialize` a peer was given, without what its dialect adds."""
-        if self._exchange.ledger is not None:
-            self._exchange.ledger.request(pending, target, params, out)
 
     # -- what the peers' behaviour tells ---------------------------------------------------------
 
@@ -213,7 +205,7 @@ class Initializer:
             if member == b"result" and peer.offer_shape is not None:
                 kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)
                 body = bytes(_raw(offer.remove(Raw(body), kept)))
-            verdict = self._enforcer.initialize.answered(peer, handshake, (member, body), out)
+            verdict = self._enforcer.handshake.answered(peer, handshake, (member, body), out)
             if verdict is None:
                 self._go_without(peer, handshake, out)
                 return
@@ -240,7 +232,7 @@ class Initializer:
             peer.handshake = None
         if peer.returning:
             peer.returning, peer.ready = False, True
-            if peer.gate is None or peer.gate.sees(Direction.DOWN, INITIALIZE):
+            if self._enforcer.handshake.takes_part(peer):
                 peer.shadow = None
             resume_waiting(peer, out)
         kept = None

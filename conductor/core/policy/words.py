@@ -85,7 +85,7 @@ def read_rule(text: str) -> Translated:
     if not is_old(text) and not _is_old_originate(direction, key, words):
         return Translated((parse_rule(text),))
     if unknown := set(words) - _OLD_VERBS - set(_WORDS):
-        raise ValueError(f"right `{sorted(unknown)[0]}` must be {', '.join(_WORDS)}")
+        raise ValueError(f"right `{min(unknown)}` must be {', '.join(_WORDS)}")
     rules: list[Rule] = []
     grants = Grants()
     lost = ""
