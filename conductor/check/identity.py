@@ -1,4 +1,4 @@
-"""What a proxy passes on keeps its id; what is its own has a text for one. Over `channel` only."""
+"""What a proxy passes on keeps its id; its own requests have strings. Over `channel` only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def kept_ids(chain: Chain) -> None:
 
 
 async def own_ids(chain: Chain) -> None:
-    """What the proxy asks of its own, it asks under texts."""
+    """What the proxy asks of its own, it asks under strings."""
     given, said = await _conversation(chain)
     # What passes on under another id is the other check's.
     passed = {(_OTHER[one.side], one.id, one.method) for one in given}
@@ -49,7 +49,7 @@ async def own_ids(chain: Chain) -> None:
     for one in said:
         if one.id[:1] != b'"' and one[:3] not in passed and one not in moved:
             raise Fault(
-                f"`{one.method}`, a request of the proxy's own, has no text for an id; "
+                f"`{one.method}`, a request of the proxy's own, has no string for an id; "
                 "the conductor may have given that id to a request that passes",
                 came=one.line,
             )

@@ -79,7 +79,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _check("kept-ids", identity.kept_ids,
            "a request is passed on under the id it came with, and answered under that", "ids"),
     _check("own-ids", identity.own_ids,
-           "requests of its own have texts for ids, which the conductor's never are", "ids",
+           "requests of its own have strings for ids, which the conductor's never are", "ids",
            advice=True),
     _check("concurrency", requests.concurrent,
            "many requests may be open at once and be answered in any order", "ids"),

@@ -146,7 +146,7 @@ class Wire:
     def _sent_as(self, side: str, id_: str) -> str:
         """The id of a request on the wire: the engine's own.
 
-        One to the conductor is a number in the engine, and a text here: it stands beside requests
+        One to the conductor is a number in the engine, and a string here: it stands beside requests
         that are passed on under the conductor's numbers.
         """
         outer = f'"c-{id_}"' if side == "c" else id_

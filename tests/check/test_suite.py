@@ -139,7 +139,7 @@ def test_to_write_anew_is_only_advised_against() -> None:
 def test_own_requests_under_numbers_are_only_advised_against() -> None:
     (found,) = run(careless("own_numbers"), "own-ids").values()
     assert found.status == "note"
-    assert "`_mine/warm`, a request of the proxy's own, has no text for an id" in found.why
+    assert "`_mine/warm`, a request of the proxy's own, has no string for an id" in found.why
     assert '"id": 1' in found.came
     for mode in ("forward", "renumber", "renumber_prompts"):
         (found,) = run(careless(mode), "own-ids").values()

@@ -70,7 +70,7 @@ class Proxy:
             inner = {"method": method, "params": params}
             frame = {"jsonrpc": "2.0", "method": "proxy/successor", "params": inner}
         if id_ is not None:
-            # Under the id it came with; requests of its own have texts.
+            # Under the id it came with; requests of its own have strings.
             frame["id"] = id_
             self.waiting[id_] = lambda outcome: self.send({"jsonrpc": "2.0", "id": id_, **outcome})
         self.send(frame)
