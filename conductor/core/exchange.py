@@ -47,8 +47,6 @@ class Exchange:
         """The ACP version the chain settled on, once `initialize` has been answered."""
         watched = {component.name for component in components} if tracing else self.audited
         self.chain = Chain(components, upstream, watched)
-        self.rounds = self.chain.hosted
-        """Whether the components are guests whose rounds the shell reports."""
         self.peers = self.chain.peers
         self.upstream = self.chain.upstream
         self.sessions = Sessions()
@@ -135,7 +133,7 @@ class Exchange:
         """The id a request is written under: a fresh one, but in a host of guests the one that the
         conductor above has given it, on its whole way through."""
         origin, link = pending.origin, lane.link
-        if not self.rounds or origin is None or not origin.peer.sideband:
+        if not self.chain.hosted or origin is None or not origin.peer.sideband:
             return link.fresh_id()
         if not pending.own and pending.key.isdigit() and pending.key not in link.sent:
             return pending.key

@@ -27,6 +27,7 @@ from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.keys import Heading
 from conductor.core.topology import Role, Side
 from conductor.core.upstream_role import ONLY_CONDUCTOR, UpstreamRole
@@ -111,7 +112,34 @@ class Initializer:
         else:
             peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
+            late = partial(self._late, peer, peer.handshake)
+            self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, peer.handshake, out)
+
+    def _late(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+        """A proxy has not passed `initialize` on in its time: a policed one is initialized with a
+        copy from now on, and the original goes on without it; of others the request fails."""
+        if peer.handshake is not handshake or peer.forwarded or peer.returning:
+            return
+        pending = handshake.pending
+        held = f"has held `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+        reason = Closure(
+            f"{peer.label} {held}",
+            "it neither passed it on nor answered; is it a proxy? `conductor check` tells",
+            {"component": peer.name},
+        )
+        if not self._enforcer.handshake.goes_without(peer, held, out):
+            self._exchange.fail(pending, reason, out)
+            return
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy.target, copy.target_id, copy.hook = pending.target, pending.target_id, pending.hook
+        peer.p.link.sent[copy.target_id] = copy
+        handshake.pending, pending.hook = copy, None
+        found = Heading(INITIALIZE, None)
+        peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, handshake.params, found)
+        ahead = peer.p.other.across
+        assert ahead is not None
+        self.deliver(ahead, handshake.params, pending, out)
 
     def _shadow(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]

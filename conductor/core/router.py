@@ -200,6 +200,7 @@ class Router:
         gate = self.peers[name].gate
         if gate is not None:
             gate.round += 1
+            gate.rounds = True
 
     def delivered(self, name: str) -> list[Effect]:
         """… and has said all it had to say to that."""

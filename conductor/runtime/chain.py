@@ -33,13 +33,13 @@ from conductor.core import (
     Wake,
     services,
 )
+from conductor.core.policy import verdicts
 from conductor.errors import ComponentError
 from conductor.guest_spec import Recovered
 from conductor.hub import Hub
 from conductor.launch import Options, Planned
 from conductor.mcp.transport import BridgedTransport
 from conductor.reports.received import Auditing, NoAudit, Reports, Tracing
-from conductor.core.policy import verdicts
 from conductor.runtime.connections import Connections, Handover
 from conductor.runtime.ending import Ending, closure
 from conductor.runtime.flow import Flow

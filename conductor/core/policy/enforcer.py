@@ -38,7 +38,7 @@ class Enforcer:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         verdicts = Verdicts(exchange)
-        self.wakes = Wakes(rounds=exchange.rounds)
+        self.wakes = Wakes()
         self.copies = Copies(exchange)
         self.owners = Owners(self._gates)
         turns = Turns(exchange, self.copies, self.wakes)

@@ -297,9 +297,9 @@ class Given:
             if 0 <= entry.round < round_:
                 if type(entry) is Held:
                     entry.ready = True
-                elif type(entry) is Note:
+                elif isinstance(entry, Note):
                     notes.append(entry)
-                else:
+                elif isinstance(entry, Carried):  # pragma: no branch
                     requests.append(entry)
         for one in requests:
             self.queue.remove(one)

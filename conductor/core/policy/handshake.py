@@ -12,7 +12,7 @@ from conductor.core.guards import Violation
 from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.rights import AMEND, CARRY, Direction
-from conductor.core.policy.verdicts import IDENTITY, Verdicts
+from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -37,6 +37,14 @@ class PolicedHandshake:
     def takes_part(peer: Peer) -> bool:
         """Whether `initialize` goes through a peer; else it is initialized with a copy."""
         return peer.gate is None or bool(peer.gate.rights(_DOWN, INITIALIZE) & CARRY)
+
+    def goes_without(self, peer: Peer, text: str, out: list[Effect]) -> bool:
+        """Whether `initialize` goes on without a peer that holds it for too long."""
+        gate = peer.gate
+        if gate is None or not gate.enforced or gate.policy.fails == "closed":
+            return False
+        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
+        return True
 
     def forwarded(
         self, lane: Lane, params: Params, pending: Pending, out: list[Effect]

@@ -205,7 +205,7 @@ class PolicedNotifications:
         if held.ready and not given.must_wait(found):
             return False
         given.hold(held)
-        self._wakes.round(partial(self.waited, lane.other, held), out)
+        self._wakes.round(gate, partial(self.waited, lane.other, held), out)
         return True
 
     def _past(

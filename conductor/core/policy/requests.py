@@ -265,7 +265,7 @@ class PolicedRequests:
         if placed and copy is not None:
             copy.held = held
         onward.given.hold(held)
-        self._wakes.round(partial(self._notifications.waited, onward, held), out)
+        self._wakes.round(gate, partial(self._notifications.waited, onward, held), out)
         return True
 
     def _past(
@@ -332,7 +332,7 @@ class PolicedRequests:
             carried.round = gate.round
             # Programs have no rounds, and an array's answer may be long in coming: what waits for
             # these might wait for ever.
-            if self._exchange.rounds and pending.batch is None and gate.enforced:
+            if gate.rounds and pending.batch is None and gate.enforced:
                 carried.lane.given.queue.append(carried)
             self._exchange.reply(pending, member, body, out)
             self._limit(carried, out)
@@ -349,14 +349,14 @@ class PolicedRequests:
         given, found = carried.lane.given, Heading("", carried.heading.session)
         gate = carried.lane.peer.gate
         assert gate is not None
-        placed = bool(carried.rights & PLACE) and alive
+        placed = bool(carried.rights & PLACE) and alive and carried.lane.direction is Direction.UP
         if not placed and not given.must_wait(found):
             self._finish(carried, out)
             return
         held = Held(found, partial(self._finish, carried), gate.round, ready=not placed)
         carried.held = held
         given.hold(held)
-        self._wakes.round(partial(self._notifications.waited, carried.lane, held), out)
+        self._wakes.round(gate, partial(self._notifications.waited, carried.lane, held), out)
 
     def answer_waits(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
         """Keeps an answer that goes past components in its order: it waits for what they were given
@@ -366,8 +366,13 @@ class PolicedRequests:
             pending.past = pending.past[:-1]
             gate, given = lane.peer.gate, lane.given
             assert gate is not None
+            if lane.peer.closure is not None:
+                continue
             placed = (
-                copy is not None and bool(copy.forwarded) and bool(rights_on(lane, found) & PLACE)
+                copy is not None
+                and bool(copy.forwarded)
+                and lane.direction is Direction.UP
+                and bool(rights_on(lane, found) & PLACE)
             )
             place = Heading("", found.session)
             if not placed and not given.must_wait(place):
@@ -379,7 +384,7 @@ class PolicedRequests:
             if placed and copy is not None:
                 copy.held = held
             given.hold(held)
-            self._wakes.round(partial(self._notifications.waited, lane, held), out)
+            self._wakes.round(gate, partial(self._notifications.waited, lane, held), out)
             return True
         return False
 

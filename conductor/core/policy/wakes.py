@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.core.effects import Effect, Wake
+from conductor.core.policy.gate import Gate
 
 Then = Callable[[list[Effect]], None]
 
@@ -19,9 +20,7 @@ ROUND: Final = 1.0
 class Wakes:
     """What is still to be done, by token."""
 
-    def __init__(self, *, rounds: bool) -> None:
-        """`rounds`: the components are guests that have rounds (`Router.delivered`)."""
-        self.rounds = rounds
+    def __init__(self) -> None:
         self._open: dict[int, Then] = {}
         self._last = 0
 
@@ -31,9 +30,9 @@ class Wakes:
         self._open[self._last] = then
         out.append(Wake(self._last, seconds))
 
-    def round(self, then: Then, out: list[Effect]) -> None:
+    def round(self, gate: Gate, then: Then, out: list[Effect]) -> None:
         """Has `then` called when a component that has no rounds has had as long as one."""
-        if not self.rounds:
+        if not gate.rounds:
             self.after(ROUND, then, out)
 
     def woken(self, token: int, out: list[Effect]) -> None:

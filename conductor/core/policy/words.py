@@ -6,7 +6,7 @@ Older manifests, locks and command lines spoke of verbs and of guards to be lift
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -157,7 +157,7 @@ def lifted(guard: str) -> Translated:
 
 def merged(one: Grants, other: Grants) -> Grants:
     """What both together give."""
-    values = {}
+    values: dict[str, Any] = {}
     for name in GRANT_NAMES:
         mine, its = getattr(one, name), getattr(other, name)
         if isinstance(mine, tuple):
