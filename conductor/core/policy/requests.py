@@ -141,7 +141,7 @@ class PolicedRequests:
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
-        pending.hook = partial(self._came_back, carried)
+        pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
         if self._enforced(carried):
@@ -321,35 +321,30 @@ class PolicedRequests:
     def _came_back(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """The answer to what a component passed on has come."""
+        """The answer to what a component passed on has come, and the component has got it: to
+        amend, or as a copy."""
         carried.upstream = (member, body)
-        alive = pending.origin is not None
-        target = pending.target
-        if carried.state is State.PASSED and carried.rights & AMEND and alive:
-            carried.state = State.RETURNED
-            gate = carried.lane.peer.gate
-            assert gate is not None
-            carried.round = gate.round
-            # Programs have no rounds, and an array's answer may be long in coming: what waits for
-            # these might wait for ever.
-            if gate.rounds and pending.batch is None and gate.enforced:
-                carried.lane.given.queue.append(carried)
-            self._exchange.reply(pending, member, body, out)
-            self._limit(carried, out)
+        if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
-        if carried.state is not State.PASSED:
-            self._exchange.reply(pending, member, body, out)
+        if not carried.rights & AMEND:
+            carried.pending.target = pending.target
+            self._reply_past(carried, out)
             return
-        carried.pending.target = target
-        self._exchange.reply(pending, member, body, out)
-        self._reply_past(carried, out, alive=alive)
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        carried.state, carried.round = State.RETURNED, gate.round
+        # Programs have no rounds, and an array's answer may be long in coming: what waits for these
+        # might wait for ever.
+        if gate.rounds and pending.batch is None and gate.enforced:
+            carried.lane.given.queue.append(carried)
+        self._limit(carried, out)
 
-    def _reply_past(self, carried: Carried, out: list[Effect], *, alive: bool) -> None:
+    def _reply_past(self, carried: Carried, out: list[Effect]) -> None:
         """An answer goes past the component that passed its request on: in its order."""
         given, found = carried.lane.given, Heading("", carried.heading.session)
         gate = carried.lane.peer.gate
         assert gate is not None
-        placed = bool(carried.rights & PLACE) and alive and carried.lane.direction is Direction.UP
+        placed = bool(carried.rights & PLACE) and carried.lane.direction is Direction.UP
         if not placed and not given.must_wait(found):
             self._finish(carried, out)
             return
@@ -533,7 +528,7 @@ class PolicedRequests:
             return False
         match carried.state:
             case State.PASSED:
-                return True
+                carried.rights &= ~(AMEND | PLACE)  # its answer goes past
             case State.RETURNED:
                 self._finish(carried, out)
             case State.STOPPED:
