@@ -26,7 +26,7 @@ from conductor.core.policy.rights import (
     Direction,
 )
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, error
+from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ class PolicedRequests:
             return
         copy = self._copies.take(lane, method, params, pending)
         if copy is not None:
+            if not equal(copy.params, params):
+                wrong = lacks(CARRY, lane.direction, copy.heading.key)
+                self._verdicts.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
             self._copies.passed_on(copy, pending, out)
             if copy.held is not None:
                 copy.held.ready = True
@@ -418,6 +421,7 @@ class PolicedRequests:
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
                 if carried.held is not None:  # the answer waits for just this
+                    self._answers_past(carried, pending, member, body, out)
                     carried.held.ready = True
                     release(lane, out)
                     return
@@ -434,6 +438,18 @@ class PolicedRequests:
             case _:
                 pass
 
+    def _answers_past(
+        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A component answers what has been answered past it: that is not sent, and if it says
+        something else the component lacks a right."""
+        upstream, lane = carried.upstream, carried.lane
+        if upstream is None or (upstream[0] == member and equal(upstream[1], body)):
+            return
+        direction = lane.other.direction
+        wrong = lacks(AMEND, direction, carried.heading.key)
+        self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
+
     def _answered_elsewhere(
         self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
@@ -446,13 +462,15 @@ class PolicedRequests:
     def close(self, carried: Carried, out: list[Effect]) -> None:
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
-        carried.state = State.CLOSED
+        before, carried.state = carried.state, State.CLOSED
         carried.pending.given = None
         lane = carried.lane
         lane.other.given.leave(carried)
         lane.given.leave(carried)
         if lane.link.sent.get(carried.id) is carried.pending:
             leftover = nobodys(carried.method)
+            if before is State.PASSED and carried.forwarded is not None:
+                leftover.hook = partial(self._answers_past, carried)
             leftover.target, leftover.target_id = lane, carried.id
             lane.link.sent[carried.id] = leftover
             assert lane.peer.gate is not None
