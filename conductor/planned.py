@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.core.keeping import Keeping
 from conductor.core.peer import Component
-from conductor.core.policy import Policy
+from conductor.core.policy.rights import Policy
 from conductor.services.client import Client
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT

@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from conductor.core.policy.rights import Grants
+
 
 class Violation(msgspec.Struct, frozen=True):
     """What a component attempted: the guard it ran into, one sentence, and where in the message.
@@ -43,6 +45,10 @@ class Context(msgspec.Struct, frozen=True):
     """
 
     version: int | None = None
+    grants: Grants = Grants()
+    folders: tuple[str, ...] = ()
+    commands: frozenset[str] = frozenset()
+    sessions: AbstractSet[str] = frozenset()
     lifted: frozenset[str] = frozenset()
     servers: AbstractSet[str] = frozenset()
     foreign: AbstractSet[str] = frozenset()

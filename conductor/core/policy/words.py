@@ -231,7 +231,7 @@ def read_grant(name: str, value: Any = True) -> Grants:
     if name in ("modes", "texts"):
         if value not in (True, "yes", "true"):
             raise ValueError(f"is given as `{name}` alone, or as `{name}=yes`")
-        return Grants(**{name: True})  # type: ignore[arg-type]
+        return merged(Grants(modes=name == "modes"), Grants(texts=name == "texts"))
     listed = value if isinstance(value, list) else str(value).split("+")
     words = tuple(dict.fromkeys(str(one) for one in listed if one)) if value is not True else ()
     choices = CHOICES.get(name)
@@ -239,13 +239,16 @@ def read_grant(name: str, value: Any = True) -> Grants:
         if not words or (unknown := [word for word in words if word not in choices]):
             wrong = f", not `{unknown[0]}`" if words else ""
             raise ValueError(f"`{name}` is {' or '.join(choices)}{wrong}")
-        if name == "editor":
-            return Grants(editor=words)
-        return merged(*(Grants(**{name: word}) for word in (words[0], words[-1])))  # type: ignore[arg-type]
+        found = Grants()
+        for word in words:
+            made: dict[str, Any] = {name: (word,) if name == "editor" else word}
+            found = merged(found, Grants(**made))
+        return found
     pattern, said = _LISTS[name]
     if not words or not all(re.fullmatch(pattern, word) for word in words):
         raise ValueError(said)
-    return Grants(**{name: words})  # type: ignore[arg-type]
+    listing: dict[str, Any] = {name: words}
+    return Grants(**listing)
 
 
 def parse_grant(text: str) -> Grants:
@@ -307,7 +310,7 @@ def _among(word: str, held: tuple[str, ...]) -> bool:
 
 def merged(one: Grants, other: Grants) -> Grants:
     """What both together give."""
-    values = {}
+    values: dict[str, Any] = {}
     for name in GRANT_NAMES:
         mine, its = getattr(one, name), getattr(other, name)
         if isinstance(mine, tuple):
