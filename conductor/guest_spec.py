@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.policy import TRUSTED, PolicyWords
+from conductor.core.policy.rights import TRUSTED
+from conductor.core.policy.words import PolicyWords
 from conductor.transports.framing import LINE_LIMIT
 
 LOCAL: Final = frozenset({"clock", "random", "log"})

@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -14,7 +15,8 @@ from conductor import early
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL
 from conductor.core.peer import Component
-from conductor.core.policy import NO_PROFILE, TRUSTED, Policy, PolicyWords
+from conductor.core.policy.rights import NO_PROFILE, TRUSTED, Policy
+from conductor.core.policy.words import PolicyWords, merged
 from conductor.core.services import (
     CHANGED,
     DELIVERED,
@@ -96,6 +98,7 @@ def segment(
     belongings = Belongings()
 
     def first_line() -> bytes:
+        # Of one guest alone whose policy the conductor above enforces.
         policed = len(guests) > 1 or _union(guests) is None
         run = next(runs)
         instance = str(run) if run > 1 else ""
@@ -173,16 +176,22 @@ def _together(specs: Sequence[Spec]) -> str:
 
 
 def _union(specs: Sequence[Spec]) -> Policy | None:
-    """What the guests of one child may do together: what none of them may touch does not even go
-    there. None when one of them may touch everything."""
-    if any(spec.policy.unlimited for spec in specs):
-        return None
+    """What the guests of one child have to do with the conversation, all together: what goes past
+    each of them does not even go there. None where everything goes there: when one of them is
+    concerned with what the agent says, whose order the child alone can keep."""
     policies = [policy for spec in specs if (policy := spec.policy.policy()) is not None]
-    if len(policies) == 1:
+    if len(policies) < len(specs):
+        return None
+    if len(policies) == 1 and (policies[0].watches_only or not policies[0].hears):
         return policies[0]
-    rules = tuple(dict.fromkeys(rule for policy in policies for rule in policy.rules))
-    lifted = frozenset(guard for policy in policies for guard in policy.lifted)
-    return Policy(NO_PROFILE, rules, lifted)
+    if any(policy.hears for policy in policies):
+        return None
+    return Policy(
+        NO_PROFILE,
+        tuple(dict.fromkeys(rule for policy in policies for rule in policy.rules)),
+        reduce(merged, (policy.grants for policy in policies)),
+        fails="closed" if any(policy.fails == "closed" for policy in policies) else "open",
+    )
 
 
 def guest_spec(

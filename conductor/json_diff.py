@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
-from conductor.core.alike import align
+from conductor.text_pairs import align
 
 Json = Any
 """None, bool, int, str, list, dict, `Number` or `Repeated`."""

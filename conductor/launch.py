@@ -75,7 +75,7 @@ def plan(
 
     for index, spec in enumerate(specs):
         if spec.sandboxed and options.isolation != "inline":
-            alone = options.isolation == "separate" or spec.policy.profile == "observer"
+            alone = options.isolation == "separate" or _watches(spec)
             if alone:
                 flush()
             guests.append(spec)
@@ -90,6 +90,12 @@ def plan(
         if isinstance(one.transport, ProcessTransport):
             _start_early(one.transport)
     return planned, guardian
+
+
+def _watches(spec: Spec) -> bool:
+    """Whether a guest gets copies only."""
+    policy = spec.policy.policy()
+    return policy is not None and policy.watches_only
 
 
 def _require_sandbox(proxies: Sequence[Spec]) -> None:
@@ -146,6 +152,7 @@ def _single(
             verified,
             on_failure=spec.on_failure,
             timeout=spec.timeout,
+            quiet=spec.quiet,
             mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
             files=tuple(word for word in command if os.path.isfile(word)),
             clients=clients,

@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.core.keeping import Keeping
 from conductor.core.peer import Component
-from conductor.core.policy import Policy
+from conductor.core.policy.rights import Policy
 from conductor.services.client import Client
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
@@ -129,6 +129,8 @@ class Planned(msgspec.Struct, frozen=True):
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt."""
+    quiet: float | None = None
+    """Of an agent: seconds without a message from it after which its turns are cancelled."""
     files: tuple[str, ...] = ()
     """What it is made of: when one of these changes, there is a new build."""
     mcp_bridge: str = "auto"

@@ -6,9 +6,11 @@ Pure bookkeeping; whoever hosts the component asks it, and tells it the time.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 CHOICES: Final = ("fail", "restart", "bypass", "restart+bypass")
 """`restart` fails the chain when its budget is used up; `restart+bypass` bypasses then."""
@@ -62,13 +64,13 @@ class Recovery:
         return Bypass() if self._choice == "restart+bypass" else GiveUp(exhausted=True)
 
 
-class Due:
-    """Who is to be started again, and when."""
+class Due(Generic[T]):
+    """What is to be done later, and when: who is to be started again, for one."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, str]] = []
+        self._waiting: list[tuple[float, T]] = []
 
-    def add(self, name: str, when: float) -> None:
+    def add(self, name: T, when: float) -> None:
         """One more; `when` is of the same clock as all times here."""
         self._waiting.append((when, name))
 
@@ -78,7 +80,7 @@ class Due:
             return None
         return max(0.0, min(when for when, _ in self._waiting) - now)
 
-    def take(self, now: float) -> list[str]:
+    def take(self, now: float) -> list[T]:
         """Those whose time has come."""
         due = [name for when, name in self._waiting if when <= now]
         self._waiting = [one for one in self._waiting if one[1] not in due]

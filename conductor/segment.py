@@ -35,8 +35,9 @@ from conductor.core import (
     Serve,
     Trace,
     Violated,
-    enforcement,
+    Wake,
 )
+from conductor.core.policy import verdicts
 from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
 from conductor.guest_spec import LOCAL, RECONFIGURE, Recovered, Relayed, SegmentSpec
@@ -79,7 +80,8 @@ class Segment:
         components = [component(one, modules[one.name].carrier) for one in spec.guests]
         self._modules = modules
         self._recoveries = {one.name: Recovery(one.on_failure) for one in spec.guests}
-        self._due = Due()
+        self._due: Due[str] = Due()
+        self._wakes: Due[int] = Due()
         router = Router(
             components,
             "proxy",
@@ -116,7 +118,7 @@ class Segment:
             more = self._settle()
             if self._failed:
                 break
-            wait = 0.0 if more else self._due.seconds(time.monotonic())
+            wait = 0.0 if more else self._next_due()
             if large and wait is None and not self._unsent:
                 wait = QUIET
             if self._unsent or wait is not None:
@@ -241,8 +243,16 @@ class Segment:
         self._log("warning", name, text)
         self._out.append(report(RECOVERED, Recovered(name, action, text)))
 
+    def _next_due(self) -> float | None:
+        """Seconds until something is to be done; None: nothing is."""
+        now = time.monotonic()
+        waits = [s for s in (self._due.seconds(now), self._wakes.seconds(now)) if s is not None]
+        return min(waits, default=None)
+
     def _return_due(self) -> None:
-        """Starts guests again whose time has come."""
+        """Does what is due: guests are started again, the router is woken."""
+        for token in self._wakes.take(time.monotonic()):
+            self._hub.apply(self._hub.router.woken(token))
         for name in self._due.take(time.monotonic()):
             try:
                 guest = self._guests[name] = self._modules[name].instantiate(name)
@@ -262,6 +272,8 @@ class Segment:
             from conductor.reports import changes  # loaded at the start
 
             self._out.append(report(CHANGED, changes.params(effect, self._line_limit)))
+        elif isinstance(effect, Wake):
+            self._wakes.add(effect.token, time.monotonic() + effect.seconds)
         elif isinstance(effect, Owned):
             self._out.append(report(OWNED, effect))
         elif isinstance(effect, Violated):
@@ -306,7 +318,7 @@ class Segment:
 
     def _broke_rules(self, violation: Violated) -> None:
         """Ends a guest whose policy does not tolerate violations."""
-        self._recover(violation.peer, enforcement.closure(violation))
+        self._recover(violation.peer, verdicts.closure(violation))
 
     def _log(self, level: str, peer: str, text: str) -> None:
         # Further lines are indented: none of what a guest says passes for an entry of its own.

@@ -13,17 +13,17 @@ of the log, or any other effect by equality. A guest's frames carry their side: 
 met and the same value afterwards.
 
 An effect nobody asserted fails the test at the next `>>` or at the end; so does a playbook that is
-not used as a context manager.
+not used as a context manager. `Wake` effects are set aside, and come with `wake`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from conductor.core import Effect, Note, Router, Send
+from conductor.core import Effect, Note, Router, Send, Wake
 
 Step = tuple[str, Any] | tuple[str, str, Any]
 Call = Callable[[Router], Sequence[Effect]]
@@ -50,6 +50,8 @@ class Playbook:
         self.router = router
         self.values: dict[str, Any] = {}
         """What the holes were filled with."""
+        self.wakes: list[Wake] = []
+        """Wakes that were asked for and have not come."""
         self._effects: list[Effect] = []
         self._log: list[str] = []
         self._over = True
@@ -76,13 +78,25 @@ class Playbook:
         self._over = False
         if callable(step):
             self._log.append(">> call")
-            self._effects = list(step(self.router))
+            self._effects = self._apart(step(self.router))
             return self
         peer, tag, value = _parts(step)
         frame = value if isinstance(value, bytes) else json.dumps(self._filled(value)).encode()
         self._log.append(f">> {peer} {(tag + frame)!r}")
-        self._effects = list(self.router.receive(peer, tag + frame))
+        self._effects = self._apart(self.router.receive(peer, tag + frame))
         return self
+
+    def _apart(self, effects: Iterable[Effect]) -> list[Effect]:
+        """What follows without the wakes that were asked for; `wake` plays those."""
+        effects = list(effects)
+        self.wakes += [one for one in effects if isinstance(one, Wake)]
+        return [one for one in effects if not isinstance(one, Wake)]
+
+    def wake(self, seconds: float | None = None) -> Self:
+        """Time passes: all wakes asked for so far come, or those of so many seconds."""
+        due = [one for one in self.wakes if seconds in (None, one.seconds)]
+        self.wakes = [one for one in self.wakes if one not in due]
+        return self >> (lambda router: [e for one in due for e in router.woken(one.token)])
 
     def __lshift__(self, expected: Step | Effect | Noted) -> Self:
         """Asserts the next effect."""

@@ -25,7 +25,8 @@ from conductor.check.table import CHECKS, Check, OverChain
 from conductor.check.tap import Tap
 from conductor.core.effects import Closure
 from conductor.core.peer import Component
-from conductor.core.policy import TRUSTED, PolicyWords
+from conductor.core.policy.rights import TRUSTED
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import ComponentError, ConductorError
 from conductor.launch import Options, Planned
 from conductor.limits import DEFAULT_LIMITS

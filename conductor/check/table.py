@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.check import ending, forwarding, lines, payloads, requests, sessions
+from conductor.check import ending, forwarding, identity, lines, payloads, requests, sessions
 from conductor.check.chain import Chain
 from conductor.playback import playing
 
@@ -76,6 +76,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     _check("meta", forwarding.meta, "`_meta` of others survives", _NEVER),
     _check("ids", requests.same_ids,
            "each request is answered under its own id, whatever the ids on the other side", "ids"),
+    _check("kept-ids", identity.kept_ids,
+           "a request is passed on under the id it came with, and answered under that", "ids"),
+    _check("own-ids", identity.own_ids,
+           "requests of its own have strings for ids, which the conductor's never are", "ids",
+           advice=True),
     _check("concurrency", requests.concurrent,
            "many requests may be open at once and be answered in any order", "ids"),
     _check("order", requests.order,

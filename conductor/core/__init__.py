@@ -28,7 +28,6 @@
 Imports the standard library and msgspec only, and never the rest of the package.
 """
 
-from conductor.core import enforcement
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
     Changed,
@@ -43,6 +42,7 @@ from conductor.core.effects import (
     Serve,
     Trace,
     Violated,
+    Wake,
 )
 from conductor.core.peer import Component
 from conductor.core.router import SERVICES, UPSTREAM, Router
@@ -67,5 +67,5 @@ __all__ = [
     "Serve",
     "Trace",
     "Violated",
-    "enforcement",
+    "Wake",
 ]

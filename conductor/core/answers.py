@@ -24,8 +24,6 @@ def take(exchange: Exchange, lane: Lane, message: Message, out: list[Effect]) ->
     if isinstance(error, Raw) and bytes(error) == b"null":
         error = UNSET
     wrong = _wrong(message, error)
-    if exchange.ledger is not None and wrong is None:
-        exchange.ledger.said(pending)
     if wrong is not None:
         text = f"{peer.label} answered `{pending.method}` {wrong}"
         body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})

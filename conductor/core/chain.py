@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.peer import Component, Lane, Peer
-from conductor.core.policy import Direction
+from conductor.core.policy.rights import Direction
 from conductor.core.topology import Port, Role, Side, Topology, chain
 
 UPSTREAM: Final = "client"
 """Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
 
 
+_HOSTED_IDS: Final = 10**12
+"""Where the ids begin that a host of guests gives: below are those of the conductor above it, which
+requests keep on their way through the host."""
+
+
 class Chain:
     """Upstream, and the components in order. `upstream`: the dialect of an outer conductor,
-    where it is known beforehand."""
+    where it is known beforehand. `watched` names components that have a gate without a policy."""
 
-    def __init__(self, components: Sequence[Component], upstream: Dialect | None) -> None:
+    def __init__(
+        self,
+        components: Sequence[Component],
+        upstream: Dialect | None,
+        watched: Collection[str] = (),
+    ) -> None:
+        self.hosted = upstream is not None and upstream.sideband
+        """Whether this is a host of guests, below a conductor."""
+        first = _HOSTED_IDS if self.hosted else 1
         self.components = components
         self.mode = "auto"
         """`agent` or `proxy` once that is settled."""
@@ -27,7 +40,13 @@ class Chain:
         self._upstream_known = upstream is not None
         self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
         for component in components:
-            self.peers[component.name] = Peer(component, Role.PROXY, component.dialect)
+            self.peers[component.name] = Peer(
+                component,
+                Role.PROXY,
+                component.dialect,
+                watched=component.name in watched,
+                first_id=first,
+            )
         if len(self.peers) != len(components) + 1:
             raise ValueError("two components have the same name")
 

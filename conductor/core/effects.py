@@ -83,6 +83,15 @@ class Violated(msgspec.Struct, frozen=True):
     pointer: str
     text: str
     fatal: bool
+    again: bool = False
+    """Whether one of the same rule, direction and key was reported of it before."""
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """Call `Router.woken` with `token` after so many seconds."""
+
+    token: int
+    seconds: float
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -107,8 +116,8 @@ class Trace(msgspec.Struct, frozen=True):
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A component changed the conversation (emitted only for an audit).
 
-    `change`: `modified`, `answered` (a request, by itself), `originated` (of its own), `dropped`
-    (not passed on) or `delayed` (dropped as it seemed, and passed on later after all). `kind` and
+    `change`: `modified`, `answered` (a request, by itself), `originated` (of its own) or `dropped`
+    (not passed on). `kind` and
     `direction` are those of the message that was sent, or dropped: request, response or
     notification, up or down. Whether `before` and `after` differ in more than their spelling is
     for others to find out.
@@ -121,9 +130,8 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     """Of a response: that of its request."""
     session: str | None
-    matched: str
-    """How it is known what it was before: by its `token`, its `request`, by `value`, or only by
-    the `order` or the `end` of things."""
+    number: int
+    """Of the hop by which the component was given it, or sent what is its own."""
     before: bytes | None
     """The params it was given, or for a response `{"result":…}` or `{"error":…}`; None: none."""
     after: bytes | None
@@ -145,4 +153,4 @@ class Closure(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-Effect = Send | Serve | Reopen | Listen | Fail | Note | Owned | Violated | Trace | Changed
+Effect = Send | Serve | Reopen | Listen | Fail | Note | Owned | Violated | Wake | Trace | Changed

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from conductor.core.detection import resume_waiting
 from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.link import Pending
 from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Peer
+from conductor.core.policy.moves import State
+from conductor.core.policy.rights import STOP
 from conductor.core.topology import Role
 
 
@@ -23,7 +27,7 @@ def closed(
         return
     peer.closure = reason
     peer.ready = False
-    _settle(exchange, peer, reason, out)
+    _settle(exchange, peer, reason, out, goes_on=False)
     if peer.role not in (Role.CLIENT, Role.OUTER):
         exchange.chain_fails(peer, reason, out)
 
@@ -66,27 +70,33 @@ def leaving(
     peer.ready = False
     peer.returning = True
     roles.await_return(peer)
-    _settle(exchange, peer, reason, out, resume=False)
+    _settle(exchange, peer, reason, out)
+
+
+def _goes_on(exchange: Exchange, pending: Pending, chain: bool, out: list[Effect]) -> bool:
+    """Whether a request goes on, or is answered, without the component that had it: `chain` says
+    whether there is still one for it to go on in."""
+    carried = pending.given
+    if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
+        return False
+    return exchange.enforcer.requests.lost(carried, out)
 
 
 def _settle(
-    exchange: Exchange, peer: Peer, reason: Closure, out: list[Effect], *, resume: bool = True
+    exchange: Exchange, peer: Peer, reason: Closure, out: list[Effect], *, goes_on: bool = True
 ) -> None:
-    """Answers what waits for the peer, withdraws what it asked, lets go what it held up."""
+    """Answers what waits for the peer, withdraws what it asked, lets go what it held up.
+    `goes_on`: the chain does without it, so what it held goes on as it was given."""
     before = len(out)
     for link in peer.links():
         for pending in list(link.sent.values()):
-            if pending.token is None or not exchange.outlives(pending.token, out):
+            if not _goes_on(exchange, pending, goes_on, out):
                 exchange.fail(pending, reason, out)
         link.sent.clear()
-    if resume:
+    if peer.closure is not None:
         resume_waiting(peer, out)
-    if exchange.ledger is not None:
-        exchange.ledger.gone(peer, out)
     exchange.withdraw(peer, out)
-    peer.forget_told()
-    for lane in (peer.p, peer.s):
-        lane.way.forget_gone()
+    exchange.enforcer.gone(peer, out)
     # An answer that was let go to the peer would reach who comes in its place.
     out[before:] = [one for one in out[before:] if type(one) is not Send or one.peer != peer.name]
 
@@ -102,6 +112,18 @@ def expire(exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: lis
         exchange.cancel(pending, out)
         exchange.fail(pending, reason, out)
         pending.hook = None
+
+
+def end_turn(
+    exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]
+) -> None:
+    """Cancels a turn of an agent in which nothing moves, and fails its prompt."""
+    at, _, id_ = key.partition(b":")
+    pending = peer.links()[int(at)].sent.get(id_)
+    if pending is not None and pending.session is not None:
+        params = msgspec.json.encode({"sessionId": pending.session})
+        out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
+    expire(exchange, peer, key, reason, out)
 
 
 def overdue(exchange: Exchange, why: str, hint: str, out: list[Effect]) -> Closure | None:

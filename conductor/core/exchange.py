@@ -6,23 +6,29 @@ failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
 from conductor.core.chain import Chain
-from conductor.core.dialects import CANCEL, INITIALIZE, Dialect
+from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
-from conductor.core.tokens import Token
+from conductor.core.policy.keys import session_of
+from conductor.core.policy.rights import PROMPT
+from conductor.core.policy.sessions import Sessions
+from conductor.core.topology import Role
 
 if TYPE_CHECKING:
-    from conductor.core.ledger import Ledger
+    from conductor.core.policy.enforcer import Enforcer
+
+_OWN_ID: Final = '"c{}"'
+"""How the requests are called that a host of guests sends of their own, to the conductor above."""
 
 
 class Exchange:
@@ -36,31 +42,23 @@ class Exchange:
         tracing: bool,
         audited: Collection[str] = (),
     ) -> None:
-        self.traced = tracing
+        self.tracing = tracing
         """Whether `Trace` effects are made."""
-        self.ledger: Ledger | None = None
-        """Where what components change is found out, if anybody wants to know."""
-        if audited:
-            from conductor.core.ledger import Ledger  # an editor waits for all that is loaded
-
-            hosted = upstream is not None and upstream.sideband
-            self.ledger = Ledger(audited, hosted=hosted)
-        self.tracing = tracing or self.ledger is not None
-        """Whether `trace` is to be called: there is one of these, or both."""
+        self.audited = frozenset(audited)
+        """The components of which `Changed` effects are made."""
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
-        self.chain = Chain(components, upstream)
+        watched = {component.name for component in components} if tracing else self.audited
+        self.chain = Chain(components, upstream, watched)
         self.peers = self.chain.peers
         self.upstream = self.chain.upstream
+        self.sessions = Sessions()
+        self.number = 0
+        """Of the message that is routed now: every hop of every message has one, rising."""
+        self.enforcer: Enforcer
+        """The engine of policies; it enters itself here."""
+        self._own_ids = 0
         self._failed = False
-        self.not_given: Callable[[Pending, list[Effect]], bool] = lambda pending, out: False
-        """Whether a request that its peer could not be given goes on without that."""
-        self.outlives: Callable[[Token, list[Effect]], bool] = lambda token, out: False
-        """Whether a request goes on although the component it was given to is gone."""
-        self.must_wait: Callable[[Pending, bytes, bytes, list[Effect]], bool] = (
-            lambda pending, member, body, out: False
-        )
-        """Whether an answer must not overtake what a component it passes by still has."""
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -101,8 +99,6 @@ class Exchange:
         elif peer.closure is None and peer.handshake is not None:
             peer.backlog.append(partial(self.notify, lane, method, params, source))
         else:
-            if self.ledger is not None:  # not the sender's doing
-                self.ledger.notification(source, lane, method, params, out)
             text = f"`{method}` dropped: {peer.label} is not there for it"
             self.note(out, "debug", source.peer, text)
 
@@ -125,18 +121,31 @@ class Exchange:
         pending: Pending,
         out: list[Effect],
     ) -> None:
-        """Writes a request now, under a fresh id, and remembers what its answer belongs to."""
+        """Writes a request now, and remembers what its answer belongs to."""
         link = lane.link
         pending.target = lane
-        pending.target_id = id_ = link.fresh_id()
+        pending.target_id = id_ = self._id(lane, pending)
         link.sent[id_] = pending
+        if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
+            pending.session = session_of(params)
         out.append(Send(lane.peer.name, lane.writer.request(id_, method, params)))
         if self.tracing and pending.origin is not None:
             self.trace(out, ("request", pending.origin, lane), pending.raw_id, method, params)
-            if self.ledger is not None and pending.method != INITIALIZE:
-                self.ledger.request(pending, lane, params, out)
         if pending.cancelled:
             self._send_cancel(pending, lane, out)
+
+    def _id(self, lane: Lane, pending: Pending) -> bytes:
+        """The id a request is written under: a fresh one, but in a host of guests the one that the
+        conductor above has given it, on its whole way through."""
+        origin, link = pending.origin, lane.link
+        if not self.chain.hosted or origin is None or not origin.peer.sideband:
+            return link.fresh_id()
+        if not pending.own and pending.key.isdigit() and pending.key not in link.sent:
+            return pending.key
+        if lane.peer is not self.upstream:
+            return link.fresh_id()
+        self._own_ids += 1
+        return _OWN_ID.format(self._own_ids).encode()
 
     def cancel(self, pending: Pending, out: list[Effect]) -> None:
         """Passes a cancellation on to where the request went, once."""
@@ -145,6 +154,7 @@ class Exchange:
             target = pending.target
             if target is not None and target.peer.closure is None:
                 self._send_cancel(pending, target, out)
+            self.enforcer.cancelled(pending, out)
             for follower in pending.followers:
                 self.cancel(follower, out)
 
@@ -158,7 +168,7 @@ class Exchange:
         """Cancels what a peer that is gone had asked for; nobody will read the answers."""
         for link in peer.links():
             for pending in list(link.received.values()):
-                if pending.spends is None or not pending.spends.goes_on:
+                if pending.passes is None or not pending.passes.pending.wanted:
                     self.cancel(pending, out)
                 pending.origin = None
             link.received.clear()
@@ -169,7 +179,7 @@ class Exchange:
         self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
     ) -> None:
         """Takes the answer of the peer a request went to."""
-        if pending.past and self.must_wait(pending, member, bytes(body), out):
+        if pending.past and self.enforcer.must_wait(pending, member, bytes(body), out):
             return
         hook = pending.hook
         if hook is None:
@@ -177,7 +187,7 @@ class Exchange:
             return
         # What the hook leads to leads back to it, and may be large: it shall not have to wait for
         # the garbage collector. Whoever asks again sets it anew.
-        pending.hook = pending.token = None
+        pending.hook = pending.given = None
         if not self.tracing:
             hook(pending, member, bytes(body), out)
             return
@@ -224,7 +234,7 @@ class Exchange:
         if origin is None:
             return
         del origin.link.received[pending.key]
-        pending.origin = pending.spends = None
+        pending.origin = pending.passes = None
         pending.followers = ()
         if self.tracing:
             self._trace_answer(pending, origin, member, body, out)
@@ -246,8 +256,6 @@ class Exchange:
             kind = "error" if member == b"error" else "response"
             route = (kind, pending.target, origin)
             self.trace(out, route, pending.raw_id, pending.method, body)
-        if self.ledger is not None:
-            self.ledger.answered(pending, origin, member, bytes(body), out)
 
     @staticmethod
     def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: list[Effect]) -> None:
@@ -260,8 +268,6 @@ class Exchange:
     def refuse(self, pending: Pending, error: Malformed, out: list[Effect]) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
-        if self.ledger is not None:
-            self.ledger.refused(pending)
         self.reply(pending, b"error", body, out)
 
     def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
@@ -292,10 +298,6 @@ class Exchange:
     ) -> None:
         """Reports a message; `route` is its kind (`error`: a response that is one), from, to."""
         kind, source, target = route
-        if self.ledger is not None and kind == "notification" and method != CANCEL:
-            self.ledger.notification(source, target, method, payload, out)
-        if not self.traced:
-            return
         out.append(
             Trace(
                 "response" if kind == "error" else kind,

@@ -21,13 +21,14 @@ from conductor.core.detection import (
 )
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
 from conductor.core.effects import Closure, Effect, Listen
-from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed
 from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import Direction
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core.policy.keys import Heading
 from conductor.core.topology import Role, Side
 from conductor.core.upstream_role import ONLY_CONDUCTOR, UpstreamRole
 
@@ -67,10 +68,10 @@ class Initializer:
             params = self._forwarded(lane, method, params)
             shadow = (peer.launched_by or peer).shadow
             if shadow is not None:
-                self._enforcer.copies.forwarded(shadow, pending, out)
+                self._enforcer.copies.passed_on(shadow, pending, out)
                 return
             if peer.gate is not None:
-                allowed = self._enforcer.initialize.forwarded(lane, params, pending, out)
+                allowed = self._enforcer.handshake.forwarded(lane, params, pending, out)
                 if allowed is None:
                     return
                 params = allowed
@@ -99,20 +100,46 @@ class Initializer:
     ) -> None:
         """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
-        if peer.gate is not None and not peer.gate.sees(Direction.DOWN, INITIALIZE):
+        if not self._enforcer.handshake.takes_part(peer):
             self._shadow(lane, params, pending, out)
         elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure, out)
         elif peer.role is not Role.PROXY:
             pending.hook = partial(self._answered_by_end, params)
             self._exchange.send(lane, INITIALIZE, params, pending, out)
-            self._compare(pending, lane, params, out)
         elif peer.handshake is not None and not peer.ready:
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
             peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
+            late = partial(self._late, peer, peer.handshake)
+            self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, peer.handshake, out)
+
+    def _late(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+        """A proxy has not passed `initialize` on in its time: a policed one is initialized with a
+        copy from now on, and the original goes on without it; of others the request fails."""
+        if peer.handshake is not handshake or peer.forwarded or peer.returning:
+            return
+        pending = handshake.pending
+        held = f"has held `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+        reason = Closure(
+            f"{peer.label} {held}",
+            "it neither passed it on nor answered; is it a proxy? `conductor check` tells",
+            {"component": peer.name},
+        )
+        if not self._enforcer.handshake.goes_without(peer, held, out):
+            self._exchange.fail(pending, reason, out)
+            return
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy.target, copy.target_id, copy.hook = pending.target, pending.target_id, pending.hook
+        peer.p.link.sent[copy.target_id] = copy
+        handshake.pending, pending.hook = copy, None
+        found = Heading(INITIALIZE, None)
+        peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, handshake.params, found)
+        ahead = peer.p.other.across
+        assert ahead is not None
+        self.deliver(ahead, handshake.params, pending, out)
 
     def _shadow(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
@@ -122,7 +149,8 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.copies.shadow(pending, INITIALIZE, params)
+            found = Heading(INITIALIZE, None)
+            peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, params, found)
             self.initialize_copy(peer, params, out)
         ahead = peer.p.other.across
         assert ahead is not None
@@ -142,14 +170,6 @@ class Initializer:
             params = offer.add(params, "client")
         handshake.pending.hook = partial(self._answered, handshake)
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
-        self._compare(handshake.pending, peer.p, handshake.params, out)
-
-    def _compare(
-        self, pending: Pending, target: Lane, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
-        """For an audit: the `initialize` a peer was given, without what its dialect adds."""
-        if self._exchange.ledger is not None:
-            self._exchange.ledger.request(pending, target, params, out)
 
     # -- what the peers' behaviour tells ---------------------------------------------------------
 
@@ -213,7 +233,7 @@ class Initializer:
             if member == b"result" and peer.offer_shape is not None:
                 kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)
                 body = bytes(_raw(offer.remove(Raw(body), kept)))
-            verdict = self._enforcer.initialize.answered(peer, handshake, (member, body), out)
+            verdict = self._enforcer.handshake.answered(peer, handshake, (member, body), out)
             if verdict is None:
                 self._go_without(peer, handshake, out)
                 return
@@ -240,7 +260,7 @@ class Initializer:
             peer.handshake = None
         if peer.returning:
             peer.returning, peer.ready = False, True
-            if peer.gate is None or peer.gate.sees(Direction.DOWN, INITIALIZE):
+            if self._enforcer.handshake.takes_part(peer):
                 peer.shadow = None
             resume_waiting(peer, out)
         kept = None

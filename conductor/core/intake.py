@@ -18,7 +18,7 @@ from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch
 from conductor.core.peer import Lane, Peer
-from conductor.core.policed_notifications import PolicedNotifications
+from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.refusals import refuse, refuse_frame, refuse_version
 from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
 from conductor.core.services import Services, called
@@ -53,6 +53,8 @@ class Intake:
         peer = self._peers[name]
         if peer.closure is not None:
             return out
+        self._exchange.number += 1
+        peer.heard = self._exchange.number
         lane = peer.p
         if peer.sideband:
             side = peer.sides.get(frame[:1])

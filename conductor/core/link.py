@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING
 
 from conductor.core.dialects import INITIALIZE, LAUNCH
@@ -10,7 +11,8 @@ from conductor.core.dialects import INITIALIZE, LAUNCH
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.peer import Lane
-    from conductor.core.tokens import Token
+    from conductor.core.policy.given import Carried, Copied
+    from conductor.core.policy.keys import Heading
 
 
 class Batch:
@@ -39,16 +41,19 @@ class Pending:
         "batch",
         "cancelled",
         "followers",
+        "given",
         "hook",
         "key",
         "method",
+        "number",
         "origin",
+        "own",
+        "passes",
         "past",
         "raw_id",
-        "spends",
+        "session",
         "target",
         "target_id",
-        "token",
         "watchers",
     )
 
@@ -77,13 +82,19 @@ class Pending:
         """Told its answer (member and body), once, whether or not the asker is still there."""
         self.followers: tuple[Pending, ...] = ()
         """Requests that are cancelled with it."""
-        self.past: tuple[tuple[Lane, str | None], ...] = ()
-        """The components it passed by whose other direction its answer must keep its place in: the
-        lane it would have come in by, and its session."""
-        self.token: Token | None = None
-        """For one given to a policed component: what is remembered of that."""
-        self.spends: Token | None = None
-        """For one a policed component has forwarded: what it was given as."""
+        self.past: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
+        """The components it went past, outermost first, where its answer must keep its place: the
+        lane it came in by, its heading, and the copy that was shown there."""
+        self.given: Carried | None = None
+        """For one given to a component with a gate: what is remembered of that."""
+        self.passes: Carried | None = None
+        """For one by which a component with a gate passes on what it carries: that."""
+        self.own = False
+        """Whether a component with a gate has sent it of its own."""
+        self.session: str | None = None
+        """Of a prompt that an agent has: its session."""
+        self.number = 0
+        """Of the hop by which it came in."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
         """Takes the answer (member and body) instead of the asker, where one is set."""
 
@@ -93,7 +104,7 @@ class Pending:
         through a component that is gone."""
         if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
             return True
-        return self.spends is not None and self.spends.goes_on and not self.spends.settled
+        return self.passes is not None and self.passes.pending.wanted
 
 
 class Link:
@@ -104,14 +115,15 @@ class Link:
     that have not been answered.
     """
 
-    __slots__ = ("_last", "received", "sent")
+    __slots__ = ("_ids", "received", "sent")
 
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, ids: Iterator[int] | None = None) -> None:
+        self._ids = count(1) if ids is None else ids
         self.sent: dict[bytes, Pending] = {}
         self.received: dict[bytes, Pending] = {}
 
     def fresh_id(self) -> bytes:
-        """An id this link has not used before, as raw JSON."""
-        self._last += 1
-        return b"%d" % self._last
+        """An id that is not open here, as raw JSON."""
+        while (id_ := b"%d" % next(self._ids)) in self.sent:
+            pass
+        return id_

@@ -6,7 +6,6 @@ from functools import partial
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core.copied import Copy
 from conductor.core.detection import Handshake, resume_waiting
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effect, Reopen
@@ -14,6 +13,8 @@ from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
+from conductor.core.policy.given import Copied
+from conductor.core.policy.keys import Heading
 from conductor.core.topology import Role
 
 
@@ -95,7 +96,7 @@ class LostRoles:
             return
         answer = peer.recorded if peer.shadow is None else peer.shadow.answer
         if peer.shadow is None or answer is not None:
-            peer.shadow = Copy(INITIALIZE, peer.initialize)
+            peer.shadow = Copied(INITIALIZE, peer.initialize, Heading(INITIALIZE, None))
             peer.shadow.answer = answer
         self._initializer.initialize_copy(peer, peer.initialize, out)
 

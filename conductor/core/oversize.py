@@ -84,10 +84,13 @@ def undeliverable(
 
 def _not_given(exchange: Exchange, lane: Lane, raw: bytes, why: str, out: list[Effect]) -> None:
     pending = lane.link.sent.pop(raw, None)
-    if pending is not None and not exchange.not_given(pending, out):
-        peer = lane.peer
-        text = f"{peer.label} was not given `{pending.method}`: {why}"
-        body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
+    if pending is None:
+        return
+    peer, carried = lane.peer, pending.given
+    text = f"{peer.label} was not given `{pending.method}`: {why}"
+    body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
+    if carried is None or not exchange.enforcer.requests.lost(carried, out):
+        pending.hook = None if carried is not None else pending.hook
         exchange.complete(pending, b"error", body, out)
 
 

@@ -17,12 +17,12 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards
-from conductor.core.effects import Effect, Note, Owned
-from conductor.core.gate import ANSWER, Gate
+from conductor.core.effects import Effect, Owned
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
-from conductor.core.policy import SETUP, Direction
-from conductor.core.tokens import Params
+from conductor.core.policy.gate import Gate
+from conductor.core.policy.keys import Params
+from conductor.core.policy.rights import SETUP
 from conductor.core.topology import Role
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
@@ -30,11 +30,6 @@ CONCERNED: Final = CONNECT | frozenset(SETUP)
 """The requests that declare servers and open connections."""
 
 _MOST: Final = 65_536
-_CALLS: Final = ("mcp/message", "_mcp/message", "_mcp/request", "_scp/mcp")
-_DEAF: Final = (
-    "declares an MCP server, but may not answer the agent's calls of it\n"
-    "hint: give it `,allow=up:mcp/*:answer` besides its profile, or the profile `tools` or `full`"
-)
 
 
 class Owners:
@@ -73,9 +68,6 @@ class Owners:
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
             declared = guards.declared(method, sent) - known
-            gate = peer.gate
-            if declared and gate is not None and not gate.servers and _is_deaf(gate):
-                out.append(Note("warning", peer.name, f"{peer.label} {_DEAF}"))
             self._admit(peer, declared, out)
 
     def _opened(
@@ -104,8 +96,3 @@ class Owners:
             for gate in self._gates():
                 gate.servers.discard(oldest)
                 gate.foreign.discard(oldest)
-
-
-def _is_deaf(gate: Gate) -> bool:
-    """Whether it cannot answer a call of MCP, in no generation."""
-    return not any(gate.verbs(Direction.UP, method) & ANSWER for method in _CALLS)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core.copied import Copy
 from conductor.core.dialects import PLAIN, Dialect
-from conductor.core.gate import Gate
 from conductor.core.keeping import Keeping
 from conductor.core.link import Link
-from conductor.core.policy import Direction, Policy
-from conductor.core.tokens import Told
+from conductor.core.policy.gate import Gate
+from conductor.core.policy.given import Copied, Given
+from conductor.core.policy.rights import Direction, Policy
 from conductor.core.topology import Role, Side
-from conductor.core.way import Way
 from conductor.core.writer import Writer, writers
 
 if TYPE_CHECKING:
@@ -52,14 +51,13 @@ class Lane:
     __slots__ = (
         "across",
         "direction",
+        "given",
         "link",
         "other",
         "peer",
         "policed",
+        "rights",
         "side",
-        "told",
-        "verbs",
-        "way",
         "wraps",
         "writer",
     )
@@ -75,14 +73,12 @@ class Lane:
         """Where its peer sends on what comes in here."""
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
-        self.told: dict[str, Told] = {}
-        """Of a policed peer: notifications it was given that would leave here, by method."""
-        self.way = Way()
-        """… and requests, copies, and what is held up for them."""
-        self.verbs: dict[str, int] = {}
-        """The verbs it holds on what comes in here, by method, as far as they were asked for."""
+        self.given = Given()
+        """Of a peer with a gate: what it was given that would leave here."""
+        self.rights: dict[str, int] = {}
+        """… and what it holds on what comes in here, by key, as far as that was asked for."""
         self.policed = False
-        """Whether a policy has to be asked about what is said on it."""
+        """Whether this peer or the one across has a gate."""
         self.wraps = False
         """Whether envelopes may come in on it."""
 
@@ -91,6 +87,7 @@ class Peer:
     """One connection's mutable state."""
 
     __slots__ = (
+        "_ids",
         "admitted",
         "answer_shape",
         "backlog",
@@ -102,6 +99,7 @@ class Peer:
         "gate",
         "guessing",
         "handshake",
+        "heard",
         "initialize",
         "kept",
         "label",
@@ -121,7 +119,17 @@ class Peer:
         "unsettled",
     )
 
-    def __init__(self, component: Component, role: Role, dialect: Dialect | None) -> None:
+    def __init__(
+        self,
+        component: Component,
+        role: Role,
+        dialect: Dialect | None,
+        *,
+        watched: bool = False,
+        first_id: int = 1,
+    ) -> None:
+        """`watched`: it has a gate though it has no policy. `first_id`: where the ids of requests
+        begin that it is given."""
         self.name = component.name
         self.label = component.label or f"`{component.name}`"
         self.component = component
@@ -130,7 +138,7 @@ class Peer:
         """How often it has been started, this time included."""
         self.kept = Keeping(component.kept)
         """What it wants to be told when it is started again."""
-        self.gate = Gate(component.policy) if component.policy is not None else None
+        self.gate = Gate(component.policy) if component.policy is not None or watched else None
         self.closure: Closure | None = None
         self.admitted = True
         """Whether its messages are let through; upstream's are once it has sent `initialize`."""
@@ -142,9 +150,11 @@ class Peer:
         """Whether it can be written to."""
         self.backlog: list[Callable[[list[Effect]], None]] = []
         """What waits until it can be, in order."""
+        self.heard = 0
+        """The number of the last message that came from it."""
         self.handshake: Handshake | None = None
         """Its initialization, while that is going on."""
-        self.shadow: Copy | None = None
+        self.shadow: Copied | None = None
         """The `initialize` it got a copy of, where the original passes it by."""
         self.initialize: Raw | UnsetType | None = None
         """The params of the last `initialize` it was given; None before the first."""
@@ -161,7 +171,8 @@ class Peer:
         self.answer_shape: Shape | None = None
         """The same for the answer to the `initialize` it forwarded."""
         plain = Writer()
-        self.p = Lane(self, Side.P, Link(), plain)
+        self._ids = count(first_id)
+        self.p = Lane(self, Side.P, Link(self._ids), plain)
         self.s = Lane(self, Side.S, self.p.link, plain)
         self.p.other, self.s.other = self.s, self.p
         self.c = Lane(self, Side.P, self.p.link, plain)
@@ -176,21 +187,14 @@ class Peer:
         self.p.wraps = self.role in (Role.PROXY, Role.OUTER) and not dialect.sideband
         self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
         if dialect.sideband and not self.sides:
-            self.s.link, self.c.link = Link(), Link()
+            # One count for both sides: an id is never open on both.
+            self.s.link, self.c.link = Link(self._ids), Link()
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
 
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""
         return self.p if side is Side.P else self.s
-
-    def forget_told(self) -> None:
-        """It has had its say: what it was told and has not passed on by now it keeps."""
-        if self.gate is not None:
-            for told in self.gate.told:
-                told.forget()
-        for lane in (self.p, self.s):
-            lane.way.copies.clear()
 
     def links(self) -> list[Link]:
         """Its id spaces, one or three."""

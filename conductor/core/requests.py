@@ -9,13 +9,14 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import dialects, jsonrpc, members
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
 from conductor.core.effects import Effect
-from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch, Pending
 from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.rights import SETUP
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
 
@@ -75,8 +76,6 @@ class Requests:
             if method in ENVELOPES:
                 lane, method, params = self._open(lane, method, params, out)
                 pending.method = method
-                if self._exchange.ledger is not None:
-                    self._exchange.ledger.opened(pending, lane)
             if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
                 if bytes(params) != b"null":
                     raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
@@ -92,12 +91,23 @@ class Requests:
                     raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
                 if method in CONCERNED:
                     self._owners.asked(lane, method, params, pending)
+                    if method in SETUP:
+                        self._learn(method, params, pending)
                 if lane.policed:
                     self._policed.ask(lane, method, params, pending, out)
                 else:
                     self._exchange.forward(lane.across, method, params, pending, out)
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
+
+    def _learn(self, method: str, params: Raw | UnsetType, pending: Pending) -> None:
+        """Takes note of a session when it is set up."""
+
+        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+            if member == b"result":
+                self._exchange.sessions.set_up(method, params, body)
+
+        pending.watchers = (*pending.watchers, answered)
 
     def _open(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
@@ -118,7 +128,5 @@ class Requests:
         raw = (members.read(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
-        if pending is not None and (
-            pending.spends is None or self._policed.may_cancel(pending, out)
-        ):
+        if pending is not None and self._policed.may_cancel(pending):
             self._exchange.cancel(pending, out)

@@ -14,12 +14,12 @@ import msgspec
 from conductor.core import dialects, endings, jsonrpc, oversize
 from conductor.core.chain import UPSTREAM
 from conductor.core.effects import Closure, Effect
-from conductor.core.enforcement import Enforcer
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.intake import Intake
 from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Component
+from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.services import LAST_WORDS, SERVICES, Services
 from conductor.core.topology import Side, Topology
@@ -95,7 +95,7 @@ class Router:
     @property
     def tracing(self) -> bool:
         """Whether `Trace` effects are made."""
-        return self._exchange.traced
+        return self._exchange.tracing
 
     def settle_mode(self, mode: str) -> None:
         """Fixes agent or proxy mode and joins the ports accordingly."""
@@ -172,6 +172,19 @@ class Router:
         endings.expire(self._exchange, self.peers[name], key, reason, out)
         return out
 
+    def heard(self, name: str) -> int | None:
+        """The number of the last message that came from a peer; None while it waits for an answer
+        itself, say of the user."""
+        peer = self.peers[name]
+        return None if any(link.received for link in peer.links()) else peer.heard
+
+    def end_turn(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
+        """Nothing moves in a turn of an agent (`key` from `waiting_on`): it is cancelled, and its
+        prompt is failed."""
+        out: list[Effect] = []
+        endings.end_turn(self._exchange, self.peers[name], key, reason, out)
+        return out
+
     def abandon(self, reason: Closure) -> list[Effect]:
         """Answers everything upstream still waits for: the chain is over."""
         out: list[Effect] = []
@@ -200,31 +213,27 @@ class Router:
         gate = self.peers[name].gate
         if gate is not None:
             gate.round += 1
-        if self._exchange.ledger is not None:
-            self._exchange.ledger.delivering(name)
+            gate.rounds = True
 
     def delivered(self, name: str) -> list[Effect]:
         """… and has said all it had to say to that."""
-        gate = self.peers[name].gate
+        peer = self.peers[name]
         out: list[Effect] = []
-        if self._exchange.ledger is not None:
-            self._exchange.ledger.delivered(name, out)
-        if gate is None:
-            return out
-        if gate.quick:
-            for told in gate.told:
-                if told or told.skipped:
-                    told.forget()
-            return out
-        self._enforcer.heard(self.peers[name], out)
+        if peer.gate is not None and (peer.p.given.queue or peer.s.given.queue):
+            self._enforcer.heard(peer, out)
         return out
 
     def settled(self, name: str) -> list[Effect]:
         """A peer has been given everything, and has said all it had to: for an audit, what it has
         not passed on by now."""
         out: list[Effect] = []
-        if self._exchange.ledger is not None:
-            self._exchange.ledger.settled(name, out)
+        self._enforcer.settled(self.peers[name], out)
+        return out
+
+    def woken(self, token: int) -> list[Effect]:
+        """The time of a `Wake` effect has come."""
+        out: list[Effect] = []
+        self._enforcer.wakes.woken(token, out)
         return out
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from conductor.core import Changed, Closure, Owned, Trace, Violated, services
-from conductor.core.policy import Policy
+from conductor.core.policy.rights import Policy
 from conductor.guest_spec import Recovered
 from conductor.planned import Planned
 

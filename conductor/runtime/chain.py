@@ -30,9 +30,10 @@ from conductor.core import (
     Serve,
     Trace,
     Violated,
-    enforcement,
+    Wake,
     services,
 )
+from conductor.core.policy import verdicts
 from conductor.errors import ComponentError
 from conductor.guest_spec import Recovered
 from conductor.hub import Hub
@@ -332,6 +333,8 @@ class Runtime:
                 if effect.peer in self._planned:
                     self._connections.hear(effect.peer)
                 self._violated(effect)
+            case Wake(token, seconds):
+                asyncio.get_running_loop().call_later(seconds, self._woken, token)
             case Owned():
                 pass  # this router lasts as long as the chain
             case Changed():
@@ -365,10 +368,15 @@ class Runtime:
         self._happened["violation", violation.peer] += 1
         self._audit.violated(violation)
         way = f"{violation.direction} `{violation.method}`{violation.pointer}"
-        self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
+        if not violation.again:
+            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
         if violation.fatal and violation.peer in self._planned:
             self._connections.silence(violation.peer)
-            self._component_ended(violation.peer, enforcement.closure(violation))
+            self._component_ended(violation.peer, verdicts.closure(violation))
+
+    def _woken(self, token: int) -> None:
+        if not self._stopping:
+            self.apply(self.router.woken(token))
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, to be asked in another dialect."""

@@ -11,10 +11,12 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import UNSET, Raw
+
 from conductor.core import UPSTREAM, Trace
-from conductor.core.gate import MODIFY, THROUGH, Gate
 from conductor.core.launching import successor_name
-from conductor.core.policy import Direction, Policy
+from conductor.core.policy.keys import heading
+from conductor.core.policy.rights import CARRY, Direction, Policy
 from conductor.guest_spec import Hop
 
 CONDUCTOR: Final = "conductor"
@@ -39,7 +41,7 @@ class Names:
 
     def __init__(self) -> None:
         self._names: dict[str, tuple[str, str]] = {UPSTREAM: ("client", "agent")}
-        self._gates: dict[str, list[tuple[str, Gate | None]]] = {}
+        self._gates: dict[str, list[tuple[str, Policy | None]]] = {}
         self._left: dict[tuple[str, str], deque[tuple[_Mark, str]]] = defaultdict(
             lambda: deque(maxlen=_MOST)
         )
@@ -57,7 +59,7 @@ class Names:
             self.guests[name] = frozenset(guests)
             if len(guests) > 1:
                 held = zip(guests, policies, strict=True)
-                self._gates[name] = [(one, Gate(may) if may else None) for one, may in held]
+                self._gates[name] = list(held)
             self.agent = name
 
     def leaving(self, host: str, hop: Hop) -> None:
@@ -94,8 +96,9 @@ class Names:
         down = trace.target_side == "p"
         gates = self._gates[trace.target]
         direction = Direction.DOWN if down else Direction.UP
-        needed = THROUGH if trace.kind == "request" else MODIFY
-        for guest, gate in gates if down else reversed(gates):
-            if gate is None or gate.verbs(direction, trace.method or "") & needed:
+        payload = UNSET if trace.payload is None else Raw(trace.payload)
+        found = heading(trace.method or "", payload)
+        for guest, policy in gates if down else reversed(gates):
+            if policy is None or policy.rights(direction, found.key) & CARRY:
                 return proxy(guest)
         return None

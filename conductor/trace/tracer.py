@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
-from conductor.core.policy import Policy
+from conductor.core.policy.rights import Policy
 from conductor.planned import Planned
 from conductor.redaction import redacted
 from conductor.reports.deliveries import Delivered, text_lines

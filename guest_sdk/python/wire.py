@@ -3,6 +3,9 @@
 A proxy that is a process, or lives in the conductor's, has one connection for both neighbours:
 what concerns the successor is wrapped in `proxy/successor`, what concerns the conductor is named
 `_conductor/…` (docs/architecture.md, "Dialects"). The engine behind it sees sides instead.
+
+Ids go through as the engine writes them: the conductor's requests and the proxy's run in opposite
+directions, so their ids cannot clash, and a request that is passed on keeps its id here too.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Wire:
         self._engine = engine
         self._count = 0
         self._sent: dict[str, tuple[str, str]] = {}
-        """Our requests on the wire: the engine's side and id of each."""
+        """Requests on the wire that are not answered, by id: the engine's side and id of each."""
         self._ids: dict[tuple[str, str], str] = {}
         """The same the other way round."""
         self._from_successor: set[str] = set()
@@ -89,7 +92,7 @@ class Wire:
         known = self._sent.pop(id_ or "", None)
         if known is None:
             return
-        del self._ids[known]
+        self._ids.pop(known, None)
         side, own = known
         member = "error" if "error" in held else "result"
         body = _raw(line, held, member) or "null"
@@ -128,7 +131,7 @@ class Wire:
                 self._out.append(_message(None, dumps(CANCEL), f'{{"requestId":{sent}}}'))
             return
         params = _raw(said, held, "params")
-        outer = self._send_as(side, id_) if id_ is not None else None
+        outer = self._sent_as(side, id_) if id_ is not None else None
         if side == "s":
             inner = _message_members(method, params)
             self._out.append(_message(outer, dumps(ENVELOPE), "{" + inner + "}"))
@@ -140,13 +143,19 @@ class Wire:
         else:
             self._out.append(_message(outer, method, params))
 
-    def _send_as(self, side: str, id_: str) -> str:
-        """A fresh id on the wire, where both sides share one space."""
-        self._count += 1
-        fresh = f'"w{self._count}"'
-        self._sent[fresh] = (side, id_)
-        self._ids[side, id_] = fresh
-        return fresh
+    def _sent_as(self, side: str, id_: str) -> str:
+        """The id of a request on the wire: the engine's own.
+
+        One to the conductor is a number in the engine, and a string here: it stands beside requests
+        that are passed on under the conductor's numbers.
+        """
+        outer = f'"c-{id_}"' if side == "c" else id_
+        while outer in self._sent:  # as one that came from both sides at once
+            self._count += 1
+            outer = f'"w-{self._count}"'
+        self._sent[outer] = (side, id_)
+        self._ids[side, id_] = outer
+        return outer
 
 
 def _raw(line: str, held: Held, name: str) -> str | None:

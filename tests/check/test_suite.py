@@ -81,6 +81,8 @@ def test_programs_of_every_dialect_pass(dialect: str, monkeypatch: pytest.Monkey
         ("ascii_only", "strings", "changed from byte"),
         ("strip_meta", "meta", "`_meta` of session/new was lost"),
         ("one_id", "concurrency", "was not passed on"),
+        ("renumber", "kept-ids", "`initialize` went on under another id"),
+        ("renumber_prompts", "kept-ids", "`session/prompt` went on under another id"),
         ("late_updates", "order", "arrived in another order, or not all"),
         ("late_updates", "turn", "updates did not all arrive before the end of its turn"),
         ("late_updates", "session-load", "before the answer to `session/load`"),
@@ -132,6 +134,28 @@ def test_lines_that_are_no_message() -> None:
 def test_to_write_anew_is_only_advised_against() -> None:
     (found,) = run(careless("rewrite"), "bytes").values()
     assert (found.status, "the values are there, the bytes not" in found.why) == ("note", True)
+
+
+def test_own_requests_under_numbers_are_only_advised_against() -> None:
+    (found,) = run(careless("own_numbers"), "own-ids").values()
+    assert found.status == "note"
+    assert "`_mine/warm`, a request of the proxy's own, has no string for an id" in found.why
+    assert '"id": 1' in found.came
+    for mode in ("forward", "renumber", "renumber_prompts"):
+        (found,) = run(careless(mode), "own-ids").values()
+        assert (found.status, found.why) == ("pass", ""), mode
+
+
+def test_ids_are_looked_at_where_they_tell_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ACTORS))
+    program = shlex.join(
+        [sys.executable, "-m", "actors.recording_proxy", "--dialect", "acp", "--name", "X"]
+    )
+    found = run(program, "kept-ids", "own-ids")
+    assert {name: one.status for name, one in found.items()} == {
+        "kept-ids": "skip",
+        "own-ids": "skip",
+    }
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,11 @@ class Wild:
     def __init__(self) -> None:
         self.tape = Tape(())
         self._last = 0
-        self._waiting: dict[tuple[str, int], tuple[str, object]] = {}
+        self._waiting: dict[tuple[str, object], tuple[str, object]] = {}
         self._later: list[list[bytes]] = []
-        self.asked: Counter[tuple[str, int]] = Counter()
-        """Its own valid requests, by side and id."""
-        self.answers: Counter[tuple[str, int]] = Counter()
+        self.asked: Counter[tuple[str, object]] = Counter()
+        """Its valid requests, passed on or its own, by side and id."""
+        self.answers: Counter[tuple[str, object]] = Counter()
 
     def hear(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """What it says to one delivery."""
@@ -177,11 +177,15 @@ class Wild:
                 origin[0].encode(), dump(origin[1]), member.encode(), body,
             )  # fmt: skip
 
-    def ask(self, side: str, method: str, params: bytes) -> tuple[int, bytes]:
-        """A request of its own."""
-        self._last += 1
-        return self._last, b'%b{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (
-            side.encode(), self._last, method.encode(), params,
+    def ask(
+        self, side: str, method: str, params: bytes, id_: object = None
+    ) -> tuple[object, bytes]:
+        """A request, of its own unless it is given an id."""
+        if id_ is None:
+            self._last += 1
+            id_ = f"own-{self._last}"
+        return id_, b'%b{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
+            side.encode(), dump(id_), method.encode(), params,
         )  # fmt: skip
 
     def _forward(
@@ -195,7 +199,9 @@ class Wild:
             name = message["method"].encode()
             yield b'%b{"jsonrpc":"2.0","method":"%b","params":%b}' % (other.encode(), name, params)
             return
-        id_, said = self.ask(other, message["method"], params)
+        # Once under the id it came with; whatever it says further is its own.
+        id_ = None if self.asked[other, message["id"]] else message["id"]
+        id_, said = self.ask(other, message["method"], params, id_)
         self._waiting[other, id_] = (side, message["id"])
         yield said
 
@@ -263,10 +269,11 @@ class Wild:
     def cancel(self, side: str, message: Json, line: bytes) -> Iterator[bytes]:
         """Cancels some request, of its own or not, after having sent this one on."""
         yield from self._forward(side, message, line)
-        yield b'%b{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%d}}' % (
-            b"ps"[self.tape.next(2) :][:1],
-            self.tape.next(self._last + 2),
-        )
+        side = "ps"[self.tape.next(2)]
+        ids = [id_ for to, id_ in self.asked if to == side] + [99]
+        yield b'%b{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%b}}' % (
+            side.encode(), dump(ids[self.tape.next(len(ids))]),
+        )  # fmt: skip
 
 
 _ACTS: Final = (
@@ -305,7 +312,7 @@ class World:
         self.client, self.agent = End("client"), End("agent")
         self.guest = Wild() if tape is not None else None
         self.violations: list[Violated] = []
-        self.unanswered: Counter[tuple[str, int]] = Counter()
+        self.unanswered: Counter[tuple[str, object]] = Counter()
         """The guest's requests without an answer while it was there …"""
         self.open = (0, 0)
         """… and how many of the client's and the agent's had none."""

@@ -75,6 +75,38 @@ def one_id(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
     yield from forward(side, json.dumps(said), said)
 
 
+def renumber(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
+    """Numbers what it passes on anew, and keeps a list of whose it was."""
+    if side in OTHER and "id" in said and "method" in said:
+        OPEN.append(said["id"])
+        text = json.dumps({**said, "id": 5000 + len(OPEN)})
+    elif side in OTHER and isinstance(said.get("id"), int):
+        text = json.dumps({**said, "id": OPEN[said["id"] - 5001]})
+    yield from forward(side, text, said)
+
+
+def renumber_prompts(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
+    """Gives the prompts it handles ids of its own, and passes on the rest."""
+    if side == "p" and said.get("method") == "session/prompt":
+        OPEN.append(said["id"])
+        text = json.dumps({**said, "id": f"mine-{len(OPEN)}"})
+    elif side == "s" and str(said.get("id")).startswith("mine-") and "method" not in said:
+        text = json.dumps({**said, "id": OPEN[int(said["id"][5:]) - 1]})
+    yield from forward(side, text, said)
+
+
+def own_numbers(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
+    """Counts its own requests from 1, as the conductor may count those that pass."""
+    if side == "p" and said.get("method") == "session/prompt":
+        OPEN.append(1 + len(OPEN))
+        asked = {"jsonrpc": "2.0", "id": OPEN[-1], "method": "_mine/warm", "params": {}}
+        yield "s" + json.dumps(asked)
+    if side == "s" and "method" not in said and said.get("id") in OPEN:
+        OPEN.remove(said["id"])
+    else:
+        yield from forward(side, text, said)
+
+
 def late_updates(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
     """Gathers notifications, and sends them when the next one comes."""
     if "method" in said and "id" not in said and side in OTHER:
@@ -192,7 +224,8 @@ HANDLERS: dict[str, Handler] = {
     one.__name__: one
     for one in (
         forward, drop_notifications, drop_requests, refuse_unknown, rewrite, ascii_only,
-        strip_meta, one_id, late_updates, swallow_cancels, own_errors, batches, chatter, small,
+        strip_meta, one_id, renumber, renumber_prompts, own_numbers, late_updates, swallow_cancels,
+        own_errors, batches, chatter, small,
         always_allow, one_session, twice, known_capabilities, recursive, bad_ending,
         echo_c, no_ending,
     )

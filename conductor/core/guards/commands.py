@@ -34,6 +34,8 @@ _unseen = re.compile(_UNSEEN)
 _blank = re.compile(r"\s*")
 _word = re.compile(r"\S*")
 SLASH: Final = "/"
+_MARKS: Final = "/$!#:@&~%^*+-.?"
+"""What a command may begin with in the list of an agent, and then is typed without a slash."""
 
 
 def spelled(name: str) -> str:
@@ -42,7 +44,7 @@ def spelled(name: str) -> str:
 
 
 def _is_mark(char: str) -> bool:
-    return bool(char) and not char.isalnum() and char != "_"
+    return char != "" and char in _MARKS
 
 
 def granted(context: Context) -> frozenset[str]:

@@ -107,6 +107,8 @@ OTHER_KINDS: Final = (
     "usage_update",
     "compaction_update",
     "subagent_update",
+    "session_message",
+    "session_message_chunk",
     STATE_KIND,
 )
 KINDS: Final = frozenset({*TEXT_KINDS, *WORDED_KINDS, *MODE_KINDS, COMMANDS_KIND, *OTHER_KINDS})
@@ -456,12 +458,22 @@ class Policy(msgspec.Struct, frozen=True):
         """Whether a named grant holds for a key."""
         value = getattr(self.grants, name)
         if name == "methods":
-            return any(
-                key.startswith(m[:-1]) if m.endswith("*") else key == m for m in value
-            )
+            return any(key.startswith(m[:-1]) if m.endswith("*") else key == m for m in value)
         if name == "editor":
             return any(Row(_UP, _EDITOR[one], Right.NONE, "").covers(key) for one in value)
         return bool(value)
+
+    @property
+    def hears(self) -> bool:
+        """Whether it has to do with anything that the agent says to the client, MCP apart, or opens
+        turns of its own."""
+        return bool(self.turns) or any(
+            self.rights(_UP, key)
+            for row in ROWS
+            if row.direction is _UP
+            for key in row.keys
+            if not key.startswith(MCP_FAMILIES)
+        )
 
     @property
     def watches_only(self) -> bool:

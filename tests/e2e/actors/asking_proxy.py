@@ -22,7 +22,7 @@ class Proxy:
     def __init__(self) -> None:
         self.prefix = ""
         self.count = 0
-        self.waiting: dict[int, Any] = {}
+        self.waiting: dict[Any, Any] = {}
 
     def run(self) -> None:
         """Serves until its input ends."""
@@ -70,16 +70,16 @@ class Proxy:
             inner = {"method": method, "params": params}
             frame = {"jsonrpc": "2.0", "method": "proxy/successor", "params": inner}
         if id_ is not None:
-            frame["id"] = self.wait(
-                lambda outcome: self.send({"jsonrpc": "2.0", "id": id_, **outcome})
-            )
+            # Under the id it came with; requests of its own have strings.
+            frame["id"] = id_
+            self.waiting[id_] = lambda outcome: self.send({"jsonrpc": "2.0", "id": id_, **outcome})
         self.send(frame)
 
-    def wait(self, then: Any) -> int:
-        """An id; `then` is called with the answer to it."""
+    def wait(self, then: Any) -> str:
+        """An id of its own; `then` is called with the answer to it."""
         self.count += 1
-        self.waiting[self.count] = then
-        return self.count
+        self.waiting[f"mine-{self.count}"] = then
+        return f"mine-{self.count}"
 
     def tell(self, what: Json) -> None:
         """Tells the client."""

@@ -74,6 +74,23 @@ def test_what_a_library_can_do(load: Load) -> None:
     support.play(Wire(load("probe").deliver).exchange, support.PROBE, shown=plain)
 
 
+def test_what_passes_keeps_its_id_and_own_requests_have_strings(load: Load) -> None:
+    """In its dialect as on the channel; a handler passes on what it waits for, or does not."""
+    guest = load("probe")
+    new = b'{"method":"session/new","params":{"cwd":"/"}}'
+    for given, said in (
+        (b'{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/"}}',
+         b'{"jsonrpc":"2.0","id":7,"method":"proxy/successor","params":%b}' % new),
+        (b'{"jsonrpc":"2.0","id":8,"method":"proxy/successor","params":{"method":"_x"}}',
+         b'{"jsonrpc":"2.0","id":8,"method":"_x"}'),
+        (b'{"jsonrpc":"2.0","id":9,"method":"_probe/ask"}',
+         b'{"jsonrpc":"2.0","id":"x1","method":"_conductor/kv/get","params":{"key":"k"}}'),
+        (b'{"jsonrpc":"2.0","id":7,"result":{}}',
+         b'{"jsonrpc":"2.0","id":7,"result":{"wrapped":{}}}'),
+    ):  # fmt: skip
+        assert guest.deliver(given + b"\n") == said + b"\n"
+
+
 def test_example_of_the_readme(load: Load) -> None:
     guest = load("readme")
 

@@ -323,6 +323,68 @@ def test_an_answer_in_the_queue_of_a_cancelled_handler_holds_nothing() -> None:
     assert engine.receive([update("two")]) == [asks(2)]
 
 
+# -- whom the conductor hears is not for a proxy to know -------------------------------------------
+
+
+def idle(engine: Engine) -> bool:
+    """Whether nothing is kept of any message."""
+    lanes = engine.lanes
+    held = (engine._awaited, engine._handlings, lanes.holders, lanes.queues, lanes.free)
+    return not any(held) and not engine.loop.ready
+
+
+@pytest.mark.parametrize("method", ["session/prompt", "_nobody/handles"])
+def test_copies_of_answers_and_requests_are_like_any_other(waiting: Proxy, method: str) -> None:
+    engine = started(waiting)
+    assert idle(engine)
+    for number in (1, 2):
+        held = request("p", 10 + number, method, sessionId="a", prompt=[])
+        out = engine.receive([held])
+        if method == "session/prompt":
+            assert out == [asks(number)]
+            (out,) = [engine.receive([told(number)])]
+        (on,) = out
+        assert (on[0], json.loads(on[1:])["id"]) == ("s", 10 + number)
+        # What it says to that, nobody may hear; nothing else ever comes.
+        assert engine.receive([result("s", 10 + number, stopReason="end_turn")]) == [
+            result("p", 10 + number, stopReason="end_turn")
+        ]
+        assert idle(engine)
+
+
+def test_a_request_of_the_agents_keeps_its_id_beside_one_of_the_clients() -> None:
+    proxy = Proxy("both ways")
+
+    @proxy.request("_x")
+    async def pass_on(request: Any, following: Any) -> Any:
+        request.params["seen"] = True
+        return {"was": await following(request)}
+
+    engine = started(proxy)
+    assert engine.receive([request("p", 7, "_x", n=1), request("s", 7, "_x", n=2)]) == [
+        request("s", 7, "_x", n=1, seen=True),
+        request("p", 7, "_x", n=2, seen=True),
+    ]
+    assert engine.receive([cancel("s", 7), result("p", 7, by="p"), result("s", 7, by="s")]) == [
+        cancel("p", 7),
+        result("s", 7, was={"by": "p"}),
+        result("p", 7, was={"by": "s"}),
+    ]
+    assert idle(engine)
+
+
+def test_a_cancel_for_what_is_passed_on_or_answered_harms_nobody(waiting: Proxy) -> None:
+    engine = started(waiting)
+    engine.receive([prompt(1, "one"), request("p", 2, "_nobody/handles")])
+    engine.receive([told(1)])
+    for number in (1, 2):
+        assert engine.receive([cancel("p", number)]) == [cancel("s", number)]
+        engine.receive([result("s", number, stopReason="end_turn")])
+        # It is for the conductor to ignore, which alone knows that this is over.
+        assert engine.receive([cancel("p", number)]) == [cancel("s", number)]
+    assert idle(engine)
+
+
 # -- what handlers may do --------------------------------------------------------------------------
 
 

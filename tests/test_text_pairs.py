@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.core.alike import ALIKE, align, likeness
+from conductor.text_pairs import ALIKE, align, likeness
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""What components change, for an audit: read off the identities that the engine has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UnsetType
+
+from conductor.core.effects import Changed, Effect
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.link import Pending
+    from conductor.core.peer import Lane, Peer
+    from conductor.core.policy.given import Carried, Note
+    from conductor.core.policy.keys import Params
+
+
+def notification(
+    exchange: Exchange, lane: Lane, note: Note, sent: Params, out: list[Effect]
+) -> None:
+    """A component has passed on a notification by `lane`, maybe changed."""
+    if sent != note.params and _audited(exchange, lane):
+        out.append(_of_notification(lane, note, change="modified", after=shown(sent)))
+
+
+def dropped(exchange: Exchange, lane: Lane, note: Note, out: list[Effect]) -> None:
+    """A component has not passed on a notification that it would have by `lane`."""
+    if _audited(exchange, lane):
+        out.append(_of_notification(lane, note, change="dropped", after=None))
+
+
+def _of_notification(lane: Lane, note: Note, *, change: str, after: bytes | None) -> Changed:
+    return Changed(
+        peer=_owner(lane.peer).name,
+        change=change,
+        kind="notification",
+        direction=lane.direction.value,
+        method=note.method,
+        session=note.heading.session,
+        number=note.number,
+        before=shown(note.params),
+        after=after,
+        source=note.source or None,
+        source_id=None,
+        target=None if after is None else _towards(lane),
+        target_id=None,
+    )
+
+
+def originated(
+    exchange: Exchange,
+    lane: Lane,
+    method: str,
+    session: str | None,
+    params: Params,
+    out: list[Effect],
+    pending: Pending | None = None,
+) -> None:
+    """A component has sent a message of its own by `lane`; `pending`: it is a request."""
+    if _audited(exchange, lane):
+        out.append(
+            Changed(
+                peer=_owner(lane.peer).name,
+                change="originated",
+                kind="notification" if pending is None else "request",
+                direction=lane.direction.value,
+                method=method,
+                session=session,
+                number=exchange.number,
+                before=None,
+                after=shown(params),
+                source=None,
+                source_id=None,
+                target=_towards(lane),
+                target_id=None if pending is None else _text(pending.raw_id),
+            )
+        )
+
+
+def request(
+    exchange: Exchange, carried: Carried, params: Params, pending: Pending, out: list[Effect]
+) -> None:
+    """A component has passed on a request, maybe changed."""
+    lane = carried.lane.other
+    if params != carried.params and _audited(exchange, lane):
+        out.append(
+            Changed(
+                peer=_owner(lane.peer).name,
+                change="modified",
+                kind="request",
+                direction=lane.direction.value,
+                method=carried.method,
+                session=carried.heading.session,
+                number=carried.number,
+                before=shown(carried.params),
+                after=shown(params),
+                source=_source(carried),
+                source_id=_text(carried.pending.raw_id),
+                target=_towards(lane),
+                target_id=_text(pending.raw_id),
+            )
+        )
+
+
+def answer(
+    exchange: Exchange, carried: Carried, member: bytes, body: bytes, out: list[Effect]
+) -> None:
+    """A component has answered a request: by itself, or with what came back, maybe changed."""
+    upstream = carried.upstream
+    if upstream != (member, body) and _audited(exchange, carried.lane):
+        out.append(
+            Changed(
+                peer=_owner(carried.lane.peer).name,
+                change="answered" if upstream is None else "modified",
+                kind="response",
+                direction=carried.lane.direction.value,
+                method=carried.method,
+                session=carried.heading.session,
+                number=carried.number,
+                before=None if upstream is None else b'{"%b":%b}' % upstream,
+                after=b'{"%b":%b}' % (member, body),
+                source=None,
+                source_id=None,
+                target=_source(carried),
+                target_id=_text(carried.pending.raw_id),
+            )
+        )
+
+
+def _audited(exchange: Exchange, lane: Lane) -> bool:
+    return _owner(lane.peer).name in exchange.audited
+
+
+def _owner(peer: Peer) -> Peer:
+    return peer.launched_by or peer
+
+
+def _towards(lane: Lane) -> str | None:
+    return None if lane.across is None else _owner(lane.across.peer).name
+
+
+def _source(carried: Carried) -> str | None:
+    origin = carried.pending.origin
+    return None if origin is None else _owner(origin.peer).name
+
+
+def _text(raw_id: bytes) -> str:
+    return raw_id.decode(errors="replace")
+
+
+def shown(params: Params | bytes) -> bytes:
+    """Params as they are put on record."""
+    return b"null" if isinstance(params, UnsetType) else bytes(params)

@@ -1,0 +1,100 @@
+"""Enforces policies: what a component may see, change, answer and send, message by message.
+
+A message enters here where it leaves a peer's lane, if that peer or the one across has a gate.
+First what the sender did is found out by identity (it passed on what it was given, it sends of its
+own) and checked. Then the message walks on: past components that hold nothing on it, as a copy to
+those that may look, into the first that carries it.
+
+A violation changes nothing for the others: the conversation goes on as if the component had passed
+the message on as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from conductor.core.effects import Effect
+from conductor.core.owners import Owners
+from conductor.core.policy.copies import Copies
+from conductor.core.policy.gate import Gate
+from conductor.core.policy.given import Carried
+from conductor.core.policy.handshake import PolicedHandshake
+from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.requests import PolicedRequests
+from conductor.core.policy.turns import Turns
+from conductor.core.policy.verdicts import Verdicts
+from conductor.core.policy.wakes import Wakes
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.link import Pending
+    from conductor.core.peer import Peer
+
+
+class Enforcer:
+    """The engine of one chain. Used only for lanes with a gate at one end."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        verdicts = Verdicts(exchange)
+        self.wakes = Wakes()
+        self.copies = Copies(exchange)
+        self.owners = Owners(self._gates)
+        turns = Turns(exchange, self.copies, self.wakes)
+        self.notifications = PolicedNotifications(
+            exchange, verdicts, self.copies, turns, self.wakes
+        )
+        self.requests = PolicedRequests(
+            exchange,
+            verdicts,
+            self.copies,
+            self.owners,
+            turns,
+            self.wakes,
+            self.notifications,
+        )
+        self.handshake = PolicedHandshake(exchange, verdicts)
+        self._turns = turns
+        self.close = self.requests.close
+        exchange.enforcer = self
+
+    def _gates(self) -> Iterator[Gate]:
+        return (peer.gate for peer in self._exchange.peers.values() if peer.gate is not None)
+
+    def heard(self, peer: Peer, out: list[Effect]) -> None:
+        """A guest has been given everything written to it before its round began, and has said all
+        it had to say to that."""
+        gate = peer.gate
+        assert gate is not None
+        self.notifications.heard(peer.p, gate.round, out)
+        self.notifications.heard(peer.s, gate.round, out)
+
+    def cancelled(self, pending: Pending, out: list[Effect]) -> None:
+        """A request is cancelled that a component may have."""
+        carried = pending.given
+        if carried is not None and self._gate(carried).enforced:
+            self._turns.request_cancelled(carried, out)
+
+    def must_wait(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
+        """Keeps an answer that must not overtake what a component it goes past still has."""
+        return self.requests.answer_waits(pending, member, body, out)
+
+    def gone(self, peer: Peer, out: list[Effect]) -> None:
+        """A component is gone: what it carried, and what waits for that."""
+        if peer.gate is not None:
+            self.notifications.gone(peer.p, out, settled=False)
+            self.notifications.gone(peer.s, out, settled=False)
+            peer.gate.turns.clear()
+
+    def settled(self, peer: Peer, out: list[Effect]) -> None:
+        """A component ends with its chain: what it has not passed on it never will."""
+        if peer.gate is not None:
+            self.notifications.gone(peer.p, out, settled=True)
+            self.notifications.gone(peer.s, out, settled=True)
+
+    @staticmethod
+    def _gate(carried: Carried) -> Gate:
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        return gate

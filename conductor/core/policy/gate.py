@@ -1,0 +1,137 @@
+"""One policed component: what it holds on each key, its MCP servers, its rounds and its turns."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.guards.capabilities import PROMISES
+from conductor.core.policy.keys import Heading
+from conductor.core.policy.rights import (
+    AMEND,
+    ANSWER,
+    CARRY,
+    COPY,
+    DROP,
+    ORIGINATE,
+    OWN_MCP,
+    PERMISSION,
+    PROMPT,
+    STATE_KIND,
+    TEXT_KINDS,
+    Direction,
+    Policy,
+    update,
+)
+
+if TYPE_CHECKING:
+    from conductor.core.link import Link, Pending
+    from conductor.core.peer import Lane
+
+PLACE: Final = 64
+"""Held on messages whose place among texts means something, by who carries those texts: they wait
+for the component's round with its copy, so that words it held back leave before them."""
+
+EVERYTHING: Final = COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE
+
+_PLACED: Final = {
+    Direction.DOWN: frozenset({PROMPT, "session/load", "session/resume"}),
+    Direction.UP: frozenset({PERMISSION, "elicitation/create", update(STATE_KIND)}),
+}
+_PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
+_MOST_LOOSE: Final = 1024
+_MOST_KEYS: Final = 1024
+
+MOST_TURNS: Final = 8
+"""Prompts of its own that a component may send within one turn of the user's."""
+
+
+class Gate:
+    """What is remembered of one component. Without a policy it is trusted, and only watched: it may
+    do anything, and an audit or a trace wants to know what it does."""
+
+    __slots__ = (
+        "_loose",
+        "answerable",
+        "enforced",
+        "foreign",
+        "lost",
+        "policy",
+        "reported",
+        "round",
+        "rounds",
+        "servers",
+        "text",
+        "turns",
+        "watches_only",
+    )
+
+    def __init__(self, policy: Policy | None) -> None:
+        self.enforced = policy is not None
+        self.policy = policy or Policy()
+        self.watches_only = policy is not None and policy.watches_only
+        self.servers: set[str] = set()
+        """Addresses of MCP servers and connections that are its own …"""
+        self.foreign: set[str] = set()
+        """… and that are others'."""
+        self.text = policy is not None and any(
+            policy.rights(Direction.UP, update(kind)) & CARRY for kind in TEXT_KINDS
+        )
+        """Whether it carries what the agent says."""
+        self.answerable = frozenset(
+            method for method in _PROMISED if self.rights(Direction.DOWN, method) & ANSWER
+        )
+        """Methods some agent capability promises an answer to, and it may answer."""
+        self.round = 0
+        """How often it has been handed what was written to it."""
+        self.rounds = False
+        """Whether it has rounds: guests in a host of their own have."""
+        self.turns: dict[str, Pending] = {}
+        """Its own prompts that are open, by session."""
+        self.lost = 0
+        """Copies that it was too slow for."""
+        self.reported: set[tuple[str, str, str]] = set()
+        """Violations that were reported: rule, direction, key."""
+        self._loose: deque[tuple[Link, bytes, Pending]] = deque()
+
+    def rights(self, direction: Direction, key: str) -> int:
+        """What it holds on a key."""
+        if not self.enforced:
+            return EVERYTHING
+        held = self.policy.rights(direction, key)
+        if self.text and key in _PLACED[direction] and not held & CARRY:
+            held |= COPY | PLACE
+        elif self.text and key in _PLACED[direction]:
+            held |= PLACE
+        return held
+
+    def owns(self, addresses: tuple[str, ...]) -> bool:
+        """Whether an MCP message is about its own servers and connections alone."""
+        return bool(addresses) and all(
+            one in self.servers and one not in self.foreign for one in addresses
+        )
+
+    def loosen(self, link: Link, id_: bytes, pending: Pending) -> None:
+        """Stops waiting for an answer that concerns nobody, once there are too many of them."""
+        self._loose.append((link, id_, pending))
+        if len(self._loose) > _MOST_LOOSE:
+            link, id_, pending = self._loose.popleft()
+            if link.sent.get(id_) is pending:
+                del link.sent[id_]
+
+
+def rights_on(lane: Lane, heading: Heading) -> int:
+    """What a policed peer holds on a message that comes in on a lane."""
+    held = lane.rights.get(heading.key)
+    if held is None:
+        gate = lane.peer.gate
+        assert gate is not None
+        held = gate.rights(lane.other.direction, heading.key)
+        if len(lane.rights) < _MOST_KEYS:
+            lane.rights[heading.key] = held
+    if type(heading.detail) is tuple:
+        gate = lane.peer.gate
+        assert gate is not None
+        if gate.enforced and gate.owns(heading.detail):
+            return OWN_MCP
+    return held

@@ -1,0 +1,338 @@
+"""What a component was given that would leave it by one lane, and what waits for that.
+
+One queue by order of arrival. What the component carries holds up what goes past it, within one
+session, until it has passed that on, or has had its round: for a guest one delivery and what it
+returned, for a program a deadline. Carried notifications that it has not passed on by then it may
+still pass on, changed or not; they hold up nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.policy.keys import Heading, Params, size_of
+from conductor.core.policy.moves import State
+from conductor.core.policy.rights import AFTER_PROMPTS, PROMPT
+
+if TYPE_CHECKING:
+    from conductor.core.effects import Effect
+    from conductor.core.link import Pending
+    from conductor.core.peer import Lane
+
+_MOST: Final = 32_768
+"""Notifications remembered of each kind (carried, shown): a component may swallow as many as it
+likes …"""
+
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""… and as much."""
+
+_MOST_COPIES: Final = 1024
+_MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
+
+Resume = Callable[[list["Effect"]], None]
+
+
+class Note:
+    """A notification that a component was given to carry, or shown a copy of."""
+
+    __slots__ = ("heading", "held", "method", "number", "params", "round", "source")
+
+    def __init__(
+        self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.heading = heading
+        self.source = source
+        """Who sent it, by name."""
+        self.number = number
+        """Of the hop by which it came."""
+        self.round = round_
+        """The component's round that delivers it; -1 until it is sent."""
+        self.held: Held | None = None
+        """What waits until the component has passed this copy on, or had its round."""
+
+
+class Held:
+    """A message that goes past a component and waits for what that was given before."""
+
+    __slots__ = ("heading", "ready", "resume", "round")
+
+    def __init__(self, heading: Heading, resume: Resume, round_: int, *, ready: bool) -> None:
+        self.heading = heading
+        self.resume = resume
+        self.round = round_
+        self.ready = ready
+        """False while it waits for the component's round with its copy."""
+
+
+class Carried:
+    """A request that a component carries, from its arrival to its answer."""
+
+    __slots__ = (
+        "forwarded",
+        "heading",
+        "held",
+        "id",
+        "lane",
+        "method",
+        "number",
+        "params",
+        "pending",
+        "retries",
+        "rights",
+        "round",
+        "state",
+        "turns",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        heading: Heading,
+        pending: Pending,
+        rights: int,
+        number: int,
+    ) -> None:
+        self.lane = lane
+        """Where it came into the component; the component passes it on by `lane.other`."""
+        self.method = method
+        self.params = params
+        self.heading = heading
+        self.pending = pending
+        """The request as it waits for its answer."""
+        self.rights = rights
+        self.number = number
+        self.state = State.QUEUED
+        self.id = b""
+        """The id it was delivered under."""
+        self.forwarded: Pending | None = None
+        """The component's request by which it was passed on."""
+        self.upstream: tuple[bytes, bytes] | None = None
+        """The answer (member, body) that came back for that."""
+        self.held: Held | None = None
+        """That answer, where it goes past the component and has to wait for it."""
+        self.retries = 0
+        self.turns = 0
+        """How many prompts of its own the component has sent while it held this one."""
+        self.round = -1
+        """The component's round that delivers it, or its answer; -1 until it is sent."""
+
+
+class Copied:
+    """A request that a component was shown a copy of."""
+
+    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params")
+
+    def __init__(self, method: str, params: Params, heading: Heading) -> None:
+        self.method = method
+        self.params = params
+        self.heading = heading
+        self.forwarded: list[Pending] = []
+        """The component's requests by which it passed the copy on; answered as the original is."""
+        self.answer: tuple[bytes, bytes] | None = None
+        """The original's."""
+        self.held: Held | None = None
+
+
+Entry = Note | Carried | Held
+
+
+class Notes:
+    """Notifications in order of arrival, so many and so much of them at most."""
+
+    __slots__ = ("_bytes", "items")
+
+    def __init__(self) -> None:
+        self.items: deque[Note] = deque()
+        self._bytes = 0
+
+    def add(self, note: Note) -> Note | None:
+        """Adds one; the oldest that has to go for it, if any."""
+        self.items.append(note)
+        self._bytes += size_of(note.params)
+        if len(self.items) > _MOST or self._bytes > _MOST_BYTES:
+            gone = self.items.popleft()
+            self._bytes -= size_of(gone.params)
+            return gone
+        return None
+
+    def remove(self, note: Note) -> None:
+        """Takes one out."""
+        if self.items[0] is note:
+            self.items.popleft()
+        else:
+            self.items.remove(note)
+        self._bytes -= size_of(note.params)
+
+    def clear(self) -> None:
+        """Takes all out."""
+        self.items.clear()
+        self._bytes = 0
+
+    def same(self, method: str, params: Params) -> Note | None:
+        """The oldest of equal bytes."""
+        for note in self.items:
+            if note.params == params and note.method == method:
+                return note
+        return None
+
+    def oldest(self, heading: Heading) -> Note | None:
+        """The oldest of a key and session, and of the same tool call."""
+        for note in self.items:
+            if note.heading == heading:
+                return note
+        return None
+
+
+class Given:
+    """What a component was given that would leave it by one lane."""
+
+    __slots__ = ("_copied", "copies", "late", "queue", "requests", "shown", "waiting")
+
+    def __init__(self) -> None:
+        self.queue: deque[Entry] = deque()
+        """What holds up others, and what waits, in order of arrival."""
+        self.waiting = 0
+        """How many messages wait in the queue."""
+        self.late = Notes()
+        """Carried notifications that hold up nothing any more."""
+        self.shown = Notes()
+        """Copies of notifications."""
+        self.requests: dict[bytes, Carried] = {}
+        """Requests that the component carries, by the id they were delivered under."""
+        self.copies: dict[bytes, Copied] = {}
+        """Copies of requests, likewise."""
+        self._copied = 0
+
+    # -- what goes past ------------------------------------------------------------------------
+
+    def must_wait(self, heading: Heading) -> bool:
+        """Whether a message that goes past must wait for what came before it."""
+        session = heading.session
+        if heading.key in AFTER_PROMPTS and self.holds_prompt(session):
+            return True
+        return any(entry.heading.session == session for entry in self.queue)
+
+    def holds_prompt(self, session: str | None) -> bool:
+        """Whether the component holds a prompt of a session."""
+        return any(
+            one.heading.key == PROMPT
+            and one.heading.session == session
+            and one.state in (State.QUEUED, State.GIVEN, State.STOPPED)
+            for one in self.requests.values()
+        )
+
+    def hold(self, held: Held) -> None:
+        """Has a message wait."""
+        self.queue.append(held)
+        self.waiting += 1
+
+    def freed(self) -> Held | None:
+        """The next message that need not wait any more, taken out."""
+        if not self.waiting:
+            return None
+        blocked: set[str | None] = set()
+        for place, entry in enumerate(self.queue):
+            session = entry.heading.session
+            if session in blocked:
+                continue
+            if (
+                type(entry) is Held
+                and entry.ready
+                and not (entry.heading.key in AFTER_PROMPTS and self.holds_prompt(session))
+            ):
+                del self.queue[place]
+                self.waiting -= 1
+                return entry
+            blocked.add(session)
+        return None
+
+    # -- what is carried -----------------------------------------------------------------------
+
+    def same(self, method: str, params: Params) -> Note | None:
+        """The oldest carried notification of equal bytes."""
+        for entry in self.queue:
+            if type(entry) is Note and entry.params == params and entry.method == method:
+                return entry
+        return self.late.same(method, params)
+
+    def oldest(self, heading: Heading) -> Note | None:
+        """The oldest carried notification of a key and session, and of the same tool call: first of
+        those that are in their round."""
+        for entry in self.queue:
+            if type(entry) is Note and entry.heading == heading:
+                return entry
+        return self.late.oldest(heading)
+
+    def before(self, entry: Note | Carried) -> Iterator[Entry]:
+        """What stands before an entry in its session, oldest first."""
+        session = entry.heading.session
+        for other in list(self.queue):
+            if other is entry:
+                return
+            if other.heading.session == session:
+                yield other
+
+    def leave(self, entry: Note | Carried) -> None:
+        """An entry holds up nothing any more."""
+        queue = self.queue
+        if queue and queue[0] is entry:
+            queue.popleft()
+        elif entry in queue:
+            queue.remove(entry)
+
+    def had_round(self, round_: int) -> list[Note]:
+        """What was delivered before a round began that is over. Messages that waited for the round
+        of their copy are ready, requests hold up nothing any more; what becomes of notifications
+        is for the caller."""
+        notes: list[Note] = []
+        requests: list[Carried] = []
+        for entry in self.queue:
+            if 0 <= entry.round < round_:
+                if type(entry) is Held:
+                    entry.ready = True
+                elif isinstance(entry, Note):
+                    notes.append(entry)
+                elif isinstance(entry, Carried):  # pragma: no branch
+                    requests.append(entry)
+        for one in requests:
+            self.queue.remove(one)
+        return notes
+
+    def until(self, held: Held) -> list[Note]:
+        """The same for what stands before a message that has waited long enough, and for that."""
+        held.ready = True
+        notes: list[Note] = []
+        for entry in list(self.queue):
+            if entry is held:
+                break
+            if type(entry) is Note:
+                notes.append(entry)
+            elif type(entry) is Held:
+                entry.ready = True
+            else:
+                self.queue.remove(entry)
+        return notes
+
+    def clear(self) -> None:
+        """Forgets all notifications: the component is gone."""
+        self.late.clear()
+        self.shown.clear()
+        self.copies.clear()
+        self._copied = 0
+
+    # -- copies of requests --------------------------------------------------------------------
+
+    def show(self, id_: bytes, copy: Copied) -> None:
+        """Remembers a copy under its id; the oldest are forgotten."""
+        self.copies[id_] = copy
+        self._copied += size_of(copy.params)
+        while len(self.copies) > _MOST_COPIES or self._copied > _MOST_COPIED_BYTES:
+            oldest = next(iter(self.copies))
+            self._copied -= size_of(self.copies.pop(oldest).params)

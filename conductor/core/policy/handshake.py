@@ -1,0 +1,93 @@
+"""`initialize` where policies are: what a component may make of it, and of its answer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.detection import Handshake
+from conductor.core.dialects import INITIALIZE
+from conductor.core.effects import Effect
+from conductor.core.guards import Violation
+from conductor.core.policy.given import Carried
+from conductor.core.policy.keys import Heading, Params
+from conductor.core.policy.rights import AMEND, CARRY, Direction
+from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.link import Pending
+    from conductor.core.peer import Lane, Peer
+
+HOLD_INITIALIZE: Final = 60.0
+"""Seconds that a component may hold `initialize`."""
+
+_DOWN: Final = Direction.DOWN
+_HEADING: Final = Heading(INITIALIZE, None)
+
+
+class PolicedHandshake:
+    """The part of an enforcer that handles `initialize`."""
+
+    def __init__(self, exchange: Exchange, verdicts: Verdicts) -> None:
+        self._exchange = exchange
+        self._verdicts = verdicts
+
+    @staticmethod
+    def takes_part(peer: Peer) -> bool:
+        """Whether `initialize` goes through a peer; else it is initialized with a copy."""
+        return peer.gate is None or bool(peer.gate.rights(_DOWN, INITIALIZE) & CARRY)
+
+    def goes_without(self, peer: Peer, text: str, out: list[Effect]) -> bool:
+        """Whether `initialize` goes on without a peer that holds it for too long."""
+        gate = peer.gate
+        if gate is None or not gate.enforced or gate.policy.fails == "closed":
+            return False
+        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
+        return True
+
+    def forwarded(
+        self, lane: Lane, params: Params, pending: Pending, out: list[Effect]
+    ) -> Params | None:
+        """The `initialize` a component passes on, as it may go on; None if it may not."""
+        peer = lane.peer.launched_by or lane.peer
+        gate, handshake = peer.gate, peer.handshake
+        assert gate is not None
+        if handshake is None or handshake.onward is not None:
+            if not gate.enforced:
+                return params
+            wrong = Violation(IDENTITY, f"sent an `{INITIALIZE}` that it was not given")
+            self._verdicts.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
+            return None
+        handshake.onward = pending
+        pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
+        given, rights = handshake.params, gate.rights(_DOWN, INITIALIZE)
+        verdict = self._verdicts.forwards(gate, _DOWN, INITIALIZE, given, params, rights, _HEADING)
+        if verdict is None:
+            return params
+        self._verdicts.report(peer, _DOWN, INITIALIZE, verdict, out)
+        return given
+
+    @staticmethod
+    def _came_back(handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+        handshake.upstream = (member, body)
+        if handshake.when_back is not None:
+            handshake.when_back(member, body, out)
+
+    def answered(
+        self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
+    ) -> tuple[bytes, bytes] | None:
+        """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
+        gate = peer.gate
+        assert gate is not None
+        upstream = handshake.upstream
+        rights = gate.rights(_DOWN, INITIALIZE)
+        carried = Carried(
+            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, 0
+        )
+        carried.upstream = upstream
+        wrong = self._verdicts.answers(gate, carried, _DOWN, *answer)
+        if wrong is None:
+            return answer if upstream is None or rights & AMEND else upstream
+        self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
+        return upstream

@@ -1,0 +1,119 @@
+"""What a policy has to know of a message: its key, its session, and which of many it is about."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.policy.rights import KINDS, MCP_FAMILIES, UPDATE, update
+
+Params = Raw | UnsetType
+
+
+class Heading(NamedTuple):
+    """What is read of a message before anything is decided about it."""
+
+    key: str
+    session: str | None
+    detail: str | tuple[str, ...] | None = None
+    """The tool call an update is about, or the addresses of an MCP message."""
+
+
+class _Update(msgspec.Struct):
+    sessionUpdate: str = ""  # noqa: N815 - the wire's names
+    toolCallId: str | None = None  # noqa: N815
+
+
+class _Told(msgspec.Struct):
+    sessionId: str | None = None  # noqa: N815
+    update: _Update | None = None
+
+
+class _Session(msgspec.Struct):
+    sessionId: str | None = None  # noqa: N815
+
+
+_told: Final = msgspec.json.Decoder(_Told).decode
+_session: Final = msgspec.json.Decoder(_Session).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_text: Final = msgspec.json.Decoder(str).decode
+
+_KEYS: Final = {kind: update(kind) for kind in KINDS}
+_UNKNOWN: Final = update("")
+_ADDRESSES: Final = (
+    "connectionId",
+    "connection_id",
+    "serverId",
+    "acpId",
+    "acp_id",
+    "acp_url",
+    "url",
+)
+_SCP: Final = ("name",)
+
+
+def session_of(params: Params) -> str | None:
+    """The session a message belongs to, or None if it names none."""
+    if isinstance(params, UnsetType):
+        return None
+    try:
+        return _session(params).sessionId
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def heading(method: str, params: Params) -> Heading:
+    """Reads a message's key and what else a policy needs; never raises, whatever the bytes."""
+    if method == UPDATE:
+        if isinstance(params, UnsetType):
+            return Heading(_UNKNOWN, None)
+        try:
+            told = _told(params)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return Heading(_UNKNOWN, session_of(params))
+        found = told.update
+        if found is None:
+            return Heading(_UNKNOWN, told.sessionId)
+        return Heading(_KEYS.get(found.sessionUpdate, _UNKNOWN), told.sessionId, found.toolCallId)
+    if method.startswith(MCP_FAMILIES):
+        return Heading(method, session_of(params), addresses(method, params))
+    return Heading(method, session_of(params))
+
+
+def addresses(method: str, params: Params) -> tuple[str, ...]:
+    """The servers and connections that an MCP message names."""
+    if isinstance(params, UnsetType):
+        return ()
+    try:
+        held = _members(params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ()
+    found = []
+    for name in _SCP if method == "_scp/mcp" else _ADDRESSES:
+        if name in held:
+            try:
+                found.append(_text(held[name]))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                found.append("")  # nobody's
+    return tuple(found)
+
+
+class _Inner(msgspec.Struct):
+    method: str | None = None
+
+
+def inner_method(method: str, params: Params) -> str | None:
+    """The method of MCP that a message of MCP over ACP is about."""
+    if not method.startswith(MCP_FAMILIES) or isinstance(params, UnsetType):
+        return None
+    try:
+        return msgspec.json.decode(params, type=_Inner).method
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def size_of(params: Params) -> int:
+    """Bytes that params take."""
+    return 0 if isinstance(params, UnsetType) else memoryview(params).nbytes

@@ -1,0 +1,110 @@
+"""The states of a request that a component carries, and the table of its moves.
+
+Every move that the table does not have is a violation, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class State(Enum):
+    """Where a carried request stands."""
+
+    QUEUED = "queued"
+    """It waits until the component can be given it."""
+    GIVEN = "given"
+    """The component has it."""
+    PASSED = "passed"
+    """Those after the component have it."""
+    RETURNED = "returned"
+    """The component has the answer that came back."""
+    STOPPED = "stopped"
+    """It was cancelled while the component had it."""
+    CLOSED = "closed"
+    """It has its answer, or goes its way without the component."""
+
+
+class Event(Enum):
+    """What happens to a carried request."""
+
+    DELIVERED = "delivered to the component"
+    PASSED_ON = "passed on under its id"
+    ANSWERED = "answered by the component"
+    CAME_BACK = "answered by those after it"
+    CANCELLED = "cancelled"
+    GRACE_OVER = "its grace is over"
+    LATE = "held for too long"
+    LOST = "the component is gone, or cannot take it"
+
+
+class Move(NamedTuple):
+    """One row: where a request goes from a state on an event, and what follows for people."""
+
+    state: State
+    event: Event
+    to: State
+    effect: str
+
+
+_S, _E = State, Event
+
+MOVES: Final[tuple[Move, ...]] = (
+    Move(_S.QUEUED, _E.DELIVERED, _S.GIVEN, "the component gets it"),
+    Move(_S.QUEUED, _E.CANCELLED, _S.CLOSED, "answered as cancelled; the component saw nothing"),
+    Move(_S.QUEUED, _E.LOST, _S.CLOSED, "goes on as given; with `fails=closed` an error"),
+    Move(
+        _S.GIVEN,
+        _E.PASSED_ON,
+        _S.PASSED,
+        "goes on; where its rule is broken, as it was given (a violation; with `fails=closed` an "
+        "error)",
+    ),
+    Move(
+        _S.GIVEN,
+        _E.ANSWERED,
+        _S.CLOSED,
+        "replied, where the component may answer; else it goes on as given (a violation; with "
+        "`fails=closed` an error)",
+    ),
+    Move(_S.GIVEN, _E.CANCELLED, _S.STOPPED, "the component hears of it and has its grace"),
+    Move(
+        _S.GIVEN, _E.LATE, _S.CLOSED, "goes on as given (a violation; with `fails=closed` an error)"
+    ),
+    Move(_S.GIVEN, _E.LOST, _S.CLOSED, "goes on as given; with `fails=closed` an error"),
+    Move(_S.STOPPED, _E.PASSED_ON, _S.CLOSED, "answered as cancelled; those after it see nothing"),
+    Move(_S.STOPPED, _E.ANSWERED, _S.CLOSED, "answered as cancelled"),
+    Move(_S.STOPPED, _E.GRACE_OVER, _S.CLOSED, "answered as cancelled"),
+    Move(_S.STOPPED, _E.LOST, _S.CLOSED, "answered as cancelled"),
+    Move(
+        _S.PASSED,
+        _E.CAME_BACK,
+        _S.RETURNED,
+        "the component gets the answer, where it may amend that; else it is replied as it came, "
+        "and the component gets a copy (closed)",
+    ),
+    Move(_S.PASSED, _E.CANCELLED, _S.PASSED, "the cancellation goes on"),
+    Move(_S.PASSED, _E.LOST, _S.PASSED, "its answer goes past the component"),
+    Move(_S.RETURNED, _E.PASSED_ON, _S.PASSED, "asked once more, at most three times"),
+    Move(
+        _S.RETURNED,
+        _E.ANSWERED,
+        _S.CLOSED,
+        "replied; where its rule is broken, as it came (a violation)",
+    ),
+    Move(_S.RETURNED, _E.CANCELLED, _S.RETURNED, "the component hears of it"),
+    Move(_S.RETURNED, _E.LATE, _S.CLOSED, "replied as it came (a violation)"),
+    Move(_S.RETURNED, _E.LOST, _S.CLOSED, "replied as it came"),
+)
+"""All moves there are; the tables of the docs are drawn from here."""
+
+_TABLE: Final = {(move.state, move.event): move.to for move in MOVES}
+
+MOST_RETRIES: Final = 3
+"""How often a component may ask again for what it got an answer to."""
+
+
+def to(state: State, event: Event) -> State | None:
+    """The state after an event; None: there is no such move."""
+    return _TABLE.get((state, event))

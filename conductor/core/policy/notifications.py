@@ -1,0 +1,332 @@
+"""Notifications where policies are: through who carries them, past all others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.effects import Effect, Send
+from conductor.core.guards import Violation
+from conductor.core.policy import changes
+from conductor.core.policy.copies import Copies, release
+from conductor.core.policy.gate import PLACE, Gate, rights_on
+from conductor.core.policy.given import Carried, Given, Held, Note
+from conductor.core.policy.keys import Heading, Params, heading
+from conductor.core.policy.rights import CARRY, COPY, DROP, STOP, TEXT_KINDS, update
+from conductor.core.policy.sessions import LEARNT_FROM
+from conductor.core.policy.verdicts import Verdicts, lacks
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.peer import Lane
+    from conductor.core.policy.turns import Turns
+    from conductor.core.policy.wakes import Wakes
+
+_TEXT: Final = frozenset(map(update, TEXT_KINDS))
+_MOST_QUEUED: Final = 8192
+"""Entries of one queue; above it the oldest carried notification holds up nothing any more."""
+
+
+class PolicedNotifications:
+    """The part of an enforcer that handles notifications."""
+
+    def __init__(
+        self, exchange: Exchange, verdicts: Verdicts, copies: Copies, turns: Turns, wakes: Wakes
+    ) -> None:
+        self._exchange = exchange
+        self._verdicts = verdicts
+        self._copies = copies
+        self._turns = turns
+        self._wakes = wakes
+
+    def notify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+        """A notification leaves `lane`."""
+        target = lane.across
+        assert target is not None
+        if lane.peer.gate is None:
+            found = heading(method, params)
+            if found.key in LEARNT_FROM:
+                self._exchange.sessions.learn(params)
+            self._walk(target, lane, method, params, found, out)
+            return
+        queue = lane.given.queue
+        if queue:
+            first = queue[0]
+            if (
+                type(first) is Note
+                and first.params == params
+                and first.method == method
+                and not lane.given.late.items
+            ):
+                # The usual case: what a component carries leaves it as it came, in order.
+                queue.popleft()
+                self._walk(target, lane, method, params, first.heading, out)
+                if lane.given.waiting:
+                    release(lane, out)
+                return
+        self._sent(lane, method, params, out)
+
+    # -- what a component sends ----------------------------------------------------------------
+
+    def _sent(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+        """A component sends a notification: what it carries, a copy, or its own."""
+        given, gate = lane.given, lane.peer.gate
+        assert gate is not None
+        note = given.same(method, params)
+        if note is None:
+            shown = given.shown.same(method, params)
+            if shown is not None:
+                self._copy_back(lane, shown, out)
+                return
+        found = heading(method, params) if note is None else note.heading
+        rights = rights_on(lane.other, found)
+        if note is None:
+            note = given.oldest(found)
+        if note is None:
+            self._own(lane, method, params, found, rights, out)
+            return
+        sent = self._changed(gate, lane, note, params, rights, out)
+        self.leaves(lane, note, out)
+        if sent is not None:
+            changes.notification(self._exchange, lane, note, sent, out)
+            assert lane.across is not None
+            self._walk(lane.across, lane, method, sent, note.heading, out)
+        release(lane, out)
+
+    def _changed(
+        self,
+        gate: Gate,
+        lane: Lane,
+        note: Note,
+        params: Params,
+        rights: int,
+        out: list[Effect],
+    ) -> Params | None:
+        """What goes on of a carried notification that a component passes on as `params`: where a
+        rule is broken that as it was given, unless its turn is long over."""
+        wrong = self._verdicts.forwards(
+            gate, lane.direction, note.method, note.params, params, rights, note.heading
+        )
+        if wrong is None:
+            return params
+        self._verdicts.report(lane.peer, lane.direction, note.heading.key, wrong, out)
+        return note.params if note in lane.given.queue else None
+
+    def _copy_back(self, lane: Lane, note: Note, out: list[Effect]) -> None:
+        """A copy comes back: the original has gone on."""
+        lane.given.shown.remove(note)
+        if note.held is not None:
+            note.held.ready = True
+            release(lane, out)
+
+    def _own(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        rights: int,
+        out: list[Effect],
+    ) -> None:
+        gate = lane.peer.gate
+        assert gate is not None
+        wrong: Violation | None
+        if method == STOP and found.session in gate.turns:
+            wrong = None
+        elif not rights & CARRY and lane.given.shown.oldest(found) is not None:
+            wrong = lacks(CARRY, lane.direction, found.key)
+        else:
+            wrong = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
+        if wrong is not None:
+            self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+            return
+        assert lane.across is not None
+        changes.originated(self._exchange, lane, method, found.session, params, out)
+        self._walk(lane.across, lane, method, params, found, out)
+
+    # -- what a component is given ---------------------------------------------------------------
+
+    def _walk(
+        self,
+        lane: Lane,
+        source: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        out: list[Effect],
+    ) -> None:
+        """Walks a notification of `source` on from `lane` until somebody carries it."""
+        while (gate := lane.peer.gate) is not None:
+            rights = rights_on(lane, found)
+            peer, onward = lane.peer, lane.other
+            if method == STOP and gate.enforced:
+                self._turns.stopped(lane, params, found, rights, out)
+            elif rights & CARRY:
+                if peer.ready:
+                    self._give(lane, source, method, params, found, out)
+                    return
+                if peer.closure is None and peer.handshake is not None:
+                    again = partial(self._walk, lane, source, method, params, found)
+                    peer.backlog.append(again)
+                    return
+                break
+            else:
+                if found.session in gate.turns and found.key in _TEXT:
+                    # What the agent says in a turn of the component's own is for that alone.
+                    self._copies.notification(lane, method, params, found, out)
+                    return
+                if rights & COPY or onward.given.queue:
+                    resume = partial(self._past, onward, source, method, params, found)
+                    if self._waits(lane, method, params, found, rights, resume, out):
+                        return
+            assert onward.across is not None
+            lane = onward.across
+        self._exchange.notify(lane, method, params, source, out)
+
+    def _waits(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        rights: int,
+        resume: partial[None],
+        out: list[Effect],
+    ) -> bool:
+        """Shows a component what goes past it; whether that has to wait for what it was given
+        before, or for its round with the copy."""
+        gate, given = lane.peer.gate, lane.other.given
+        assert gate is not None
+        placed = bool(rights & PLACE)
+        held = Held(found, resume, gate.round, ready=not placed)
+        if rights & COPY:
+            waits_for = held if placed else None
+            self._copies.notification(lane, method, params, found, out, waits_for)
+        if held.ready and not given.must_wait(found):
+            return False
+        given.hold(held)
+        self._wakes.round(gate, partial(self.waited, lane.other, held), out)
+        return True
+
+    def _past(
+        self,
+        onward: Lane,
+        source: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        out: list[Effect],
+    ) -> None:
+        assert onward.across is not None
+        self._walk(onward.across, source, method, params, found, out)
+
+    def _give(
+        self,
+        lane: Lane,
+        source: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        out: list[Effect],
+    ) -> None:
+        """Gives a component a notification to carry."""
+        peer, given, exchange = lane.peer, lane.other.given, self._exchange
+        gate = peer.gate
+        assert gate is not None
+        given.queue.append(
+            Note(method, params, found, source.peer.name, exchange.number, gate.round)
+        )
+        if len(given.queue) > _MOST_QUEUED:
+            self._shorten(lane.other, out)
+        out.append(Send(peer.name, lane.writer.notification(method, params)))
+        if exchange.tracing:
+            exchange.trace(out, ("notification", source, lane), None, method, params)
+
+    def _shorten(self, lane: Lane, out: list[Effect]) -> None:
+        first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
+        if first is not None:
+            self.had_say(lane, first, out)
+            release(lane, out)
+
+    # -- the order -------------------------------------------------------------------------------
+
+    def leaves(self, lane: Lane, entry: Note | Carried, out: list[Effect]) -> None:
+        """A component passes on an entry by `lane`: it has had its say about what it was given
+        before that in the session, and older notifications of the same key are dropped."""
+        given = lane.given
+        if type(entry) is Note and entry in given.late.items:
+            given.late.remove(entry)
+            return
+        if given.queue and given.queue[0] is not entry:
+            self._leaves_before(lane, entry, out)
+        if type(entry) is Note and given.late.items:
+            for late in [one for one in given.late.items if one.heading == entry.heading]:
+                given.late.remove(late)
+                changes.dropped(self._exchange, lane, late, out)
+        given.leave(entry)
+
+    def _leaves_before(self, lane: Lane, entry: Note | Carried, out: list[Effect]) -> None:
+        given = lane.given
+        for other in given.before(entry):
+            if type(other) is Note:
+                self.had_say(lane, other, out)
+            elif type(other) is Carried:
+                given.leave(other)
+        for other in given.before(entry):
+            if type(other) is Held and other in given.queue:
+                given.queue.remove(other)
+                given.waiting -= 1
+                other.resume(out)
+
+    def heard(self, lane: Lane, round_: int, out: list[Effect]) -> None:
+        """A guest has had a round: what it was given for that holds up nothing any more."""
+        if lane.given.queue:
+            for note in lane.given.had_round(round_):
+                self.had_say(lane, note, out)
+            release(lane, out)
+
+    def waited(self, lane: Lane, held: Held, out: list[Effect]) -> None:
+        """A message has waited for a program long enough."""
+        if held in lane.given.queue:
+            for note in lane.given.until(held):
+                self.had_say(lane, note, out)
+            release(lane, out)
+
+    def had_say(self, lane: Lane, note: Note, out: list[Effect]) -> None:
+        """A carried notification holds up nothing any more; what may not be dropped goes on as it
+        was given, in its place."""
+        given: Given = lane.given
+        if rights_on(lane.other, note.heading) & DROP:
+            given.leave(note)
+            gone = given.late.add(note)
+            if gone is not None:
+                changes.dropped(self._exchange, lane, gone, out)
+            return
+        resume = partial(self._as_given, lane, note)
+        given.queue[given.queue.index(note)] = Held(note.heading, resume, note.round, ready=True)
+        given.waiting += 1
+
+    def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
+        assert lane.across is not None
+        self._walk(lane.across, lane, note.method, note.params, note.heading, out)
+
+    def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
+        """A component has ended: what it carried is lost with it; `settled`: with its whole chain,
+        so that what it has not passed on it never will."""
+        given = lane.given
+        notes = [entry for entry in given.queue if type(entry) is Note]
+        if settled:
+            for note in (*given.late.items, *notes):
+                changes.dropped(self._exchange, lane, note, out)
+            given.late.clear()
+            return
+        for note in notes:
+            if rights_on(lane.other, note.heading) & DROP:
+                given.leave(note)
+            else:
+                self.had_say(lane, note, out)
+        given.clear()
+        for entry in given.queue:
+            if type(entry) is Held:
+                entry.ready = True
+        release(lane, out)

@@ -1,0 +1,160 @@
+"""Turns that are cancelled, and turns of a component's own.
+
+`session/cancel` always reaches the agent at once. A component may be holding the prompt of such a
+turn: then the agent will never know of the prompt. The component hears of it and has its grace to
+pass on, answer or end what it has begun; the requester is then answered as a cancelled turn is,
+whatever the component says. `session/close` and `session/delete` end a session's turns alike.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import jsonrpc
+from conductor.core.effects import Effect
+from conductor.core.guards import Violation
+from conductor.core.jsonrpc import REQUEST_CANCELLED
+from conductor.core.policy.copies import Copies
+from conductor.core.policy.gate import MOST_TURNS, Gate
+from conductor.core.policy.given import Carried
+from conductor.core.policy.keys import Heading, Params
+from conductor.core.policy.moves import Event, State, to
+from conductor.core.policy.rights import COPY, PROMPT, STOP
+from conductor.core.policy.wakes import Wakes
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.link import Pending
+    from conductor.core.peer import Lane
+
+GRACE: Final = 2.0
+"""Seconds that a component has for what was cancelled while it held it."""
+
+TURNS: Final = "turns"
+"""The rule that is broken by a prompt of a component's own at the wrong time."""
+
+_CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
+_REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
+"""In version 2 a result says that the prompt is part of the conversation."""
+
+
+class Turns:
+    """The part of an enforcer that knows of turns."""
+
+    def __init__(self, exchange: Exchange, copies: Copies, wakes: Wakes) -> None:
+        self._exchange = exchange
+        self._copies = copies
+        self._wakes = wakes
+
+    # -- cancelled -----------------------------------------------------------------------------
+
+    def stopped(
+        self, lane: Lane, params: Params, heading: Heading, rights: int, out: list[Effect]
+    ) -> None:
+        """The cancellation of a session's turns goes past the component at `lane`, which hears of
+        it if it gets copies, holds a prompt, or has a turn of its own open."""
+        gate = lane.peer.gate
+        assert gate is not None
+        session = heading.session
+        held = self._held(lane, session)
+        if rights & COPY or held or session in gate.turns:
+            concerned = bool(held) or session in gate.turns
+            self._copies.notification(lane, STOP, params, heading, out, must=concerned)
+        for carried in held:
+            self.stop(carried, self._turn_cancelled, out)
+
+    def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
+        """A request that ends a session goes past the component at `lane`."""
+        held = self._held(lane, heading.session)
+        if held:
+            params = Raw(msgspec.json.encode({"sessionId": heading.session}))
+            found = Heading(STOP, heading.session)
+            self._copies.notification(lane, STOP, params, found, out, must=True)
+        for carried in held:
+            self.stop(carried, self._turn_cancelled, out)
+
+    def request_cancelled(self, carried: Carried, out: list[Effect]) -> None:
+        """`$/cancel_request` for a request that a component has."""
+        if carried.state in (State.QUEUED, State.GIVEN):
+            self.stop(carried, _REFUSED, out)
+
+    def stop(self, carried: Carried, answer: tuple[bytes, bytes], out: list[Effect]) -> None:
+        """A request that a component has is cancelled."""
+        after = to(carried.state, Event.CANCELLED)
+        assert after is not None
+        carried.state, carried.upstream = after, answer
+        if after is State.CLOSED:
+            self.end(carried, out)
+        else:
+            carried.lane.other.given.leave(carried)
+            self._wakes.after(GRACE, partial(self._grace_over, carried), out)
+
+    def _grace_over(self, carried: Carried, out: list[Effect]) -> None:
+        if to(carried.state, Event.GRACE_OVER) is not None:
+            self.end(carried, out)
+
+    def end(self, carried: Carried, out: list[Effect]) -> None:
+        """A cancelled request is answered; the component has no say about it any more."""
+        assert carried.upstream is not None
+        self._exchange.enforcer.close(carried, out)
+        self._exchange.reply(carried.pending, *carried.upstream, out)
+
+    @property
+    def _turn_cancelled(self) -> tuple[bytes, bytes]:
+        return _REFUSED if self._exchange.version == 2 else _CANCELLED
+
+    @staticmethod
+    def _held(lane: Lane, session: str | None) -> list[Carried]:
+        """The prompts of a session that the component at `lane` holds."""
+        if session is None:
+            return []
+        return [
+            one
+            for one in lane.other.given.requests.values()
+            if one.heading == Heading(PROMPT, session) and one.state in (State.QUEUED, State.GIVEN)
+        ]
+
+    # -- of a component's own --------------------------------------------------------------------
+
+    def wrong(self, gate: Gate, lane: Lane, session: str | None) -> Violation | None:
+        """What is wrong with a prompt of the component's own that leaves by `lane` now."""
+        if session is None or session in gate.turns:
+            return Violation(TURNS, "may have one prompt of its own in a session at a time")
+        if gate.policy.turns == "unprompted":
+            return None
+        turn = next((one for one in self._open(lane, session)), None)
+        if turn is None:
+            return Violation(
+                TURNS,
+                "may prompt the agent only within a turn of the user's, while it holds that\n"
+                "hint: `,turns=unprompted` lets it at any time",
+            )
+        if turn.turns >= MOST_TURNS:
+            return Violation(
+                TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
+            )
+        turn.turns += 1
+        return None
+
+    @staticmethod
+    def _open(lane: Lane, session: str) -> list[Carried]:
+        """The user's prompts of a session that a component holds, before or after the agent."""
+        return [
+            one
+            for one in lane.given.requests.values()
+            if one.heading == Heading(PROMPT, session)
+            and one.state in (State.GIVEN, State.RETURNED)
+        ]
+
+    def opened(self, gate: Gate, session: str, pending: Pending) -> None:
+        """A component has sent a prompt of its own."""
+        gate.turns[session] = pending
+        pending.watchers = (*pending.watchers, partial(self._over, gate, session))
+
+    @staticmethod
+    def _over(gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]) -> None:
+        gate.turns.pop(session, None)
