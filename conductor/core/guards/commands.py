@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.reading import Json, pairs
+from conductor.core.guards.reading import Json, canonical, pairs
 from conductor.core.guards.rules import Found
 from conductor.core.guards.table import COMMANDS
 
@@ -34,6 +34,7 @@ _unseen = re.compile(_UNSEEN)
 _blank = re.compile(r"\s*")
 _word = re.compile(r"\S*")
 SLASH: Final = "/"
+ANY: Final = "*"
 _MARKS: Final = "/$!#:@&~%^*+-.?"
 """What a command may begin with in the list of an agent, and then is typed without a slash."""
 
@@ -48,8 +49,19 @@ def _is_mark(char: str) -> bool:
 
 
 def granted(context: Context) -> frozenset[str]:
-    """The commands that a component was granted, as a user types them."""
-    return frozenset(map(spelled, context.grants.commands))
+    """The commands that a component was granted by name, as a user types them."""
+    return frozenset(spelled(name) for name in context.grants.commands if name != ANY)
+
+
+def is_own(context: Context, command: str) -> bool:
+    """Whether a command is a component's own: it may list it, and take it out of prompts.
+
+    With `commands=*` that is every one which the agent does not list. To make a prompt into a
+    command it must have been granted by name.
+    """
+    if ANY in context.grants.commands and command not in context.commands:
+        return True
+    return command in granted(context)
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -160,18 +172,23 @@ def kept(context: Context, before: list[Json], after: list[Json]) -> Found:
 
     A component's own prompt has no blocks `before`.
     """
+    whole, now = (readings(prompt, context.commands) for prompt in (before, after))
     own = granted(context)
-    old, new = (
-        [one for one in readings(prompt, context.commands) if not own.issuperset(one.words)]
-        for prompt in (before, after)
-    )
+    stay = {canonical(one.block) for one in now}
+    old = [
+        one
+        for one in whole
+        if not own.issuperset(one.words)
+        and (canonical(one.block) in stay or not all(is_own(context, w) for w in one.words))
+    ]
+    new = [one for one in now if not own.issuperset(one.words)]
     yield from _alike(old, new)
     yield from _paths(old, new)
     first = next((one for one in old if one.first and one.is_command), None)
     if first is None:
         return
-    now = next((one for one in new if one.first), None)
-    if before[: first.at + 1] != after[: first.at + 1] or now is None or now.words != first.words:
+    same = next((one for one in new if one.first), None)
+    if before[: first.at + 1] != after[: first.at + 1] or same is None or same.words != first.words:
         hint = "put yours at the end, with a line break in front"
         text = f"a prompt that is a command stays that command, its block first; hint: {hint}"
         yield Violation(COMMANDS, text, "/prompt")
@@ -216,33 +233,42 @@ def _name(entry: Json) -> str:
 
 def listed(context: Context, before: list[Json], after: list[Json], at: str) -> Found:
     """Rule for a list of commands: own ones may be added, those of others stay as they are."""
-    own = granted(context)
-    if not own:
-        text = "commands may not be listed; hint: `commands=NAME` grants it by name"
+    given = {_name(entry) for entry in before}
+    yield from _entries(context, given - granted(context), after, at)
+    names = {name for name in map(_name, after) if _is_added(context, given, name)}
+    theirs = [entry for entry in before if _name(entry) not in granted(context)]
+    if [entry for entry in after if _name(entry) not in names] != theirs:
+        text = "commands that others list stay as they are; hint: `commands=NAME` lets add own"
         yield Violation(COMMANDS, text, at)
-        return
-    theirs = [entry for entry in before if _name(entry) not in own]
-    if [entry for entry in after if _name(entry) not in own] != theirs:
-        text = "a component may list the commands it was granted; those of others stay"
-        yield Violation(COMMANDS, text, at)
+
+
+def _is_added(context: Context, given: AbstractSet[str], name: str) -> bool:
+    """Whether an entry of a list is a component's own: of a name nobody else lists, or granted."""
+    own = name in granted(context)
+    return name != "" and (own or (name not in given and is_own(context, name)))
+
+
+def _entries(context: Context, given: AbstractSet[str], after: list[Json], at: str) -> Found:
+    """What a component lists has plain members and one name each."""
+    seen = set(given)
     for n, entry in enumerate(after):
-        if _name(entry) in own and not _is_plain(entry):
-            yield Violation(COMMANDS, "a command of this name is not spelled plainly", f"{at}/{n}")
-
-
-def _is_plain(entry: Json) -> bool:
-    return isinstance(entry, dict) and _LISTED.issuperset(entry)
+        name = _name(entry)
+        if name in given or not is_own(context, name):
+            continue
+        if name in seen or not isinstance(entry, dict) or not _LISTED.issuperset(entry):
+            yield Violation(COMMANDS, "a command is listed once, and plainly", f"{at}/{n}")
+        seen.add(name)
 
 
 _LISTED: Final = frozenset({"type", "name", "description", "input", "_meta"})
 
 
 def announced(context: Context, entries: list[Json], at: str) -> Found:
-    """Rule for a list of a component's own: all that the agent lists, and what was granted."""
-    names = [_name(entry) for entry in entries]
-    own = granted(context)
-    theirs = [name for name in names if name not in own]
-    expected = {name for name in context.commands if name not in own}
-    if not own or set(theirs) != expected or len(theirs) != len(expected):
+    """Rule for a list of a component's own: all that the agent lists, and own ones."""
+    theirs = [name for name in map(_name, entries) if not is_own(context, name)]
+    expected = {name for name in context.commands if not is_own(context, name)}
+    may = bool(context.grants.commands)
+    if not may or set(theirs) != expected or len(theirs) != len(expected):
         text = "a list of commands holds those of the agent, and of its own those it was granted"
         yield Violation(COMMANDS, text, at)
+    yield from _entries(context, expected, entries, at)

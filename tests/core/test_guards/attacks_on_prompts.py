@@ -83,6 +83,7 @@ def commands() -> Iterator[Attack]:
         ):
             yield attack
             yield attack.having(commands=("plan",), turns="unprompted")
+            yield attack.having(commands=("*",))
     text_ = "a text as a block"
     yield rewrites("commands", text_, [HELLO], ["/yolo"])
     yield rewrites("commands", "granted to others", [HELLO], [text("/plan")])
@@ -153,6 +154,14 @@ def commands_listed() -> Iterator[Attack]:
         ("an odd member", [review, compact, {**plan, "Name": "yolo"}]),
     ):
         yield _lists(what, [review, compact], after).having(commands=("plan",))
+        if what != "one of others added":
+            yield _lists(what, [review, compact], after).having(commands=("*",))
+    for name in ("plan", "*"):
+        twice = [review, plan, {**plan, "description": "q"}]
+        yield _lists(f"one twice, {name}", [review], twice).having(commands=(name,))
+        shadowed = [review, {**plan, "description": "q"}]
+        if name == "*":
+            yield _lists("one of others shadowed", [review, plan], shadowed).having(commands=("*",))
     kind = '{"update":{"sessionUpdate":"available_commands_update","availableCommands":%s}}'
     for what, listed in (
         ("none", []),
@@ -168,6 +177,8 @@ def commands_listed() -> Iterator[Attack]:
         yield attack
         if what != "those of the agent":
             yield attack.having(commands=("plan",))
+        if what not in ("those of the agent", "one more"):
+            yield attack.having(commands=("*",))
 
 
 LINKS = (

@@ -93,12 +93,19 @@ def test_own_modes_are_a_matter_of_grants() -> None:
 def test_own_commands_are_a_matter_of_grants() -> None:
     context = granted(commands=("plan", "$go"))
     kind = "available_commands_update"
-    theirs = [{"name": "review"}, {"name": "$fix"}, {"name": "compact"}]
-    own = [{"name": "plan", "description": "p", "input": {"hint": "x"}}, {"name": "$go"}]
+    theirs: list[Object] = [{"name": "review"}, {"name": "$fix"}, {"name": "compact"}]
+    own: list[Object] = [
+        {"name": "plan", "description": "p", "input": {"hint": "x"}},
+        {"name": "$go"},
+    ]
     before = {"sessionUpdate": kind, "availableCommands": theirs}
     for after in ([*theirs, *own], [*own, *theirs], [theirs[0], own[1], *theirs[1:]]):
         assert updated(before, {**before, "availableCommands": after}, context)
         assert shows({**before, "availableCommands": after}, context)
+    anything = granted(commands=("*",))
+    for after in ([*theirs, own[0], {"name": "tldr"}], theirs):
+        assert updated(before, {**before, "availableCommands": after}, anything)
+        assert shows({**before, "availableCommands": after}, anything)
     # A name that was granted is the component's own, whoever lists it.
     shadowed = {**before, "availableCommands": [*theirs, {"name": "plan", "description": "q"}]}
     assert updated(shadowed, {**before, "availableCommands": [*theirs, own[0]]}, context)

@@ -104,6 +104,19 @@ def test_granted_commands_are_a_components_own() -> None:
     assert [spelled(name) for name in ("a", "/a", "$a", "_a", "")] == ["/a", "/a", "$a", "/_a", "/"]
 
 
+def test_with_every_command_those_the_agent_does_not_list_may_be_taken_out() -> None:
+    context = granted(commands=("*",))
+    said = text("/tldr it")
+    assert rewritten([said], [text("Sum it up.")], context)
+    assert rewritten([said], [HELLO, IMAGE], context)
+    assert rewritten([said], [said, LINK], context)
+    for after in ([text("/yolo")], [HELLO, said], [said, text("/tldr")]):
+        assert not rewritten([said], after, context)
+    assert not rewritten([text("/review it")], [text("Review it.")], context)
+    assert not rewritten([HELLO], [said], context)
+    assert not sends([said], context)
+
+
 def test_links_into_the_folders_may_be_added() -> None:
     for uri in (
         "file:///w/a.py", "file:///w", "file:///w/", "file://localhost/w/a", "FILE:///w/a",
