@@ -182,8 +182,13 @@ def kept(context: Context, before: list[Json], after: list[Json]) -> Found:
         and (canonical(one.block) in stay or not all(is_own(context, w) for w in one.words))
     ]
     new = [one for one in now if not own.issuperset(one.words)]
+    yield from _front(before, after, old, new)
     yield from _alike(old, new)
     yield from _paths(old, new)
+
+
+def _front(before: list[Json], after: list[Json], old: list[Reading], new: list[Reading]) -> Found:
+    """A command that begins a prompt begins it still, and with its block."""
     first = next((one for one in old if one.first and one.is_command), None)
     if first is None:
         return
