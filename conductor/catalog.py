@@ -93,6 +93,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt; None: as long as it likes."""
+    quiet: float | None = None
+    """Of an agent: see `conductor.planned.Planned`."""
     mcp_bridge: str | None = None
     """For an agent: how it is given MCP servers of proxies (`conductor.mcp.KINDS`)."""
 
@@ -394,6 +396,7 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         older=(*spec.older, *options.older),
         on_failure=options.on_failure or spec.on_failure,
         timeout=options.timeout or spec.timeout,
+        quiet=options.quiet or spec.quiet,
         mcp_bridge=options.mcp_bridge or spec.mcp_bridge,
     )
 

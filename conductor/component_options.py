@@ -64,6 +64,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     hold: float | None = None
     on_failure: str | None = None
     timeout: float | None = None
+    quiet: float | None = None
     mcp_bridge: str | None = None
 
 
@@ -297,6 +298,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "hold": ("hold", lambda value, _: limits.seconds(str(value))),
     "on_failure": ("on_failure", _one_of(*CHOICES)),
     "timeout": ("timeout", lambda value, _: limits.seconds(str(value))),
+    "quiet": ("quiet", lambda value, _: limits.seconds(str(value))),
     "mcp_bridge": ("mcp_bridge", _one_of(*MCP_KINDS)),
 }
 """Each option: the field it sets, and how its value is read (given what was read before)."""
