@@ -244,6 +244,20 @@ def test_what_is_not_of_the_bridge_goes_to_the_router() -> None:
     assert len(rig.upstream) == count
 
 
+def test_what_is_no_request_of_mcp_is_left_to_the_router() -> None:
+    rig, agent = pair("sdk-2", "sdk-2")
+    agent.begin()
+    agent._last += 1
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent._last)
+    rig.up({"id": agent._last, "method": method, "params": params})
+    frames: list[Json] = [
+        {"id": 901, "method": method, "params": params, "result": {}},
+    ]
+    for frame in frames:
+        rig.up(frame)
+        assert rig.upstream[-1]["id"] == frame["id"]
+
+
 def test_a_nested_request_is_cancelled_by_its_own_id() -> None:
     rig, agent = pair("pacp", "sacp")
     agent.begin()
