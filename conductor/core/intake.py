@@ -20,10 +20,18 @@ from conductor.core.link import Batch
 from conductor.core.peer import Lane, Peer
 from conductor.core.policed_notifications import PolicedNotifications
 from conductor.core.refusals import refuse, refuse_frame, refuse_message
-from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
+from conductor.core.requests import (
+    NOT_STRUCTURED,
+    ONE_HOP,
+    ROLES,
+    STRUCTURED,
+    Requests,
+)
 from conductor.core.services import Services, called
 
 _SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
+_CONDUCTORS: Final = ("_", ONE_HOP)
+"""How methods begin that may be the conductor's to deal with."""
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
 _BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
@@ -155,9 +163,14 @@ class Intake:
         if method in _SPECIAL:
             self._special_notification(lane, method, params, out)
             return
-        if method.startswith("_") and (service := called(lane, method)) is not None:
-            self._services.ask(lane, service, params, None, out)
-            return
+        if method.startswith(_CONDUCTORS):
+            if method.startswith(ONE_HOP):
+                text = f"`{method}` dropped: it concerns one connection, and is not known here"
+                self._exchange.note(out, "warning", lane.peer, text)
+                return
+            if (service := called(lane, method)) is not None:
+                self._services.ask(lane, service, params, None, out)
+                return
         target = lane.across
         if target is None or not lane.peer.admitted:
             self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")

@@ -224,7 +224,7 @@ class Bridge:
         if not self._setups.native:
             return False
         id_, params = bytes_of(message.id), bytes_of(message.params)
-        if method == CANCEL:
+        if method == CANCEL and id_ is None:
             key = canonical_id(read(params).get("requestId", b""))
             return key is not None and self._native.cancel(key)
         if method not in METHODS or message.answers:

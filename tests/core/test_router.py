@@ -427,6 +427,39 @@ def test_a_request_is_cancelled_before_it_was_delivered() -> None:
         pb << ("agent", request(1, "initialize", V1))
 
 
+# -- what concerns one connection -----------------------------------------------------------------
+
+FORMS: list[tuple[str, str | None]] = [
+    ("client", None),
+    ("agent", None),
+    ("p", None),
+    ("p", "proxy/successor"),
+    ("p", "_proxy/successor/send/request"),
+]
+
+
+@pytest.mark.parametrize("method", ["$/cancel_request", "$/progress", "$/"])
+@pytest.mark.parametrize(("peer", "form"), FORMS)
+def test_what_concerns_one_connection_is_never_asked(
+    method: str, peer: str, form: str | None
+) -> None:
+    text = f"Method not found: `{method}` is no request; what begins with `$/` is only notified"
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        asked = {"requestId": "c"}
+        inside = {"method": method, "params": asked}
+        pb >> (peer, request(9, form, inside) if form else request(9, method, asked))
+        pb << (peer, error(9, -32601, text))
+
+
+@pytest.mark.parametrize(("peer", "form"), FORMS)
+def test_what_is_not_known_of_one_connection_does_not_travel(peer: str, form: str | None) -> None:
+    told = notification("$/progress", {"requestId": 1})
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> (peer, notification(form, told) if form else told)
+        pb << Noted("warning", peer, "`$/progress` dropped: it concerns one connection")
+
+
 # -- batches -------------------------------------------------------------------------------------
 
 NO_BATCHES = error(

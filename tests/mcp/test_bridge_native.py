@@ -251,11 +251,13 @@ def test_what_is_no_request_of_mcp_is_left_to_the_router() -> None:
     method, params = agent.carried("tools/call", agent.params("slow", "x"), agent._last)
     rig.up({"id": agent._last, "method": method, "params": params})
     frames: list[Json] = [
+        {"id": 900, "method": "$/cancel_request", "params": {"requestId": agent._last}},
         {"id": 901, "method": method, "params": params, "result": {}},
     ]
     for frame in frames:
         rig.up(frame)
         assert rig.upstream[-1]["id"] == frame["id"]
+    assert rig.component.cancelled == []
 
 
 def test_a_nested_request_is_cancelled_by_its_own_id() -> None:
