@@ -42,10 +42,11 @@ class Initializer:
     def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
         self._exchange = exchange
         self._enforcer = enforcer
-        self._launcher = Launcher(exchange, self.finish, self.not_a_proxy)
+        self._launcher = Launcher(exchange, self._judge, self.not_a_proxy)
         self._upstream = UpstreamRole(exchange)
         self.check_begun = self._upstream.check_begun
         self.listening = self._launcher.listening
+        self.not_launching = self._launcher.not_launching
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -209,6 +210,12 @@ class Initializer:
                     "it answered `initialize` without forwarding it; its successors are not ready"
                 )
                 self._exchange.note(out, "warning", peer, text)
+        self._judge(handshake, member, body, out)
+
+    def _judge(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A proxy's answer to its role request goes back, as far as its policy lets it."""
+        assert handshake.pending.target is not None
+        peer = handshake.pending.target.peer
         if peer.gate is not None and peer.shadow is None:
             if member == b"result" and peer.offer_shape is not None:
                 kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)

@@ -54,6 +54,9 @@ _SETTLE: Final = 0.3
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
 
+_LAUNCH: Final = 5.0
+"""Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
+
 Log = Callable[[str, str, str], None]
 
 
@@ -388,6 +391,8 @@ class Runtime:
         effects = self.router.listening(name, transport.server(successor))
         await self.connect(successor, transport)
         self.apply(effects)
+        await asyncio.sleep(_LAUNCH)
+        self.apply(self.router.not_launching(name))
 
     def _fail(self, reason: Closure) -> None:
         if self._failure is None:

@@ -568,6 +568,34 @@ def test_it_ends_while_its_answer_is_held(kind: str | None, launched: bool) -> N
             pb >> (lambda r: r.closed("p/successor", gone(None)))
 
 
+@pytest.mark.parametrize("late", [result(4, {}), error(4, -32000, "no shims")])
+def test_one_that_passes_over_scp_is_sacp_or_pacp(late: Json) -> None:
+    with held(None) as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(4, "_scp/proxy", {"servers": [{}]}))
+        pb >> (lambda r: r.not_launching("p"))
+        pb << Noted("warning", "p", "did not answer `_scp/proxy`")
+        pb << ("p", request(5, "_x")) << ("client", result(7, ANSWER))
+        pb >> (lambda r: r.not_launching("p")) >> ("p", late)
+        nested = {"message": {"method": "_x"}}
+        pb >> ("p", request("q", "_proxy/successor/send/request", nested))
+        pb << ("agent", request(1, "_x"))
+
+
+@pytest.mark.parametrize("kind", ["scp", None])
+def test_an_scp_proxy_may_take_its_time(kind: str | None) -> None:
+    with held(kind) as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        if kind is None:
+            pb >> ("p/successor", request(1, "initialize", OFFER))
+            pb << ("agent", request(1, "initialize", V1))
+        pb >> (lambda r: r.not_launching("p"))
+        pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
+        pb << ("client", result(7, ANSWER))
+        pb >> (lambda r: r.not_launching("p"))
+
+
 # -- proxy mode ----------------------------------------------------------------------------------
 
 ENVELOPES = {
