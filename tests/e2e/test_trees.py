@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -149,6 +151,27 @@ def test_row_25_a_conductor_of_proxies_only_initializes(rig: Rig) -> None:
     assert chain.seen("proxy/successor")[1]["params"] == {"method": "_x/down", "params": {"a": 1}}
     chain.notify("proxy/successor", {"method": "_x/up", "params": {"b": 2}})
     assert chain.expect("_x/up")["params"] == {"b": 2}
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--dialect", "acp"), ("--",)])
+def test_row_25_a_conductor_of_nothing_is_the_identity(rig: Rig, options: tuple[str, ...]) -> None:
+    chain = rig.run("proxy", *options)
+    result = {"protocolVersion": 1, "agentCapabilities": {"odd": [1]}}
+    assert _as_outer(chain, result) == result
+    chain.notify("_x/down", {"a": 1})
+    chain.until(lambda: len(chain.seen("proxy/successor")) == 2, "the notification")
+    assert chain.seen("proxy/successor")[1]["params"] == {"method": "_x/down", "params": {"a": 1}}
+    chain.notify("proxy/successor", {"method": "_x/up", "params": {"b": 2}})
+    assert chain.expect("_x/up")["params"] == {"b": 2}
+    assert chain.finish() == 0
+
+
+def test_row_25_an_empty_chain_within_a_chain(rig: Rig) -> None:
+    empty = shlex.join([sys.executable, "-m", "conductor", "proxy"])
+    chain = rig.agent(rig.x("X1"), empty, rig.demo())
+    assert chain.request("initialize", {"protocolVersion": 1})["result"]["protocolVersion"] == 1
+    assert chain.request("session/new", {"cwd": "/", "mcpServers": []})["result"]["sessionId"]
     assert chain.finish() == 0
 
 
