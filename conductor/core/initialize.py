@@ -291,7 +291,28 @@ class Initializer:
                 target.peer.speak(PACP)
                 self.deliver(target, params, pending, out)
                 return
+        elif (
+            member == b"error"
+            and target.peer.role is Role.AGENT
+            and self._exchange.version is None  # it has never taken one
+        ):
+            error = read_error(body)
+            if error.unknown_method:
+                self._not_an_agent(target.peer, pending, error.message, out)
+                return
         self._pass_back(pending, member, body, None, out)
+
+    def _not_an_agent(self, peer: Peer, pending: Pending, said: str, out: list[Effect]) -> None:
+        """Ends the chain over a last component that does not know what an agent is asked first."""
+        what = peer.label.removeprefix("agent ")
+        reason = Closure(
+            f"the last component, {what}, is not an agent (it answered `{INITIALIZE}`: {said})",
+            "a chain ends with an agent: put one behind it, such as `demo`, or use "
+            "`conductor proxy` for a chain without an agent",
+            {"component": peer.name},
+        )
+        self._exchange.fail(pending, reason, out)
+        self._exchange.chain_fails(peer, reason, out)
 
     def _pass_back(
         self,

@@ -196,7 +196,20 @@ def test_row_25_a_chain_that_ends_with_a_proxy_program(rig: Rig) -> None:
     """Nobody can know before it is asked; what it answers says what it is."""
     chain = rig.agent(rig.x("X1"), rig.x("X2"))
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
+    assert "the last component, `X2` (" in error["message"]
     assert "X2 does not take initialize now" in error["message"]
+    assert "\nhint: a chain ends with an agent" in error["message"]
+    assert error["data"] == {"component": "X2"}
+    assert chain.exit_code() == 1
+    assert "error: the last component, `X2`" in chain.stderr
+    assert "\nhint: a chain ends with an agent" in chain.stderr
+
+
+def test_row_25_a_chain_that_ends_with_a_conductor_of_proxies(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X1"), shlex.join([sys.executable, "-m", "conductor", "proxy"]))
+    error = chain.request("initialize", {"protocolVersion": 1})["error"]
+    assert "is not an agent" in error["message"]
+    assert chain.exit_code() == 1
 
 
 def test_row_25_no_component_at_all(rig: Rig) -> None:
