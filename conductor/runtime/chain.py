@@ -45,6 +45,7 @@ from conductor.runtime.flow import Flow
 from conductor.runtime.supervisor import Supervisor
 from conductor.runtime.tasks import Tasks
 from conductor.serving import Serving
+from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
@@ -139,6 +140,7 @@ class Runtime:
             for name, one in self._planned.items():
                 await self.connect(name, one.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
+            private.clear()  # nothing is to be done before the components have started
             self._tasks.start(self._supervisor.time_out())
             if self._options.watch:
                 self._tasks.start(self._supervisor.watch())
