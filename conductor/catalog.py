@@ -26,13 +26,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor import component_options
-from conductor.core.policy import TRUSTED, PolicyWords
-from conductor.errors import UsageError
+from conductor.core.policy.rights import TRUSTED
+from conductor.core.policy.words import PolicyWords, alike, merged
+from conductor.errors import ConductorError, UsageError
 from conductor.programs import name_of, runnable, stem, which
 
 if TYPE_CHECKING:
     import pathlib
 
+    from conductor.component_options import Older
     from conductor.manifest.values import Manifest
 
 WASM_MAGIC: Final = b"\0asm"
@@ -60,6 +62,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Its name among the components that come with conductor, if it is one of those."""
     manifest: str = ""
     """Its `component.toml`, where it is given as the folder of one."""
+    asked: Manifest | None = None
+    """What it says of itself, if it is not bundled: by a manifest, or in its source."""
+    older: tuple[Older, ...] = ()
+    """What was said of its policy in words of older versions."""
     schema: dict[str, Any] = {}
     """What its manifest says of its settings (`conductor.manifest.values.Setting`)."""
     script: str = ""
@@ -79,12 +85,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Where more of its settings are (`conductor.settings`)."""
     limits: dict[str, int] = {}
     policy: PolicyWords = PolicyWords(TRUSTED)
-    """What it may do to the conversation. Unless told otherwise, sandboxed ones are `full`, and
-    bundled ones what their manifest asks for."""
+    """What it may do to the conversation. Unless told otherwise, sandboxed ones are `context`, or
+    less if they ask for less, and bundled ones what their manifest asks for."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt; None: as long as it likes."""
+    quiet: float | None = None
+    """Of an agent: see `conductor.planned.Planned`."""
     mcp_bridge: str | None = None
     """For an agent: how it is given MCP servers of proxies (`conductor.mcp.KINDS`)."""
 
@@ -193,9 +201,9 @@ def _resolve(base: str, options: list[tuple[str, str]]) -> Spec:
 
 def _single(word: str) -> Spec:
     if word.endswith(".wasm"):
-        return _module(word)
+        return _self_described(_module(word))
     if word.endswith(".py") and (os.path.exists(word) or not which(word)):
-        return _script(word)
+        return _self_declared(_script(word))
     if word.endswith(".wat") and not which(word):
         raise UsageError(
             f"`{word}` is WebAssembly text, and what runs is a module",
@@ -205,7 +213,7 @@ def _single(word: str) -> Spec:
         return _described(os.path.dirname(word) or ".", word)
     if (os.path.dirname(word) or word in (".", "..")) and os.path.isdir(word):
         described = os.path.isfile(os.path.join(word, MANIFEST))
-        return _described(word, word) if described else _script(word)
+        return _described(word, word) if described else _self_declared(_script(word))
     if word.startswith(("ws://", "wss://", "tcp://")):
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     found = manifest(word)
@@ -264,6 +272,46 @@ def _script(path: str) -> Spec:
     )
 
 
+def _self_described(spec: Spec) -> Spec:
+    """A module, narrowed by the manifest within it."""
+    from conductor.manifest import section
+
+    assert spec.wasm is not None
+    text = section.find(spec.wasm)
+    if text is None:
+        return spec
+    from conductor.manifest import powers
+    from conductor.manifest.reading import parse
+
+    found = parse(text, f"{spec.source}, section `{section.SECTION}`")
+    if found.file is None:
+        raise UsageError(
+            f"the manifest within `{spec.source}` is that of a program",
+            "`conductor build` writes the one of a module",
+        )
+    dialect = found.dialect if found.carrier == "wasi" else None
+    return powers.narrowed(msgspec.structs.replace(spec, dialect=dialect), found)
+
+
+def _self_declared(spec: Spec) -> Spec:
+    """Sandboxed Python without a manifest, narrowed by what its source says; none of it is run."""
+    from conductor import scripts
+
+    try:
+        script = scripts.read(spec.script)
+    except (OSError, ConductorError):
+        return spec  # whoever starts it says what is wrong
+    source = script.files[script.main]
+    if "Proxy(" not in source or ("profile" not in source and "wants" not in source):
+        return spec
+    from conductor.manifest import powers
+    from conductor.script_facts import declared
+
+    said = declared(script, settings=False)
+    found = powers.of_source(spec.name, os.path.basename(spec.script), said)
+    return powers.narrowed(spec, found) if found.wants else spec
+
+
 def _bundled(found: Manifest) -> Spec:
     from conductor.manifest import powers
 
@@ -320,6 +368,19 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         grants = component_options.granted(spec.grants, options.grants, options.denied)
     except ValueError as error:
         raise UsageError(f"`deny` of `{spec.name}`: {error}", _DENY_HINT) from None
+    before = spec.policy
+    policy = PolicyWords(
+        options.profile or before.profile,
+        # What a manifest asks for besides its profile belongs to that profile.
+        (*(() if options.profile else before.allow), *options.allow),
+        options.named if options.profile else merged(before.grants, options.named),
+        on_violation=options.on_violation or before.on_violation,
+        fails=options.fails or before.fails,
+        ids=options.ids or before.ids,
+        hold=options.hold or before.hold,
+    )
+    if not spec.sandboxed and policy.ids != "kept":
+        _tellable(options.name or spec.name, policy)
     return msgspec.structs.replace(
         spec,
         name=options.name or spec.name,
@@ -328,17 +389,26 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         config={**spec.config, **options.config},
         config_file=os.path.abspath(options.config_file) if options.config_file else None,
         limits={**spec.limits, **options.limits},
-        policy=PolicyWords(
-            options.profile or spec.policy.profile,
-            # What a manifest asks for besides its profile belongs to that profile.
-            (*(() if options.profile else spec.policy.allow), *options.allow),
-            (*spec.policy.unguard, *options.unguard),
-            options.on_violation or spec.policy.on_violation,
-        ),
+        policy=policy,
+        older=(*spec.older, *options.older),
         on_failure=options.on_failure or spec.on_failure,
         timeout=options.timeout or spec.timeout,
+        quiet=options.quiet or spec.quiet,
         mcp_bridge=options.mcp_bridge or spec.mcp_bridge,
     )
+
+
+def _tellable(name: str, words: PolicyWords) -> None:
+    """Raises `UsageError` for a program whose requests nobody could tell from those of others."""
+    policy = words.policy()
+    key = alike(policy) if policy is not None else ""
+    if key:
+        raise UsageError(
+            f"`{name}` is a program that may pass `{key}` on and send some of its own: only by "
+            "their ids can the two be told apart",
+            "`,ids=kept` says that it passes requests on under the ids they came with; else grant "
+            "it less, such as `,profile=filter`",
+        )
 
 
 def _from_json(text: str) -> Spec:
@@ -351,7 +421,7 @@ def _from_json(text: str) -> Spec:
             env = {**os.environ, **given.env}
             spec = msgspec.structs.replace(spec, env=env, variables=given.env)
     elif given.wasm is not None:
-        spec = _module(given.wasm)
+        spec = _self_described(_module(given.wasm))
     else:
         spec = _single(str(given.component))
     return _apply(spec, given.options)

@@ -14,7 +14,18 @@ import msgspec
 
 from conductor import limits
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy import PROFILE_NAMES, parse_rule
+from conductor.core.policy.rights import GRANT_NAMES, PROFILE_NAMES, Grants
+from conductor.core.policy.words import (
+    Translated,
+    is_old,
+    lifted,
+    merged,
+    read_grant,
+    read_rule,
+    shown,
+    surplus,
+    today,
+)
 from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
@@ -22,6 +33,14 @@ from conductor.recovery import CHOICES
 
 ALL: Final = "*"
 """Denies every service that has to be granted."""
+
+
+class Older(msgspec.Struct, frozen=True):
+    """What was said in words of older versions, how it is said today, and what of it is lost."""
+
+    said: str
+    today: str
+    lost: str = ""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +55,16 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, int] = {}
     profile: str | None = None
     allow: tuple[str, ...] = ()
-    unguard: tuple[str, ...] = ()
+    named: Grants = Grants()
+    """What was granted by name: `turns=within`."""
+    older: tuple[Older, ...] = ()
     on_violation: str | None = None
+    fails: str | None = None
+    ids: str | None = None
+    hold: float | None = None
     on_failure: str | None = None
     timeout: float | None = None
+    quiet: float | None = None
     mcp_bridge: str | None = None
 
 
@@ -92,6 +117,10 @@ def _options(text: str, at: int) -> list[tuple[str, str]] | None:
         key = _OPTION.match(text, at)
         if key is None:
             return None
+        if key[2]:
+            at = key.end()
+            options.append((key[2], "yes"))
+            continue
         at = _value_end(text, key.end())
         options.append((key[1], text[key.end() : at]))
     return options
@@ -132,6 +161,12 @@ def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
         found["limits"][inner] = limits.read(inner, value)
     elif key in limits.SHORT:
         found["limits"][limits.SHORT[key]] = limits.read(limits.SHORT[key], value)
+    elif key in GRANT_NAMES:
+        found["named"] = merged(found.get("named", Grants()), read_grant(key, value))
+    elif key == "allow":
+        _allow(value, found)
+    elif key == "unguard":
+        _unguard(value, found)
     elif key in _READERS:
         field, reader = _READERS[key]
         found[field] = reader(value, found.get(field))
@@ -206,21 +241,38 @@ def _profile(value: Any, _: Any) -> str:
     return str(value)
 
 
-def _allow(value: Any, before: Any) -> tuple[str, ...]:
-    rules = tuple(str(rule) for rule in (value if isinstance(value, list) else [value]))
-    for rule in rules:
-        parse_rule(rule)
-    return (*(before or ()), *rules)
+def _allow(value: Any, found: dict[str, Any]) -> None:
+    """Rules, in today's words or in verbs of older versions."""
+    for rule in value if isinstance(value, list) else [value]:
+        text = str(rule)
+        read_as = read_rule(text)
+        if is_old(text) or read_as.grants.names() or read_as.lost:
+            older = Older(f"allow={text}", ",".join(today(read_as)), read_as.lost)
+            found["older"] = (*found.get("older", ()), older)
+        elif why := surplus(read_as.rules[0]):
+            raise ValueError(why)
+        _give(read_as, found)
 
 
-def _unguard(value: Any, before: Any) -> tuple[str, ...]:
-    from conductor.core.guards import GUARDS
+def _unguard(value: Any, found: dict[str, Any]) -> None:
+    """Guards as older versions lifted them."""
+    for guard in sorted(words(value)):
+        read_as = lifted(guard)
+        older = Older(f"unguard={guard}", ",".join(today(read_as)), read_as.lost)
+        found["older"] = (*found.get("older", ()), older)
+        _give(read_as, found)
 
-    lifted = words(value)
-    unknown = sorted(lifted - {guard.name for guard in GUARDS})
-    if unknown:
-        raise ValueError(f"no guard `{', '.join(unknown)}`; `conductor inspect` lists them")
-    return tuple(sorted(lifted | set(before or ())))
+
+def _give(what: Translated, found: dict[str, Any]) -> None:
+    rules = tuple(shown(rule) for rule in what.rules)
+    found["allow"] = (*found.get("allow", ()), *rules)
+    found["named"] = merged(found.get("named", Grants()), what.grants)
+
+
+def _ids(value: Any, _: Any) -> str:
+    if value != "kept":
+        raise ValueError("is `kept`, or left out")
+    return str(value)
 
 
 def _one_of(*values: str) -> Callable[[Any, Any], str]:
@@ -240,20 +292,27 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "deny": ("denied", _denied),
     "config": ("config_file", _file),
     "profile": ("profile", _profile),
-    "allow": ("allow", _allow),
-    "unguard": ("unguard", _unguard),
     "on_violation": ("on_violation", _one_of("pass", "fail")),
+    "fails": ("fails", _one_of("closed", "open")),
+    "ids": ("ids", _ids),
+    "hold": ("hold", lambda value, _: limits.seconds(str(value))),
     "on_failure": ("on_failure", _one_of(*CHOICES)),
     "timeout": ("timeout", lambda value, _: limits.seconds(str(value))),
+    "quiet": ("quiet", lambda value, _: limits.seconds(str(value))),
     "mcp_bridge": ("mcp_bridge", _one_of(*MCP_KINDS)),
 }
 """Each option: the field it sets, and how its value is read (given what was read before)."""
 
-NAMES: Final = (*_READERS, *limits.SHORT, "config.KEY", "limit.KEY")
-"""Every option there is."""
+_BARE: Final = ("modes", "texts")
+"""Options that may be given without a value."""
 
-_WORDS: Final = "|".join([*_READERS, *limits.SHORT])
-_OPTION: Final = re.compile(rf",((?:{_WORDS})|(?:config|limit)\.\w+)=")
+NAMES: Final = (*_READERS, "allow", *GRANT_NAMES, *limits.SHORT, "config.KEY", "limit.KEY")
+"""Every option there is; `unguard` is one of older versions."""
+
+_WORDS: Final = "|".join([*_READERS, "allow", "unguard", *GRANT_NAMES, *limits.SHORT])
+_OPTION: Final = re.compile(
+    rf",(?:((?:{_WORDS})|(?:config|limit)\.\w+)=|({'|'.join(_BARE)})(?=,|$))"
+)
 _LIKE_OPTION: Final = re.compile(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
 _HINT: Final = f"options are: {', '.join(NAMES)}"
 

@@ -152,6 +152,7 @@ def _single(
             verified,
             on_failure=spec.on_failure,
             timeout=spec.timeout,
+            quiet=spec.quiet,
             mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
             files=tuple(word for word in command if os.path.isfile(word)),
             clients=clients,

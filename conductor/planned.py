@@ -129,6 +129,8 @@ class Planned(msgspec.Struct, frozen=True):
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt."""
+    quiet: float | None = None
+    """Of an agent: seconds without a message from it after which its turns are cancelled."""
     files: tuple[str, ...] = ()
     """What it is made of: when one of these changes, there is a new build."""
     mcp_bridge: str = "auto"

@@ -37,7 +37,7 @@ class Count:
 
 proxy = Proxy(
     "logging",
-    profile="filter",
+    profile="observer",
     description="Writes every message that passes to the conductor's log, once and in order.",
     config=Config,
 )

@@ -35,7 +35,7 @@ class Calls:
 
 proxy = Proxy(
     "metrics",
-    profile="filter",
+    profile="observer",
     description="Counts messages, turns, tool calls and errors, and how long requests take.",
     wants={"clock": "to measure how long requests take"},
     config=Config,

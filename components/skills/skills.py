@@ -64,7 +64,7 @@ class Known:
 
 proxy = Proxy(
     "skills",
-    profile="tools",
+    profile="context",
     description="Instructions for particular tasks, to be read when they are needed.",
     wants={
         "files:skills/**": "to read the project's skills",

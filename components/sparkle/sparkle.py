@@ -35,7 +35,7 @@ class Config:
 
 proxy = Proxy(
     SERVER,
-    profile="tools",
+    profile="context",
     description="Collaborative patterns for the agent.",
     config=Config,
 )

@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from conductor import json_diff
 from conductor.core import Changed
-from conductor.text_pairs import shared
 from conductor.json_diff import NOTHING, Json, Nothing, Operation, Repeated
 from conductor.redaction import REDACTED, redacted
 from conductor.reports.changes import Sized, sized
+from conductor.text_pairs import shared
 
 MOST_TEXT: Final = 4_000
 """Characters of a value that are written out."""

@@ -113,7 +113,7 @@ def inspect(
     ),
 )
 def lock(
-    components: options.Components,
+    components: options.Lockable = None,
     output: Annotated[
         str,
         typer.Option("--output", "-o", metavar="FILE", help="The file to write."),
@@ -134,17 +134,24 @@ def lock(
         ),
     ] = None,
     isolation: options.Isolation = None,
+    upgrade: Annotated[
+        bool,
+        typer.Option(
+            "--upgrade", help="Rewrite a file of an older version in today's words; no components."
+        ),
+    ] = False,
 ) -> int:
     """Writes down what a chain is and may do."""
     from conductor.cli import lock as locking
 
     given = ChainOptions(isolation=isolation).fields()
     wanted = locking.Wanted(
-        components=components,
+        components=components or [],
         path=output,
         check=check,
         proxy=proxy,
         pin_agent=lock_agent,
+        upgrade=upgrade,
         **given,
     )
     return locking.run(wanted)

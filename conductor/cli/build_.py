@@ -1,4 +1,5 @@
-"""`conductor build`: runs the command of a manifest, looks at what came, and records its digest."""
+"""`conductor build`: runs the command of a manifest, looks at what came, puts the manifest into it,
+so that the file describes itself, and records its digest."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ import typer
 
 from conductor.cli import report
 from conductor.errors import ComponentError, UsageError
+from conductor.manifest import section
 from conductor.manifest.reading import load, parse, path_of
 from conductor.manifest.values import FILE, Manifest
 
 HELP: Final = (
-    "Build a component by the command in its manifest, and record there what came of it. The "
+    "Build a component by the command in its manifest, put the manifest into the module that came "
+    "of it, and record its digest. The "
     "command is run without a shell, in the component's folder, with your rights.\n\n"
     "Exit code 1 when it fails, or what it makes is no proxy."
 )
@@ -130,13 +133,25 @@ def _record(found: Manifest, folder: str, path: str) -> int:
             f"`{found.file}` is of the carrier {info.carrier}, its manifest says {found.carrier}",
             f'write `carrier = "{info.carrier}"`, or build it otherwise',
         )
+    source = Path(path).read_text(encoding="utf-8")
+    section.embed(str(module), within(source).encode())
+    info = wasm_host.describe(module)
     same = found.sha256 == info.digest
     if not same:
-        _replace(path, recorded(Path(path).read_text(encoding="utf-8"), info.digest))
+        _replace(path, recorded(source, info.digest))
     what = "as recorded" if same else "recorded"
     said = f"{found.file}: {info.carrier}, {info.size:,} bytes, sha256 {info.digest[:16]}… {what}"
     sys.stdout.write(report.visible(said) + "\n")
     return 0
+
+
+def within(source: str) -> str:
+    """A manifest's text as the module it describes can hold it: without the module's digest."""
+    from conductor.manifest.errors import line_of
+
+    lines = source.splitlines(keepends=True)
+    at = line_of(source, ("sha256",))
+    return "".join(lines[: at - 1] + lines[at:]) if at else source
 
 
 def recorded(source: str, digest: str) -> str:

@@ -2,7 +2,8 @@
 
 It is told on standard error and never asked about: an editor has no terminal, and the answer is the
 command line, where everything has to be granted by name. What was told is remembered in the user's
-state folder by the place of the manifest, and told again when it asks for something else.
+state folder by the place of the component, and told again when it asks for something else. So is
+what the command line says in words of older versions.
 """
 
 from __future__ import annotations
@@ -10,26 +11,26 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from conductor.catalog import Spec
 from conductor.cli import report
+from conductor.core.policy.rights import SAYS
+from conductor.core.policy.words import PolicyWords, lacking, parse_grant, parse_rule, permits
 from conductor.core.services import ALWAYS_GRANTED
-from conductor.manifest.reading import load
 from conductor.manifest.values import Manifest
+
+_DEFAULT: Final = PolicyWords().profile
 
 
 def tell(specs: Sequence[Spec]) -> None:
     """Tells of those components that were not told of, or ask for something else by now."""
     for spec in specs:
-        if not spec.manifest:
-            continue
-        found = load(spec.manifest)
-        if (found.wants or found.command) and _remember(spec.manifest, found):
-            for line in lines(spec, found):
-                # On one line: none of what a stranger wrote passes for a line of ours.
-                report.write(report.visible(line.replace("\n", " ")))
+        if spec.bundled is None:
+            _tell(_place(spec), _asks(spec), lines(spec))
+        _tell(f"older\0{spec.source}\0{spec.name}", spec.older, older(spec))
 
 
 def tell_program(spec: Spec) -> None:
@@ -38,23 +39,67 @@ def tell_program(spec: Spec) -> None:
         tell([spec])
 
 
-def lines(spec: Spec, found: Manifest) -> Iterator[str]:
-    """What it asks for and why, and whether it gets it."""
+def _tell(place: str, what: Any, said: Iterable[str]) -> None:
+    if what and _remember(place, what):
+        for line in said:
+            # On one line: none of what a stranger wrote passes for a line of ours.
+            report.write(report.visible(line.replace("\n", " ")))
+
+
+def _place(spec: Spec) -> str:
+    return spec.manifest or spec.script or spec.wasm or ""
+
+
+def _asks(spec: Spec) -> Any:
+    """What is worth telling of it; nothing: it is not told of."""
+    found = spec.asked
+    if found is None or not (found.wants or found.command):
+        return _DEFAULT if spec.sandboxed and spec.policy.profile == _DEFAULT else None
+    return [found.wants, found.command] if found.command else found.wants
+
+
+def lines(spec: Spec) -> Iterator[str]:
+    """What it asks for and why, and whether it gets it; or that it says nothing."""
+    found = spec.asked or Manifest(name=spec.name)
     version = f" {found.version}" if found.version else ""
-    wants = found.wants
+    wants, words = found.wants, spec.policy
     asks = ", which asks for" if wants else ""
     yield f"conductor: first use of `{found.name}`{version} ({spec.source}){asks}"
     if spec.command is not None:
         yield f"  it is a program, not sandboxed, and runs with your rights: {spec.what}"
     if wants.profile is not None:
         why = f", {wants.reason}" if wants.reason else ""
-        given = spec.policy.profile
-        fate = "given" if given == wants.profile else f"it is given {given}"
+        fate = "given"
+        if words.profile != wants.profile:
+            more = f"; `,profile={wants.profile}` behind it gives that"
+            fate = f"it is given {words.profile}{more if spec.sandboxed else ''}"
         yield f"  profile {wants.profile}{why}: {fate}"
-    yield from _each("rule", wants.verbs.items(), spec.policy.allow, "allow")
-    yield from _each("guard lifted:", wants.guards.items(), spec.policy.unguard, "unguard")
-    grants = wants.services if spec.grants is None else spec.grants | ALWAYS_GRANTED
-    yield from _each("service", wants.services.items(), grants, "grant")
+    elif spec.sandboxed and words.profile == _DEFAULT:
+        yield (
+            f"  it names no profile, so it has `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
+            "`,profile=full` behind it gives all within the guards"
+        )
+    policy = words.policy()
+    rights = [rule for rule in wants.rights if permits(policy, parse_rule(rule))]
+    grants = [
+        one
+        for one in wants.grants
+        if policy is None or not lacking(parse_grant(one), words.grants).names()
+    ]
+    services = wants.services if spec.grants is None else spec.grants | ALWAYS_GRANTED
+    yield from _each("right", wants.rights.items(), rights, "allow=")
+    yield from _each("grant", wants.grants.items(), grants, "")
+    yield from _each("service", wants.services.items(), services, "grant=")
+
+
+def older(spec: Spec) -> Iterator[str]:
+    """How what was said of it in words of older versions is said today."""
+    for one in spec.older:
+        said = f"is written `{one.today}` today" if one.today else "gives nothing any more"
+        yield f"conductor: `{spec.name}`: `{one.said}` {said}"
+        if one.lost:
+            yield f"  {one.lost}"
+            yield f"  hint: `conductor inspect {spec.source}` shows what it may do"
 
 
 def _each(
@@ -62,15 +107,14 @@ def _each(
 ) -> Iterator[str]:
     held = frozenset(given)
     for key, reason in asked:
-        fate = "given" if key in held else f"not given; `,{option}={key}` behind it gives it"
+        fate = "given" if key in held else f"not given; `,{option}{key}` behind it gives it"
         yield f"  {word} {key}, {reason}: {fate}"
 
 
-def _remember(path: str, found: Manifest) -> bool:
+def _remember(place: str, what: Any) -> bool:
     """Whether this was not told yet."""
-    name = hashlib.sha256(path.encode()).hexdigest()[:32]
-    asked = [found.wants, found.command] if found.command else found.wants
-    told = hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
+    name = hashlib.sha256(place.encode()).hexdigest()[:32]
+    told = hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()
     file = os.path.join(folder(), name)
     if _read(file) == told.encode():
         return False

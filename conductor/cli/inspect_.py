@@ -22,9 +22,9 @@ from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
+from conductor.manifest import powers
 from conductor.manifest.reading import load
 from conductor.manifest.values import FILE, Manifest, Setting
-from conductor.manifest.values import Wants as Asked
 from wasm_host.probe import probe
 
 if TYPE_CHECKING:
@@ -155,6 +155,8 @@ def _manifest(spec: Spec) -> tuple[Manifest | None, list[str]]:
     """The manifest of a component, and what is wrong with it. Only a claim of its author."""
     if spec.bundled is not None:
         return catalog.manifest(spec.bundled), []
+    if spec.asked is not None:
+        return spec.asked, []
     what = spec.script or spec.wasm
     if what is None and not spec.manifest:
         return None, []
@@ -179,17 +181,15 @@ def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
         profile=asked.profile,
         reason=asked.reason,
         services=asked.services,
-        verbs=asked.verbs,
-        guards=asked.guards,
+        rights=asked.rights,
+        grants=asked.grants,
         not_granted=[name for name in asked.services if name not in held],
         profile_granted=asked.profile is None or inspect_policy.covers(spec.policy, asked.profile),
-        verbs_not_granted=[
-            rule for rule in asked.verbs if not inspect_policy.allows(spec.policy, rule)
+        rights_not_granted=[
+            rule for rule in asked.rights if not inspect_policy.allows(spec.policy, rule)
         ],
-        guards_not_lifted=[
-            one
-            for one in asked.guards
-            if spec.policy.policy() is not None and one not in spec.policy.unguard
+        grants_not_given=[
+            one for one in asked.grants if not inspect_policy.gives(spec.policy, one)
         ],
     )
 
@@ -250,12 +250,7 @@ def _script(component: str, spec: Spec) -> Facts:
     limits, problems, hint = _limits(spec)
     manifest, notes = _manifest(spec)
     # What the source declares is for those who give the file alone.
-    asked = manifest or Manifest(
-        name=spec.name,
-        version=said.version or "",
-        description=said.description or "",
-        wants=Asked(profile=said.profile, services=said.wants),
-    )
+    asked = manifest or powers.of_source(spec.name, os.path.basename(spec.script), said)
     return _facts(
         component,
         spec,

@@ -26,13 +26,13 @@ class Wants(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it needs that profile."""
     services: dict[str, str] = {}
-    verbs: dict[str, str] = {}
-    guards: dict[str, str] = {}
-    """Guards it wants lifted."""
+    rights: dict[str, str] = {}
+    grants: dict[str, str] = {}
+    """What it wants by name."""
     not_granted: list[str] = []
     """Of the services, those it will not get."""
-    verbs_not_granted: list[str] = []
-    guards_not_lifted: list[str] = []
+    rights_not_granted: list[str] = []
+    grants_not_given: list[str] = []
     profile_granted: bool = True
     """Whether the policy it is given allows all that the profile asked for would."""
 

@@ -43,6 +43,10 @@ _VIOLATIONS: Final = {
     "pass": "What breaks a rule is undone and reported; the session goes on",
     "fail": "What breaks a rule is undone and reported, and ends the component",
 }
+_HELD: Final = {
+    "open": "A request it held when it failed goes on as it was",
+    "closed": "A request it held when it failed is refused",
+}
 _FAILURES: Final = {
     "fail": "the chain ends if it fails",
     "restart": "it is started again if it fails, a few times; then the chain ends",
@@ -222,58 +226,56 @@ def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
     if not policy.enforced:
         yield from page.text(
             "Trusted: no rule is enforced on what it does to the conversation. A profile changes "
-            "that, e.g. `,profile=full` after the component: then the guards apply."
+            "that, e.g. `,profile=filter` after the component: then the guards apply."
         )
         return
     yield f"To the conversation it may (profile {policy.profile})"
-    for held in policy.verbs:
-        yield from page.field(*inspect_policy.sentence(held), width=20)
+    for label, what in policy.may:
+        yield from page.field(label, what, width=20)
     yield from page.field("", _rest(policy), width=20)
     if not policy.speaks:
         return
-    lifted = [guard for guard in policy.guards if guard.lifted]
     yield ""
-    yield "It may not get past these guards"
-    yield from _guards((guard for guard in policy.guards if not guard.lifted), page)
+    yield from page.text(
+        "Guards hold, whatever it may do: some unless a grant widens them, the others always "
+        "(docs/security.md says what each stops)"
+    )
+    for how, names in _guards(policy.guards):
+        yield from page.field(how, names, width=20)
     yield ""
-    yield from page.text(f"{_VIOLATIONS[policy.on_violation]}; unguard=NAME lifts a guard")
-    if lifted:
-        yield ""
-        yield "LIFTED, so this can happen"
-        for guard in lifted:
-            text = f"{guard.attack} (by {guard.lifted_by})"
-            yield from page.field(guard.name, text, width=_longest(policy.guards))
+    yield from page.text(f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}")
+    if policy.hold is not None:
+        yield from page.text(f"It may hold a prompt for {policy.hold:g} s.")
 
 
 def _rest(policy: PolicyFacts) -> str:
     if not policy.speaks:
         return "nothing it says reaches anybody, so no guard is needed"
-    if any("*" in held.methods for held in policy.verbs):
-        return "all within the guards below"
-    return "all else passes it by unseen"
+    return "all else goes past it unseen, and nothing else of its own goes out"
 
 
-def _guards(guards: Iterable[GuardFact], page: _Page) -> Iterator[str]:
-    shown = list(guards)
-    for guard in shown:
-        yield from page.field(guard.name, guard.protects, width=_longest(shown))
-
-
-def _longest(guards: Iterable[GuardFact]) -> int:
-    return max((len(guard.name) for guard in guards), default=0) + 2
+def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
+    """The guards by what widens them, those first that are widened."""
+    groups: dict[str, list[str]] = {}
+    for guard in guards:
+        grant = inspect_policy.widener(guard.lifted_by)
+        how = f"WIDENED by {grant}" if guard.lifted else grant or "always"
+        groups.setdefault(how, []).append(guard.name)
+    for how in sorted(groups, key=lambda how: (not how.startswith("WIDENED"), how == "always")):
+        yield how, ", ".join(groups[how])
 
 
 def _wants(facts: Facts, page: _Page) -> Iterator[str]:
     wants, policy = facts.wants, facts.policy
     missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
-    asked = wants.profile or wants.services or wants.verbs or wants.guards
+    asked = wants.profile or wants.services or wants.rights or wants.grants
     if policy is None or not asked:
         return
     if not wants.profile_granted:
         why = f", {wants.reason}" if wants.reason else ""
         missing.append(f"profile {wants.profile}{why}; it is given {policy.profile}")
-    missing += [f"the rule {rule}, {wants.verbs[rule]}" for rule in wants.verbs_not_granted]
-    missing += [f"guard {one} lifted, {wants.guards[one]}" for one in wants.guards_not_lifted]
+    missing += [f"the right {rule}, {wants.rights[rule]}" for rule in wants.rights_not_granted]
+    missing += [f"{one}, {wants.grants[one]}" for one in wants.grants_not_given]
     yield ""
     if missing:
         yield "Its manifest asks for what it is not granted"

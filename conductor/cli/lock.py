@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -17,7 +19,7 @@ from conductor.errors import UsageError
 from conductor.lock import compare, reading, writing
 from conductor.lock.entries import entries as entries_now
 from conductor.lock.entries import without_secrets, without_secrets_in
-from conductor.lock.values import Entry
+from conductor.lock.values import VERSION, Entry, Lock
 from conductor.planned import LOCK_FILE, Options
 
 EXIT_STALE = 1
@@ -32,16 +34,26 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     proxy: bool = False
     isolation: str = Options().isolation
     pin_agent: bool | None = None
+    upgrade: bool = False
 
 
 def run(wanted: Wanted) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
+    if wanted.upgrade:
+        return _upgrade(wanted)
+    if not wanted.components:
+        raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     specs = resolve_all(wanted.components)
-    before = _before(wanted.path)
+    lock = _before(wanted.path)
+    before = lock.component if lock is not None else None
     entries = _entries(wanted, specs, before)
     if wanted.check:
-        return _check(wanted, before, entries)
-    if before is not None and _same(before, entries, _without_place):
+        return _check(wanted, lock, entries)
+    if (
+        lock is not None
+        and lock.version == VERSION
+        and _same(lock.component, entries, _without_place)
+    ):
         _say(f"{wanted.path} is up to date: {_count(entries)}")
         return 0
     writing.save(wanted.path, writing.document(entries, _head(wanted)))
@@ -51,12 +63,37 @@ def run(wanted: Wanted) -> int:
     return 0
 
 
-def _before(path: str) -> list[Entry] | None:
+def _upgrade(wanted: Wanted) -> int:
+    """Rewrites a file of an older version in today's words: what is locked stays the same."""
+    from conductor.lock import older
+
+    if wanted.components or wanted.check or wanted.proxy or wanted.pin_agent is not None:
+        raise UsageError(
+            "`--upgrade` rewrites what the file says, and takes no components",
+            "`conductor lock --upgrade`, with --output FILE for another file",
+        )
+    text = reading.text_of(wanted.path)
+    lock = reading.parse(text, wanted.path)
+    if lock.version == VERSION:
+        _say(f"{wanted.path} is in today's words: {_count(lock.component)}")
+        return 0
+    comments = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    head = [line.removeprefix("#").removeprefix(" ") for line in comments]
+    writing.save(wanted.path, writing.document(lock.component, head))
+    lines = [f"{wanted.path} rewritten in today's words: {_count(lock.component)}"]
+    for one in older.translated(tomllib.loads(text))[1]:
+        lines.append(f"  {compare.one_line(one.component)}: {one.said} → {one.today or 'nothing'}")
+        lines += [f"    {one.lost}"] if one.lost else []
+    _say("\n".join(lines))
+    return 0
+
+
+def _before(path: str) -> Lock | None:
     """What the file says so far; None if there is none. What is no lock is not overwritten."""
     if not os.path.lexists(path):
         return None
     try:
-        return reading.read(path).component
+        return reading.read(path)
     except UsageError as error:
         raise UsageError(error.text, "remove it, or name another with --output FILE") from None
 
@@ -75,10 +112,11 @@ def _entries(wanted: Wanted, specs: Sequence[Spec], before: list[Entry] | None) 
     return found
 
 
-def _check(wanted: Wanted, before: list[Entry] | None, entries: list[Entry]) -> int:
-    if before is None:
+def _check(wanted: Wanted, lock: Lock | None, entries: list[Entry]) -> int:
+    if lock is None:
         raise UsageError(f"no lock file `{wanted.path}`", "make it: leave out --check")
-    if _same(before, entries, _material):
+    before = lock.component
+    if lock.version == VERSION and _same(before, entries, _material):
         _say(f"{wanted.path} is up to date: {_count(entries)}")
         return 0
     lines = "\n".join(_changes(before, entries))

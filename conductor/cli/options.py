@@ -46,6 +46,14 @@ Components = Annotated[
         show_default=False,
     ),
 ]
+Lockable = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The components as `agent`, `proxy` and `exec` take them.",
+        show_default=False,
+    ),
+]
 Proxies = Annotated[
     list[str],
     typer.Argument(

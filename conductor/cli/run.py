@@ -63,7 +63,7 @@ def chain(parsed: Parsed) -> int:
 
 def tell_first_use(specs: Sequence[Spec]) -> None:
     """Tells what components ask for that are used for the first time."""
-    if any(spec.manifest for spec in specs):
+    if any(spec.older or spec.asked or (spec.sandboxed and not spec.bundled) for spec in specs):
         from conductor.cli import first_use
 
         first_use.tell(specs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from conductor.core.detection import resume_waiting
 from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import Exchange
@@ -9,6 +11,7 @@ from conductor.core.link import Pending
 from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Peer
 from conductor.core.policy.moves import State
+from conductor.core.policy.rights import STOP
 from conductor.core.topology import Role
 
 
@@ -109,6 +112,18 @@ def expire(exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: lis
         exchange.cancel(pending, out)
         exchange.fail(pending, reason, out)
         pending.hook = None
+
+
+def end_turn(
+    exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]
+) -> None:
+    """Cancels a turn of an agent in which nothing moves, and fails its prompt."""
+    at, _, id_ = key.partition(b":")
+    pending = peer.links()[int(at)].sent.get(id_)
+    if pending is not None and pending.session is not None:
+        params = msgspec.json.encode({"sessionId": pending.session})
+        out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
+    expire(exchange, peer, key, reason, out)
 
 
 def overdue(exchange: Exchange, why: str, hint: str, out: list[Effect]) -> Closure | None:

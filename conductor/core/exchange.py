@@ -19,7 +19,10 @@ from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
+from conductor.core.policy.keys import session_of
+from conductor.core.policy.rights import PROMPT
 from conductor.core.policy.sessions import Sessions
+from conductor.core.topology import Role
 
 if TYPE_CHECKING:
     from conductor.core.policy.enforcer import Enforcer
@@ -123,6 +126,8 @@ class Exchange:
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
         link.sent[id_] = pending
+        if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
+            pending.session = session_of(params)
         out.append(Send(lane.peer.name, lane.writer.request(id_, method, params)))
         if self.tracing and pending.origin is not None:
             self.trace(out, ("request", pending.origin, lane), pending.raw_id, method, params)

@@ -54,6 +54,7 @@ class Intake:
         if peer.closure is not None:
             return out
         self._exchange.number += 1
+        peer.heard = self._exchange.number
         lane = peer.p
         if peer.sideband:
             side = peer.sides.get(frame[:1])

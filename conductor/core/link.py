@@ -51,6 +51,7 @@ class Pending:
         "passes",
         "past",
         "raw_id",
+        "session",
         "target",
         "target_id",
         "watchers",
@@ -90,6 +91,8 @@ class Pending:
         """For one by which a component with a gate passes on what it carries: that."""
         self.own = False
         """Whether a component with a gate has sent it of its own."""
+        self.session: str | None = None
+        """Of a prompt that an agent has: its session."""
         self.number = 0
         """Of the hop by which it came in."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None

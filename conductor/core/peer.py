@@ -99,6 +99,7 @@ class Peer:
         "gate",
         "guessing",
         "handshake",
+        "heard",
         "initialize",
         "kept",
         "label",
@@ -149,6 +150,8 @@ class Peer:
         """Whether it can be written to."""
         self.backlog: list[Callable[[list[Effect]], None]] = []
         """What waits until it can be, in order."""
+        self.heard = 0
+        """The number of the last message that came from it."""
         self.handshake: Handshake | None = None
         """Its initialization, while that is going on."""
         self.shadow: Copied | None = None

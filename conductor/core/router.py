@@ -172,6 +172,19 @@ class Router:
         endings.expire(self._exchange, self.peers[name], key, reason, out)
         return out
 
+    def heard(self, name: str) -> int | None:
+        """The number of the last message that came from a peer; None while it waits for an answer
+        itself, say of the user."""
+        peer = self.peers[name]
+        return None if any(link.received for link in peer.links()) else peer.heard
+
+    def end_turn(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
+        """Nothing moves in a turn of an agent (`key` from `waiting_on`): it is cancelled, and its
+        prompt is failed."""
+        out: list[Effect] = []
+        endings.end_turn(self._exchange, self.peers[name], key, reason, out)
+        return out
+
     def abandon(self, reason: Closure) -> list[Effect]:
         """Answers everything upstream still waits for: the chain is over."""
         out: list[Effect] = []

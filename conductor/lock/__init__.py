@@ -3,6 +3,7 @@
     values        what a lock holds
     entries       what there is to hold of a component
     reading       from the file, strictly
+    older         what files of version 1 come to
     compare       what has changed, and whether that is allowed
     enforcement   a chain held to a lock
     writing       to the file; only `conductor lock` loads that

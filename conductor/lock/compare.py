@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from conductor import digests
-from conductor.core.policy import NO_PROFILE, SEES, TRUSTED, Policy, Rule, Verb, parse_rule
+from conductor.core.policy.rights import NO_PROFILE, TRUSTED, Grants, Policy
+from conductor.core.policy.words import lacking, merged, parse_grant, parse_rule, permits
 from conductor.limits import DEFAULT_LIMITS, LIMITS
 from conductor.lock.values import ALL, Entry
 
@@ -27,7 +28,7 @@ VERDICTS: Final = (ALLOWED, WARNED, REFUSED)
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference of a component. `text` is for people, such as `grants: + clock`."""
+    """One difference of a component. `text` is for people, such as `services: + clock`."""
 
     text: str
     verdict: str = REFUSED
@@ -108,14 +109,14 @@ def differences(old: Entry, new: Entry) -> Iterator[Difference]:
     if not given and old.dialect != new.dialect:
         yield _moved("dialect", old.dialect, new.dialect, refused=old.dialect is not None)
     if new.role == "proxy":
-        yield from _grants(old, new)
+        yield from _services(old, new)
         yield from _policy(old, new)
         if old.on_failure != new.on_failure:
             wider = not _actions(new) <= _actions(old)
             yield _moved("on_failure", old.on_failure, new.on_failure, refused=wider)
     if old.timeout != new.timeout:
         wider = old.timeout is not None and (new.timeout is None or new.timeout > old.timeout)
-        yield _moved("timeout", _seconds(old), _seconds(new), refused=wider)
+        yield _moved("timeout", _seconds(old.timeout), _seconds(new.timeout), refused=wider)
     yield from _sandbox(old, new)
 
 
@@ -159,15 +160,16 @@ def _listed(key: str, signs: str, words: Iterable[str], *, refused: bool) -> Ite
         yield Difference(f"{key}: {listed}", REFUSED if refused else ALLOWED)
 
 
-def _grants(old: Entry, new: Entry) -> Iterator[Difference]:
-    if old.grants == new.grants:
+def _services(old: Entry, new: Entry) -> Iterator[Difference]:
+    before, now = old.services, new.services
+    if before == now:
         return
-    if ALL in (old.grants, new.grants):
-        shown = (ALL if one == ALL else "+".join(one) or "none" for one in (old.grants, new.grants))
-        yield _moved("grants", *shown, refused=new.grants == ALL)
+    if ALL in (before, now):
+        shown = (ALL if one == ALL else "+".join(one) or "none" for one in (before, now))
+        yield _moved("services", *shown, refused=now == ALL)
         return
-    yield from _listed("grants", "+", _without(new.grants, old.grants), refused=True)
-    yield from _listed("grants", "-", _without(old.grants, new.grants), refused=False)
+    yield from _listed("services", "+", _without(now, before), refused=True)
+    yield from _listed("services", "-", _without(before, now), refused=False)
 
 
 def _without(words: Iterable[str], others: Iterable[str]) -> list[str]:
@@ -175,47 +177,36 @@ def _without(words: Iterable[str], others: Iterable[str]) -> list[str]:
 
 
 def _policy(old: Entry, new: Entry) -> Iterator[Difference]:
-    before, after = _policy_of(old), _policy_of(new)
-    more = [text for text in new.verbs if not permits(before, parse_rule(text))]
-    less = [text for text in old.verbs if not permits(after, parse_rule(text))]
+    before, after = policy_of(old), policy_of(new)
+    more = [text for text in new.rights if not permits(before, parse_rule(text))]
+    less = [text for text in old.rights if not permits(after, parse_rule(text))]
     wider = bool(more) or (after is None and before is not None)
     if old.profile != new.profile:
         yield _moved("profile", old.profile, new.profile, refused=wider)
-    yield from _listed("verbs", "+", more, refused=True)
-    yield from _listed("verbs", "-", less, refused=False)
+    yield from _listed("rights", "+", more, refused=True)
+    yield from _listed("rights", "-", less, refused=False)
     if before is None or after is None:
         return
-    yield from _listed("unguard", "+", _without(new.unguard, old.unguard), refused=True)
-    yield from _listed("unguard", "-", _without(old.unguard, new.unguard), refused=False)
+    yield from _listed("grants", "+", lacking(after.grants, before.grants).words(), refused=True)
+    yield from _listed("grants", "-", lacking(before.grants, after.grants).words(), refused=False)
+    if old.fails != new.fails:
+        yield _moved("fails", old.fails, new.fails, refused=new.fails == "open")
+    if old.hold != new.hold:
+        wider = old.hold is not None and (new.hold is None or new.hold > old.hold)
+        yield _moved("hold", _seconds(old.hold), _seconds(new.hold), refused=wider)
     if old.on_violation != new.on_violation:
         wider = new.on_violation == "pass"
         yield _moved("on_violation", old.on_violation, new.on_violation, refused=wider)
 
 
-def _policy_of(entry: Entry) -> Policy | None:
+def policy_of(entry: Entry) -> Policy | None:
+    """What an entry allows; None: everything."""
     if entry.profile == TRUSTED:
         return None
-    return Policy(NO_PROFILE, tuple(parse_rule(text) for text in entry.verbs))
-
-
-def permits(policy: Policy | None, wanted: Rule) -> bool:
-    """Whether all that a rule allows is allowed by a policy (None: trusted, so everything)."""
-    if policy is None:
-        return True
-    held = Verb.NONE
-    for rule in policy.rules:
-        if rule.direction is wanted.direction and includes(rule.pattern, wanted.pattern):
-            held |= rule.verbs
-    if held & SEES:
-        held |= Verb.OBSERVE  # what passes through a component it has seen
-    return wanted.verbs & ~held == Verb.NONE
-
-
-def includes(pattern: str, other: str) -> bool:
-    """Whether every method of one pattern is one of another."""
-    if pattern.endswith("*"):
-        return other.removesuffix("*").startswith(pattern[:-1])
-    return pattern == other
+    grants = Grants()
+    for text in entry.grants:
+        grants = merged(grants, parse_grant(text))
+    return Policy(NO_PROFILE, tuple(parse_rule(text) for text in entry.rights), grants)
 
 
 def _actions(entry: Entry) -> set[str]:
@@ -223,8 +214,8 @@ def _actions(entry: Entry) -> set[str]:
     return set(entry.on_failure.split("+")) - {"fail"}
 
 
-def _seconds(entry: Entry) -> str | None:
-    return None if entry.timeout is None else f"{entry.timeout:g} s"
+def _seconds(time: float | None) -> str | None:
+    return None if time is None else f"{time:g} s"
 
 
 def _sandbox(old: Entry, new: Entry) -> Iterator[Difference]:

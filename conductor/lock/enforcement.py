@@ -9,7 +9,7 @@ import msgspec
 from conductor.catalog import Spec
 from conductor.errors import UsageError
 from conductor.lock import compare, entries, reading
-from conductor.lock.values import Entry
+from conductor.lock.values import OLDER, Entry
 
 
 def enforce(
@@ -35,6 +35,8 @@ def enforce(
             "`conductor inspect` shows what a component is and may do; "
             "`conductor lock COMPONENT…` with the same components accepts the changes",
         )
+    if lock.version == OLDER:
+        warn(path, "it is in words of an older version: `conductor lock --upgrade` rewrites it")
     for name, said in found.warnings():
         warn(name, said)
     return [_pinned(spec, entry, path) for spec, entry in zip(specs, lock.component, strict=True)]

@@ -10,7 +10,8 @@ import msgspec
 
 from conductor import catalog, digests
 from conductor.catalog import Spec
-from conductor.core.policy import TRUSTED, Direction, PolicyWords, Verb
+from conductor.core.policy.rights import Direction, Grants, Right, Rule
+from conductor.core.policy.words import PolicyWords, merged, shown
 from conductor.errors import UsageError
 from conductor.limits import DEFAULT_LIMITS
 from conductor.lock.values import ALL, Entry, File
@@ -90,10 +91,12 @@ def _powers(spec: Spec) -> dict[str, Any]:
     """What a proxy may do."""
     words = spec.policy
     found: dict[str, Any] = {
-        "grants": ALL if spec.grants is None else sorted(spec.grants),
+        "services": ALL if spec.grants is None else sorted(spec.grants),
         "profile": words.profile,
-        "verbs": verbs(words),
-        "unguard": sorted(words.unguard) if words.profile != TRUSTED else [],
+        "rights": rights(words),
+        "grants": grants(words),
+        "fails": words.fails,
+        "hold": words.hold,
         "on_violation": words.on_violation,
         "on_failure": spec.on_failure,
     }
@@ -103,14 +106,22 @@ def _powers(spec: Spec) -> dict[str, Any]:
     return found
 
 
-def verbs(words: PolicyWords) -> list[str]:
-    """The rules of a policy as texts, one for each direction and pattern."""
+def rights(words: PolicyWords) -> list[str]:
+    """The rules of a policy as texts, one for each direction and key."""
     policy = words.policy()
-    held: dict[tuple[Direction, str], Verb] = {}
+    held: dict[tuple[Direction, str], Right] = {}
     for rule in policy.rules if policy is not None else ():
-        key = rule.direction, rule.pattern
-        held[key] = held.get(key, Verb.NONE) | rule.verbs
-    return [f"{way.value}:{name}:{'+'.join(verb.words)}" for (way, name), verb in held.items()]
+        key = rule.direction, rule.key
+        held[key] = held.get(key, Right.NONE) | rule.rights
+    return [shown(Rule(way, key, right)) for (way, key), right in held.items()]
+
+
+def grants(words: PolicyWords) -> list[str]:
+    """What a policy grants by name, that of its profile included."""
+    policy = words.policy()
+    if policy is None:
+        return []
+    return merged(policy.grants, Grants(turns=policy.turns)).words()
 
 
 def shown_path(path: str, folder: str) -> str:

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.policy import PROFILE_NAMES, parse_rule
+from conductor.core.policy.rights import PROFILE_NAMES
+from conductor.core.policy.words import parse_grant, parse_rule
 from conductor.errors import UsageError
-from conductor.lock.values import REMAKE, VERSION, Lock
+from conductor.lock.values import OLDER, REMAKE, VERSION, Lock
 
 _HEAD: Final = re.compile(r"\s*\[\[\s*component\s*\]\]")
 _PLACE: Final = re.compile(r" - at `\$?(?:\.component\[(\d+)\])?(?:\.?(\w+))?.*`$")
@@ -19,11 +20,13 @@ _MOST: Final = 16 * 1024 * 1024
 
 
 def read(path: str) -> Lock:
-    """The lock in a file. Raises `UsageError` saying what is wrong, and in which line."""
-    return parse(_text(path), path)
+    """The lock in a file, in today's words. Raises `UsageError` saying what is wrong, and in which
+    line."""
+    return parse(text_of(path), path)
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """What is in the file. Raises `UsageError`."""
     try:
         with open(path, "rb") as file:
             data = file.read(_MOST + 1)
@@ -51,7 +54,7 @@ def parse(text: str, path: str) -> Lock:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"cannot read the lock file `{path}`: {error}", REMAKE) from None
     version = held.get("version")
-    if version != VERSION or isinstance(version, bool):
+    if version not in (VERSION, OLDER) or isinstance(version, bool):
         where = _line(text, None, "version")
         what = f"its format is version {version!r}" if "version" in held else "it has no version"
         raise UsageError(
@@ -59,6 +62,13 @@ def parse(text: str, path: str) -> Lock:
             f"this conductor knows version {VERSION}",
             f"use the conductor that wrote it, or remove it: {REMAKE}",
         )
+    if version == OLDER:
+        from conductor.lock import older
+
+        try:
+            held, _ = older.translated(held)
+        except older.UnreadableError as error:
+            raise _wrong(path, _line(text, error.at, error.key), str(error)) from None
     try:
         lock = msgspec.convert(held, Lock)
     except msgspec.ValidationError as error:
@@ -67,12 +77,13 @@ def parse(text: str, path: str) -> Lock:
         if entry.role == "proxy" and entry.profile not in PROFILE_NAMES:
             where = _line(text, at, "profile")
             raise _wrong(path, where, f"a proxy's profile is one of {', '.join(PROFILE_NAMES)}")
-        for rule in entry.verbs:
-            try:
-                parse_rule(rule)
-            except ValueError as error:
-                raise _wrong(path, _line(text, at, "verbs"), str(error)) from None
-    return lock
+        for key, reader in (("rights", parse_rule), ("grants", parse_grant)):
+            for word in getattr(entry, key):
+                try:
+                    reader(word)
+                except ValueError as error:
+                    raise _wrong(path, _line(text, at, key), str(error)) from None
+    return msgspec.structs.replace(lock, version=version)
 
 
 def _refused(text: str, path: str, error: str) -> UsageError:

@@ -6,10 +6,12 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-VERSION: Final = 1
+VERSION: Final = 2
+OLDER: Final = 1
+"""Its entries speak of verbs and guards; it is read as what those come to."""
 
 ALL: Final = "all"
-"""Written in place of a list of grants where there is no bound."""
+"""Written in place of a list of services where there is no bound."""
 
 REMAKE: Final = "`conductor lock COMPONENT…` writes it anew"
 
@@ -51,11 +53,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     files: list[File] = []
     dialect: str | None = None
     """None: found out when it starts."""
-    grants: list[str] | Literal["all"] = []
+    services: list[str] | Literal["all"] = []
     profile: str | None = None
-    verbs: list[str] = []
-    """What the profile and `allow` come to, as rules: `down:session/prompt:modify`."""
-    unguard: list[str] = []
+    rights: list[str] = []
+    """What the profile and `allow` come to, as rules: `down:session/prompt:carry`."""
+    grants: list[str] = []
+    """What is granted by name: `turns=within`."""
+    fails: Literal["closed", "open"] = "closed"
+    hold: float | None = None
     on_violation: Literal["pass", "fail"] = "fail"
     on_failure: str = "fail"
     timeout: float | None = None
@@ -68,7 +73,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A lock file: components from the client's side on."""
+    """A lock file: components from the client's side on, in today's words. `version`: the one it
+    is written in."""
 
     version: int
     component: list[Entry]

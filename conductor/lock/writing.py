@@ -13,14 +13,14 @@ from tomlkit.items import Table
 import wasm_host
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL
-from conductor.core.policy import TRUSTED
+from conductor.core.policy.rights import TRUSTED
 from conductor.errors import UsageError
 from conductor.lock.values import VERSION, Entry
 
 _BY_SHAPE: Final = ("core", "component")
-_OF_PROXIES: Final = ("grants", "verbs", "unguard", "on_violation", "on_failure")
-_OF_POLICED: Final = ("verbs", "unguard")
-_LONG: Final = ("imports", "verbs", "files")
+_OF_PROXIES: Final = ("services", "rights", "grants", "fails", "on_violation", "on_failure")
+_OF_POLICED: Final = ("rights", "grants", "fails")
+_LONG: Final = ("imports", "rights", "files")
 """Lists with a line for each of what is in them."""
 
 _NOT_PINNED: Final = {

@@ -3,6 +3,7 @@
     values     what it may hold
     reading    from the file, strictly
     errors     what is wrong with one, in the words of its reader, with the line
+    section    within a module, as a custom section of it
     powers     what it comes to: granted to what is bundled, only narrowed for what is not
     settings   the settings a user gave, held to what it says of them
 

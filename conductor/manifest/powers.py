@@ -9,30 +9,42 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.core.policy import TRUSTED, PolicyWords
+from conductor.component_options import Older
+from conductor.core.policy.rights import PROFILE_NAMES, PROFILES, TRUSTED, Policy
+from conductor.core.policy.words import (
+    PolicyWords,
+    Translated,
+    lifted,
+    parse_rule,
+    permits,
+    read_rule,
+    shown,
+)
 from conductor.errors import UsageError
 from conductor.limits import DEFAULT_LIMITS
+from conductor.manifest.values import Manifest, Wants
 
 if TYPE_CHECKING:
     from conductor.catalog import Spec
-    from conductor.manifest.values import Manifest
+    from conductor.script_facts import Declared
 
 
 def granted(spec: Spec, found: Manifest) -> Spec:
     """A bundled component: it gets what it asks for."""
     wants = found.wants
-    policy = PolicyWords(
-        wants.profile or spec.policy.profile, tuple(wants.verbs), tuple(sorted(wants.guards))
-    )
     digest = {"script_sha256" if found.scripted else "sha256": found.sha256}
     return msgspec.structs.replace(
         spec,
         grants=frozenset(wants.services) if found.sandboxed else spec.grants,
         limits={**spec.limits, **found.limits},
-        policy=policy,
+        policy=_asked(wants, wants.profile or spec.policy.profile),
         schema=found.settings,
         **(digest if found.sandboxed and found.sha256 else {}),
     )
+
+
+def _asked(wants: Wants, profile: str) -> PolicyWords:
+    return PolicyWords(profile, tuple(wants.rights), wants.named, fails=wants.fails, ids=wants.ids)
 
 
 def narrowed(spec: Spec, found: Manifest) -> Spec:
@@ -42,17 +54,59 @@ def narrowed(spec: Spec, found: Manifest) -> Spec:
     return msgspec.structs.replace(
         spec,
         limits=_stricter(spec.limits, found.limits) if found.sandboxed else spec.limits,
-        policy=_less(spec.policy, found),
+        policy=_less(spec.policy, found.wants),
         schema=found.settings,
+        asked=found,
+        older=older(found.wants),
     )
 
 
-def _less(given: PolicyWords, found: Manifest) -> PolicyWords:
-    wants = found.wants
-    if wants.profile in (None, TRUSTED):
-        return given
-    # `full` holds every verb, so rules besides a profile never reach beyond it.
-    return PolicyWords(wants.profile, tuple(wants.verbs))
+def _less(given: PolicyWords, wants: Wants) -> PolicyWords:
+    """What it asks for, as far as it would be given that without a manifest.
+
+    Copies are given to all that ask: nothing comes of them by themselves.
+    """
+    if given.profile == TRUSTED:
+        return given if wants.profile in (None, TRUSTED) else _asked(wants, wants.profile)
+    most = Policy(given.profile, PROFILES["observer"])
+    asked = PROFILES.get(wants.profile or "")
+    fits = asked is not None and all(permits(most, rule) for rule in asked)
+    return msgspec.structs.replace(
+        given,
+        profile=wants.profile if fits else given.profile,
+        allow=tuple(rule for rule in wants.rights if permits(most, parse_rule(rule))),
+        fails=wants.fails,
+    )
+
+
+def older(wants: Wants) -> tuple[Older, ...]:
+    """What a manifest says in words of older versions."""
+    found = []
+    for rule in wants.verbs:
+        read_as = read_rule(rule)
+        found.append(Older(f'[wants.verbs] "{rule}"', _as_tables(read_as), read_as.lost))
+    for guard in wants.guards:
+        read_as = lifted(guard)
+        found.append(Older(f"[wants.guards] {guard}", _as_tables(read_as), read_as.lost))
+    return tuple(found)
+
+
+def _as_tables(read_as: Translated) -> str:
+    """What older words come to, as a manifest says it."""
+    rules = [f'[wants.rights] "{shown(rule)}"' for rule in read_as.rules]
+    return ", ".join([*rules, *(f'[wants.grants] "{one}"' for one in read_as.grants.words())])
+
+
+def of_source(name: str, file: str, said: Declared) -> Manifest:
+    """What a Python proxy says of itself, as a manifest would."""
+    profile = said.profile if said.profile in PROFILE_NAMES else None
+    return Manifest(
+        name=name,
+        file=file,
+        version=said.version or "",
+        description=said.description or "",
+        wants=Wants(profile=profile, services=said.wants),
+    )
 
 
 def _stricter(given: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:

@@ -15,7 +15,15 @@ import msgspec
 
 from conductor import component_options, limits
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy import PROFILE_NAMES, parse_rule
+from conductor.core.policy.rights import PROFILE_NAMES
+from conductor.core.policy.words import (
+    lifted,
+    parse_grant,
+    parse_rule,
+    read_rule,
+    shown,
+    surplus,
+)
 from conductor.errors import UsageError
 from conductor.manifest.values import (
     CARRIERS,
@@ -25,6 +33,7 @@ from conductor.manifest.values import (
     TABLES,
     TYPES,
     Manifest,
+    Wants,
     is_a,
 )
 
@@ -99,7 +108,11 @@ class Wrong(Exception):  # noqa: N818 - becomes a `UsageError` once its line is 
 def _checked(found: Manifest) -> Manifest:
     for one in (_identity, _what_runs, _wants, _settings, _tests):
         one(found)
-    return msgspec.structs.replace(found, limits=_limits(found)) if found.limits else found
+    return msgspec.structs.replace(
+        found,
+        limits=_limits(found) if found.limits else found.limits,
+        wants=_translated(found.wants),
+    )
 
 
 def _identity(found: Manifest) -> None:
@@ -145,35 +158,56 @@ def _what_runs(found: Manifest) -> None:
 def _wants(found: Manifest) -> None:
     wants = found.wants
     _among(wants.profile, PROFILE_NAMES, "wants", "profile")
-    if wants.guards:
-        from conductor.core.guards import GUARDS
-
-        for guard in wants.guards:
-            if guard not in {one.name for one in GUARDS}:
-                listed = _one_of(one.name for one in GUARDS)
-                raise Wrong(f"no guard `{guard}`", "wants", "guards", guard, hint=f"it is {listed}")
-    for rule in wants.verbs:
+    _among(wants.fails, ("open", "closed"), "wants", "fails")
+    _among(wants.ids or None, ("kept",), "wants", "ids")
+    for rule in wants.rights:
         try:
-            parse_rule(rule)
+            why = surplus(parse_rule(rule))
         except ValueError as error:
-            raise Wrong(f"`{rule}`: {error}", "wants", "verbs", rule) from None
-    for grant in wants.services:
-        _grant(grant)
-    for table in ("verbs", "guards", "services"):
+            why = str(error)
+        if why:
+            raise Wrong(f"`{rule}`: {why}", "wants", "rights", rule)
+    for grant in wants.grants:
+        try:
+            parse_grant(grant)
+        except ValueError as error:
+            raise Wrong(f"`{grant}`: {error}", "wants", "grants", grant) from None
+    for service in wants.services:
+        _service(service)
+    for table in ("rights", "grants", "services", "verbs", "guards"):
         for key, reason in getattr(wants, table).items():
             if not reason.strip():
                 where = ("wants", table, key)
                 raise Wrong(f"`{key}` is asked for without a reason", *where, hint=_REASON)
 
 
+def _translated(wants: Wants) -> Wants:
+    """With what verbs and guards of older versions come to in today's words."""
+    if not (wants.verbs or wants.guards):
+        return wants
+    rights, grants = dict(wants.rights), dict(wants.grants)
+    for rule, reason in wants.verbs.items():
+        try:
+            read_as = read_rule(rule)
+        except ValueError as error:
+            raise Wrong(f"`{rule}`: {error}", "wants", "verbs", rule) from None
+        rights |= {shown(one): reason for one in read_as.rules if shown(one) not in rights}
+        grants |= {one: reason for one in read_as.grants.words() if one not in grants}
+    for guard, reason in wants.guards.items():
+        read_as = lifted(guard)
+        rights |= {shown(one): reason for one in read_as.rules if shown(one) not in rights}
+        grants |= {one: reason for one in read_as.grants.words() if one not in grants}
+    return msgspec.structs.replace(wants, rights=rights, grants=grants)
+
+
 _REASON: Final = "say what for: users read it before they grant anything"
 
 
-def _grant(grant: str) -> None:
+def _service(service: str) -> None:
     try:
-        component_options.read("manifest", [("grant", [grant])])
+        component_options.read("manifest", [("grant", [service])])
     except UsageError as error:
-        raise Wrong(error.text.partition("`manifest`: ")[2], "wants", "services", grant) from None
+        raise Wrong(error.text.partition("`manifest`: ")[2], "wants", "services", service) from None
 
 
 def _limits(found: Manifest) -> dict[str, int]:

@@ -9,6 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core.policy.rights import Grants
+from conductor.core.policy.words import merged, parse_grant
+
 FILE: Final = "component.toml"
 KINDS: Final = ("proxy", "agent")
 CARRIERS: Final = ("core", "component", "wasi", "python", "command")
@@ -27,15 +30,32 @@ class Wants(Table, frozen=True, kw_only=True):
     """The profile it works under; None: it does not say."""
     reason: str = ""
     """Why it needs this profile."""
-    verbs: dict[str, str] = {}
-    """Rules besides the profile (`up:session/update:modify`), with their reasons."""
-    guards: dict[str, str] = {}
-    """Guards to be lifted, with their reasons."""
+    rights: dict[str, str] = {}
+    """Rules besides the profile (`down:session/prompt:answer`), with their reasons."""
+    grants: dict[str, str] = {}
+    """What it asks for by name (`turns=within`, `texts`), with their reasons."""
     services: dict[str, str] = {}
-    """Grants (`clock`, `files:**/AGENTS.md`, `fetch:api.example.com`), with their reasons."""
+    """Services (`clock`, `files:**/AGENTS.md`, `fetch:api.example.com`), with their reasons."""
+    fails: str = "open"
+    """With `closed`, a request it held when it failed is refused instead of passed on."""
+    ids: str = ""
+    """`kept`: a program that passes requests on under the ids they came with."""
+    verbs: dict[str, str] = {}
+    """Rules as older versions wrote them; once read, `rights` and `grants` hold what they come
+    to."""
+    guards: dict[str, str] = {}
+    """Guards to be lifted, as older versions wrote it; likewise."""
 
     def __bool__(self) -> bool:
-        return bool(self.profile or self.verbs or self.guards or self.services)
+        return bool(self.profile or self.rights or self.grants or self.services)
+
+    @property
+    def named(self) -> Grants:
+        """What it asks for by name."""
+        found = Grants()
+        for grant in self.grants:
+            found = merged(found, parse_grant(grant))
+        return found
 
 
 class Setting(Table, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from conductor.core import Closure, Effect, Router
 from conductor.core.launching import successor_name
@@ -29,6 +29,16 @@ _SAME: Final = "started anew, from the same files as before"
 """What became of a component that was to be replaced, and had no new build."""
 
 _PROMPT: Final = "session/prompt"
+
+
+class _Waiting(NamedTuple):
+    """A request that a component has not answered."""
+
+    since: float
+    """When it was seen first."""
+    moved: float
+    """When a message last came from the component since then."""
+    heard: int | None
 
 
 class Host(Protocol):
@@ -257,20 +267,42 @@ class Supervisor:
     # -- long waits ----------------------------------------------------------------------------
 
     async def time_out(self) -> None:
-        """Fails requests that a component with a timeout leaves open, for as long as it runs."""
-        limits = {name: one.timeout for name, one in self._planned.items() if one.timeout}
-        since: dict[tuple[str, bytes], float] = {}
-        pause = min(limits.values(), default=0.0) / 4
-        while limits:
+        """Fails requests that a component leaves open for longer than its `timeout`, and turns of
+        an agent in which nothing moves for longer than `quiet`, for as long as it runs."""
+        limited = {name: one for name, one in self._planned.items() if one.timeout or one.quiet}
+        bounds = [s for one in limited.values() for s in (one.timeout, one.quiet) if s]
+        pause = min(bounds, default=0.0) / 4
+        waiting: dict[tuple[str, bytes], _Waiting] = {}
+        while limited:
             await asyncio.sleep(pause)
-            now = asyncio.get_running_loop().time()
-            waiting: dict[tuple[str, bytes], float] = {}
-            for name, limit in limits.items():
-                for key, method in self._host.router.waiting_on(name):
-                    first = waiting[name, key] = since.get((name, key), now)
-                    if now - first >= limit and method != _PROMPT:
-                        self._expire(name, key, method, limit)
-            since = waiting
+            waiting = {
+                (name, key): self._waited(name, one, key, method, waiting.get((name, key)))
+                for name, one in limited.items()
+                for key, method in self._host.router.waiting_on(name)
+            }
+
+    def _waited(
+        self, name: str, one: Planned, key: bytes, method: str, before: _Waiting | None
+    ) -> _Waiting:
+        """Looks at one request that a component has not answered; since when it waits."""
+        now, heard = asyncio.get_running_loop().time(), self._host.router.heard(name)
+        found = before or _Waiting(now, now, heard)
+        if heard != found.heard or heard is None:
+            found = _Waiting(found.since, now, heard)
+        if method != _PROMPT:
+            if one.timeout and now - found.since >= one.timeout:
+                self._expire(name, key, method, one.timeout)
+        elif one.quiet and now - found.moved >= one.quiet:
+            self._end_turn(name, key, one.quiet)
+        return found
+
+    def _end_turn(self, name: str, key: bytes, limit: float) -> None:
+        label = self._host.router.peers[name].label
+        text = f"nothing came from {label} for {limit:g} s, so its turn was cancelled"
+        self._host.log("warning", name, text)
+        hint = f"raise its `quiet={limit:g}` if such pauses are normal"
+        reason = Closure(text, hint, {"component": name, "quiet": limit})
+        self._host.apply(self._host.router.end_turn(name, key, reason))
 
     def _expire(self, name: str, key: bytes, method: str, limit: float) -> None:
         label = self._host.router.peers[name].label

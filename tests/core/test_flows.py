@@ -6,11 +6,11 @@ import json
 from typing import Final
 
 import pytest
+from conductor.core.flows import Flow, Given, Match, Said
+from conductor.core.tokens import Params
 from msgspec import UNSET, Raw
 
 from conductor.core import flows
-from conductor.core.flows import Flow, Given, Match, Said
-from conductor.core.tokens import Params
 
 Told = tuple[str, str, str | None, str | None]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from conductor.core.gate import ANSWER, MODIFY, OBSERVE, ORIGINATE, RELAY, Gate
+
 from conductor.core.policy import (
     ALL,
     NO_PROFILE,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from conductor.core.copied import Copied, Copy
+from conductor.core.gate import ANSWER, MODIFY, ORIGINATE, RELAY, Gate
+from conductor.core.tokens import Params, Token, Told, equal, session_of
+from conductor.core.way import Held, Way, count
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core.copied import Copied, Copy
 from conductor.core.effects import Effect
-from conductor.core.gate import ANSWER, MODIFY, ORIGINATE, RELAY, Gate
 from conductor.core.link import Link, Pending
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.policy import NO_PROFILE, Direction, Policy, Rule, Verb
-from conductor.core.tokens import Params, Token, Told, equal, session_of
 from conductor.core.topology import Role
-from conductor.core.way import Held, Way, count
 
 DOWN, UP = Direction.DOWN, Direction.UP
 

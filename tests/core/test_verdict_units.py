@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from conductor.core.copied import Copy
+from conductor.core.copies import Copies, nobodys
+from conductor.core.gate import ANSWER, MODIFY, OBSERVE, ORIGINATE, Gate
+from conductor.core.tokens import Params, Token
+from conductor.core.verdicts import VERBS, Verdicts, closure, lacks
 from msgspec import UNSET, Raw
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Send, Violated
-from conductor.core.copied import Copy
-from conductor.core.copies import Copies, nobodys
 from conductor.core.detection import Handshake
 from conductor.core.exchange import Exchange
-from conductor.core.gate import ANSWER, MODIFY, OBSERVE, ORIGINATE, Gate
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, error_object
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy import NO_PROFILE, Direction, Policy, Rule, Verb
-from conductor.core.tokens import Params, Token
 from conductor.core.topology import Role
-from conductor.core.verdicts import VERBS, Verdicts, closure, lacks
 
 DOWN, UP = Direction.DOWN, Direction.UP
 FORM: Final = "elicitation/create"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -57,15 +58,27 @@ def refusal(*components: str, isolation: str = "process", proxy: bool = False) -
 
 
 WIDER: list[tuple[str, str, str]] = [
-    ("./p.wasm", "./p.wasm,grant=clock", "grants: + clock"),
-    ("./p.wasm,profile=context", "./p.wasm", "profile: context → full"),
+    ("./p.wasm", "./p.wasm,grant=clock", "services: + clock"),
+    ("./p.wasm", "./p.wasm,profile=full", "profile: context → full"),
     (
-        "./p.wasm,profile=context",
-        "./p.wasm,profile=context,allow=up:session/update:modify",
-        "verbs: + up:session/update:modify",
+        "./p.wasm",
+        "./p.wasm,allow=up:session/update:carry",
+        "rights: + up:session/update:carry",
     ),
-    ("./p.wasm", "./p.wasm,profile=trusted", "profile: full → trusted"),
-    ("./p.wasm", "./p.wasm,unguard=files", "unguard: + files"),
+    (
+        "./p.wasm,allow=down:session/prompt:amend",
+        "./p.wasm,allow=down:session/prompt:amend+answer",
+        "rights: + down:session/prompt:carry+answer+amend",
+    ),
+    ("./p.wasm", "./p.wasm,profile=trusted", "profile: context → trusted"),
+    ("./p.wasm", "./p.wasm,texts", "grants: + texts"),
+    ("./p.wasm,turns=within", "./p.wasm,turns=unprompted", "grants: + turns=unprompted"),
+    ("./p.wasm,commands=a", "./p.wasm,commands=a+b", "grants: + commands=b"),
+    ("./p.wasm,methods=_x/*", "./p.wasm,methods=_x/*+_y", "grants: + methods=_y"),
+    ("./p.wasm", "./p.wasm,profile=full", "grants: + turns=within"),
+    ("./p.wasm,fails=closed", "./p.wasm", "fails: closed → open"),
+    ("./p.wasm,hold=5", "./p.wasm,hold=6", "hold: 5 s → 6 s"),
+    ("./p.wasm,hold=5", "./p.wasm", "hold: 5 s → none"),
     ("./p.wasm,on_violation=fail", "./p.wasm", "on_violation: fail → pass"),
     ("./p.wasm,on_failure=fail", "./p.wasm", "on_failure: fail → restart"),
     ("./p.wasm", "./p.wasm,on_failure=restart+bypass", "on_failure: restart → restart+bypass"),
@@ -73,8 +86,8 @@ WIDER: list[tuple[str, str, str]] = [
     ("./p.wasm,profile=context", "./p.wasm,profile=filter", "profile: context → filter"),
     (
         "./p.wasm,profile=observer",
-        "./p.wasm,profile=filter",
-        "verbs: + down:*:modify, + up:*:modify",
+        "./p.wasm,profile=full",
+        "rights: + down:*:copy+carry+answer+amend+drop+originate, + up:*:copy+carry+",
     ),
     ("./p.wasm,timeout=5", "./p.wasm", "timeout: 5 s → none"),
     ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB"),
@@ -98,7 +111,7 @@ def test_more_is_refused_and_less_is_not(here: Path, less: str, more: str, said:
         ("./p.wasm,config.mode=strict", "./p.wasm,config.mode=lax", 'config: {"mode":"strict"} → '),
         ("./p.wasm", "./p.wasm,config.mode=lax", "config: none → "),
         ("./p.wasm,on_failure=bypass", "./p.wasm", "on_failure: bypass → restart"),
-        ("./p.wasm,profile=context", "./p.wasm,profile=tools", "verbs: + up:mcp/*:modify+answer"),
+        ("./p.wasm,profile=context", "./p.wasm,profile=observer", "rights: + down:*:copy"),
         ("python -c pass,dialect=sdk", "python -c pass,dialect=acp", "dialect: sdk → acp"),
         ("python -c pass,name=x", "python -c fail,name=x", 'args: ["-c","pass"] → ["-c","fail"]'),
     ],
@@ -150,7 +163,8 @@ _AGENT = _MODULE.replace("proxy", "agent")
 WRONG: dict[str, tuple[str, str, str]] = {
     "no toml": ("version = ", "Invalid value (at", "conductor lock"),
     "no version": ("", "it has no version", "remove it"),
-    "newer": ("# x\n\nversion = 2\n", "line 3: its format is version 2", "remove it"),
+    "newer": ("# x\n\nversion = 3\n", "line 3: its format is version 3", "remove it"),
+    "no component": ("version = 1\n", "missing required field `component`", ""),
     "unknown key": (
         f"version = 1\n{_MODULE}frob = 1\n",
         "line 7: unknown key `frob`",
@@ -178,9 +192,29 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "line 7: a proxy's profile is one of",
         "",
     ),
+    "rights": (
+        f'version = 2\n{_MODULE}profile = "full"\nrights = ["sideways:*:carry"]\n',
+        "line 8: direction `sideways`",
+        "",
+    ),
+    "grants": (
+        f'version = 2\n{_MODULE}profile = "full"\ngrants = ["turns=ever"]\n',
+        "line 8: `turns` is within or unprompted",
+        "",
+    ),
+    "verbs today": (
+        f'version = 2\n{_MODULE}profile = "full"\nverbs = []\n',
+        "line 8: unknown key `verbs`",
+        "",
+    ),
     "verbs": (
         f'version = 1\n{_MODULE}profile = "full"\nverbs = ["sideways:*:modify"]\n',
         "line 8: direction `sideways`",
+        "",
+    ),
+    "no verbs": (
+        f'version = 1\n{_MODULE}profile = "full"\nverbs = [3]\n',
+        "line 8: `verbs` is a list of texts",
         "",
     ),
     "digest": (
@@ -202,7 +236,7 @@ def test_what_is_no_lock_is_refused_with_the_line(name: str) -> None:
 
 
 def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> None:
-    lock("./p.wasm,grant=clock,unguard=files,limit.fuel=5,timeout=3", "demo")
+    lock("./p.wasm,grant=clock,texts,limit.fuel=5,timeout=3", "demo")
     file = here / "conductor.lock"
     kept = ("name", "role", "kind", "source", "profile", "sha256", "carrier")
     lines = file.read_text().splitlines()
@@ -210,11 +244,129 @@ def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> No
     first = [one for one in lines[:cut] if one.startswith(("version", "[", *kept))]
     last = lines[lines.index("[[component]]", cut) :]
     file.write_text("\n".join([*first, *last]))
-    text = refusal("./p.wasm,grant=clock,unguard=files,memory=128MiB", "demo")
-    for said in ("grants: + clock", "verbs: + down:*", "unguard: + files", "isolation: none →",
-                 "on_violation: fail → pass", "on_failure: fail → restart",
+    text = refusal("./p.wasm,grant=clock,texts,memory=128MiB", "demo")
+    for said in ("services: + clock", "rights: + down:session/prompt:carry", "grants: + texts",
+                 "isolation: none →", "fails: closed → open", "on_violation: fail → pass",
+                 "on_failure: fail → restart",
                  "limits.memory_bytes: 64 MiB → 128 MiB"):  # fmt: skip
         assert said in text
+
+
+_OLDER = """# the head
+#
+#     conductor lock ./p.wasm
+
+version = 1
+
+[[component]]
+name = "p"
+role = "proxy"
+kind = "module"
+source = "./p.wasm"
+sha256 = "{sha256}"
+carrier = "core"
+dialect = "channel"
+grants = ["clock"]
+profile = "{profile}"
+verbs = {verbs}
+unguard = {unguard}
+on_violation = "pass"
+on_failure = "restart"
+isolation = "process"
+
+[component.limits]
+stack_bytes = 524288
+
+[[component]]
+name = "demo"
+role = "agent"
+kind = "bundled"
+source = "demo"
+pinned = false
+args = []
+"""
+_ALL = "observe+modify+answer+originate"
+
+
+def older(here: Path, profile: str, verbs: list[str], unguard: list[str]) -> str:
+    """A lock of version 1."""
+    text = _OLDER.format(
+        sha256=digests.of(str(here / "p.wasm")),
+        profile=profile,
+        verbs=json.dumps(verbs),
+        unguard=json.dumps(unguard),
+    )
+    (here / "conductor.lock").write_text(text)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("profile", "verbs", "unguard", "within", "beyond"),
+    [
+        ("full", [f"down:*:{_ALL}", f"up:*:{_ALL}"], [], "full", "full,texts"),
+        ("filter", ["down:*:modify", "up:*:modify"], [], "filter", "full"),
+        ("filter", ["down:*:modify", "up:*:modify"], ["tool-calls"], "filter,texts", "full"),
+        ("observer", ["down:*:observe", "up:*:observe"], [], "observer", "context"),
+        ("context", ["down:session/prompt:modify"], [], "none,allow=down:session/prompt:carry",
+         "context"),
+    ],
+)  # fmt: skip
+def test_a_lock_of_older_words_allows_what_it_allowed(
+    here: Path, profile: str, verbs: list[str], unguard: list[str], within: str, beyond: str
+) -> None:
+    older(here, profile, verbs, unguard)
+    assert refusal(f"./p.wasm,grant=clock,profile={within}", "demo") == ""
+    assert refusal(f"./p.wasm,grant=clock,profile={beyond}", "demo") != ""
+    assert refusal(f"./p.wasm,grant=random,profile={within}", "demo") != ""
+
+
+def test_an_older_lock_is_rewritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = older(here, "context", ["up:session/update:modify"], ["tool-calls", "files"])
+    told: list[str] = []
+    specs = resolve_all(["./p.wasm,profile=none,allow=up:session/update:carry", "demo"])
+    enforcement.enforce(
+        specs,
+        "conductor.lock",
+        agent_last=True,
+        isolation="process",
+        warn=lambda name, text: told.append(f"{name}: {text}"),
+    )
+    assert told[0].startswith("conductor.lock: it is in words of an older version: `conductor")
+    assert locking.run(locking.Wanted(components=[], upgrade=True)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "conductor.lock rewritten in today's words: 2 components",
+        "  p: verbs: up:session/update:modify → up:session/update:copy+carry+drop",
+        "  p: unguard: tool-calls → texts",
+        "  p: unguard: files → nothing",
+        "    the guard `files` is lifted by `profile=trusted` only",
+    ]
+    text = (here / "conductor.lock").read_text()
+    assert text.startswith("# the head\n#\n#     conductor lock ./p.wasm\n\nversion = 2\n")
+    entry = reading.parse(text, "x").component[0]
+    assert entry == reading.parse(before, "x").component[0]
+    assert (entry.services, entry.grants, entry.fails) == (["clock"], ["texts"], "open")
+    assert locking.run(locking.Wanted(components=[], upgrade=True)) == 0
+    assert capsys.readouterr().out == "conductor.lock is in today's words: 2 components\n"
+    assert (here / "conductor.lock").read_text() == text
+    with pytest.raises(UsageError, match="takes no components"):
+        locking.run(locking.Wanted(components=["demo"], upgrade=True))
+    with pytest.raises(UsageError, match="nothing to lock"):
+        locking.run(locking.Wanted(components=[]))
+
+
+def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock("./p.wasm", "demo")
+    file = here / "conductor.lock"
+    text = file.read_text().replace("version = 2", "version = 1")
+    lines = [one for one in text.splitlines() if not one.startswith(("rights", "fails", "grants"))]
+    cut = next(at for at, one in enumerate(lines) if one.startswith("    "))
+    del lines[cut : cut + 6]
+    file.write_text("\n".join(lines).replace("services", "grants"))
+    capsys.readouterr()
+    checked = locking.Wanted(components=["./p.wasm", "demo"], check=True)
+    assert locking.run(checked) == locking.EXIT_STALE
+    lock("./p.wasm", "demo")
+    assert locking.run(checked) == 0
 
 
 def test_the_default_limits_are_those_of_the_host() -> None:

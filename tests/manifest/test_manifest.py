@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from conductor import catalog
-from conductor.cli.build_ import recorded
+from conductor.cli.build_ import recorded, within
+from conductor.core.policy.rights import PROFILES, Grants, Policy
+from conductor.core.policy.words import PolicyWords, parse_rule, permits
 from conductor.errors import UsageError
-from conductor.manifest import reading, settings
+from conductor.manifest import reading, section, settings
 from conductor.manifest.values import Manifest, Setting
 
 DATETIME = catalog.components_folder() / "datetime" / "datetime.wasm"
@@ -39,8 +41,14 @@ sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 [wants]
 profile = "context"
 reason = "to see prompts"
-verbs = {"up:session/update:modify" = "to sign them"}
-guards = {files = "to read them"}
+fails = "closed"
+ids = "kept"
+[wants.rights]
+"down:session/prompt:answer" = "to refuse them"
+[wants.grants]
+"turns=within" = "to ask first"
+"commands=review+plan" = "to list them"
+texts = "to sign them"
 [wants.services]
 clock = "to tell the time"
 "files:**/AGENTS.md" = "to show them"
@@ -64,6 +72,9 @@ match = "json"
 """
     )
     assert list(found.wants.services) == ["clock", "files:**/AGENTS.md", "fetch:api.example.com"]
+    assert list(found.wants.rights) == ["down:session/prompt:answer"]
+    assert found.wants.named == Grants(turns="within", commands=("review", "plan"), texts=True)
+    assert (found.wants.fails, found.wants.ids) == ("closed", "kept")
     assert found.limits == {"memory_bytes": 16 * 1024**2, "cpu_ms": 50}
     assert found.settings["short"] == Setting(description="what it means")
     assert found.settings["mode"].enum == ["lax", "strict"]
@@ -104,7 +115,23 @@ match = "json"
         (HEAD + "[wants.services]\nclock = ' '", "line 4: `clock` is asked for without", "users"),
         (HEAD + "[wants.services]\nclock = 1", "line 4: `wants.services.clock`: expected", ""),
         (HEAD + "[wants.verbs]\n'up:x' = 'y'", "line 4: `up:x`: write DIRECTION", ""),
-        (HEAD + "[wants.guards]\nfoo = 'y'", "line 4: no guard `foo`", "files"),
+        (HEAD + "[wants]\nfails = 'x'", "line 4: `fails` cannot be `x`", "open or closed"),
+        (HEAD + "[wants]\nids = 'x'", "line 4: `ids` cannot be `x`", "kept"),
+        (HEAD + "[wants.rights]\n'up:x' = 'y'", "line 4: `up:x`: write DIRECTION", ""),
+        (
+            HEAD + "[wants.rights]\n'up:session/update:modify' = 'y'",
+            "line 4: `up:session/update:modify`: right `modify` must be copy, carry",
+            "",
+        ),
+        (
+            HEAD + "[wants.rights]\n'up:session/request_permission:carry' = 'y'",
+            "no more than `copy` is to be had: with `permission=narrow`",
+            "",
+        ),
+        (HEAD + "[wants.rights]\n'up:x:copy' = ''", "`up:x:copy`: not to be had", ""),
+        (HEAD + "[wants.grants]\nfoo = 'y'", "line 4: `foo`: no grant `foo`; grants are", ""),
+        (HEAD + "[wants.grants]\n'turns=ever' = 'y'", "`turns` is within or unprompted", ""),
+        (HEAD + "[wants.grants]\ntexts = ' '", "line 4: `texts` is asked for without", "users"),
         (HEAD + "[limits]\nmemory = '3x'", "line 4: `memory`: a size is", ""),
         (HEAD + "[limits]\nfoo = 3", "line 4: `foo`: limits are", ""),
         (HEAD + "[config.a]\ntype = 'text'", "line 4: `type` cannot be `text`", "string"),
@@ -171,9 +198,14 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "component.toml").write_text(
         HEAD
         + """[wants]
-profile = "context"
-verbs = {"up:session/update:modify" = "to sign them"}
-guards = {files = "to read them"}
+profile = "observer"
+fails = "closed"
+[wants.rights]
+"down:session/prompt:carry" = "to add to them"
+"up:session/update:carry" = "to sign them"
+"up:session/update:copy" = "to read them"
+[wants.grants]
+texts = "to sign them too"
 [wants.services]
 clock = "to tell the time"
 [limits]
@@ -188,14 +220,14 @@ def test_a_strangers_manifest_grants_nothing(folder: Path) -> None:
     spec = catalog.resolve(f"{folder}/")
     assert (spec.name, spec.wasm) == ("x", str(folder / "datetime.wasm"))
     assert spec.grants == frozenset()
-    assert spec.policy.unguard == ()
+    assert spec.policy.grants == Grants()
     assert spec.manifest == str(folder / "component.toml")
 
 
 def test_it_narrows(folder: Path) -> None:
     spec = catalog.resolve(f"{folder}/component.toml")
-    assert spec.policy.profile == "context"
-    assert spec.policy.allow == ("up:session/update:modify",)
+    assert (spec.policy.profile, spec.policy.fails) == ("observer", "closed")
+    assert spec.policy.allow == ("down:session/prompt:carry", "up:session/update:copy")
     assert spec.limits == {"memory_bytes": 1048576, "cpu_ms": 1000}
 
 
@@ -204,15 +236,146 @@ def test_what_the_user_says_counts(folder: Path) -> None:
     assert (spec.name, spec.policy.profile, spec.policy.allow) == ("y", "observer", ())
     assert spec.grants == frozenset({"clock"})
     assert spec.limits["memory_bytes"] == 2 * 1024**2
-    assert catalog.resolve(f"{folder}/,allow=up:x:observe").policy.allow == (
-        "up:session/update:modify",
-        "up:x:observe",
+    more = catalog.resolve(f"{folder}/,allow=up:session/update:drop,texts").policy
+    assert more.allow == (
+        "down:session/prompt:carry",
+        "up:session/update:copy",
+        "up:session/update:drop",
     )
+    assert (more.profile, more.grants) == ("observer", Grants(texts=True))
 
 
-def test_trusted_is_not_to_be_had_by_asking(folder: Path) -> None:
-    (folder / "component.toml").write_text(HEAD + "[wants]\nprofile = 'trusted'")
-    assert catalog.resolve(f"{folder}/").policy.profile == "full"
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("none", "none"),
+        ("observer", "observer"),
+        ("context", "context"),
+        ("tools", "tools"),
+        ("filter", "context"),
+        ("full", "context"),
+        ("trusted", "context"),
+    ],
+)
+def test_a_stranger_gets_the_profile_it_asks_for_up_to_context(
+    folder: Path, asked: str, given: str
+) -> None:
+    (folder / "component.toml").write_text(HEAD + f"[wants]\nprofile = '{asked}'")
+    assert catalog.resolve(f"{folder}/").policy == PolicyWords(given)
+    assert catalog.resolve(f"{folder}/,profile=full").policy == PolicyWords("full")
+    assert catalog.resolve(f"{folder}/datetime.wasm").policy == PolicyWords("context")
+
+
+def test_what_is_written_in_verbs_is_read(folder: Path) -> None:
+    (folder / "component.toml").write_text(
+        HEAD
+        + """[wants]
+profile = "context"
+[wants.verbs]
+"down:session/prompt:modify+answer" = "to change them"
+"up:session/prompt:modify" = "to change answers"
+[wants.guards]
+tool-calls = "to sign them"
+files = "to read them"
+"""
+    )
+    spec = catalog.resolve(f"{folder}/")
+    assert spec.asked is not None
+    wants = spec.asked.wants
+    assert wants.rights == {
+        "down:session/prompt:carry+answer": "to change them",
+        "down:session/prompt:amend": "to change answers",
+    }
+    assert wants.grants == {"texts": "to sign them"}
+    assert spec.policy == PolicyWords("context")
+    assert [(one.said, one.today) for one in spec.older] == [
+        (
+            '[wants.verbs] "down:session/prompt:modify+answer"',
+            '[wants.rights] "down:session/prompt:carry+answer"',
+        ),
+        ('[wants.verbs] "up:session/prompt:modify"', '[wants.rights] "down:session/prompt:amend"'),
+        ("[wants.guards] tool-calls", '[wants.grants] "texts"'),
+        ("[wants.guards] files", ""),
+    ]
+    assert "`profile=trusted` only" in spec.older[-1].lost
+
+
+# -- without a manifest of its own ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "services"),
+    [
+        ("", PolicyWords(), None),
+        ("proxy = Proxy('x')", PolicyWords(), None),
+        ("proxy = Proxy('x', profile='observer')", PolicyWords("observer"), set()),
+        ("proxy = Proxy('x', profile='tools', wants={'kv': 'y'})", PolicyWords("tools"), {"kv"}),
+        ("proxy = Proxy('x', profile='full')", PolicyWords(), set()),
+        ("proxy = Proxy('x', profile='fool')", PolicyWords(), None),
+        ("P = 'observer'\nproxy = Proxy('x', profile=P)", PolicyWords(), None),
+        ("proxy = Proxy('x', profile='observer'", PolicyWords(), None),
+    ],
+)
+def test_what_a_source_declares_is_given_and_no_more(
+    tmp_path: Path, source: str, given: PolicyWords, services: set[str] | None
+) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(source)
+    spec = catalog.resolve(str(path))
+    assert spec.policy == given
+    assert (spec.asked is None) == (services is None)
+    assert spec.asked is None or set(spec.asked.wants.services) == services
+    assert spec.grants == frozenset()
+    assert catalog.resolve(f"{path},profile=full").policy == PolicyWords("full")
+
+
+def test_a_module_describes_itself(tmp_path: Path) -> None:
+    module = tmp_path / "m.wasm"
+    shutil.copy(DATETIME, module)
+    plain = module.read_bytes()
+    assert section.find(str(module)) is None
+    assert catalog.resolve(str(module)).policy == PolicyWords()
+    text = HEAD + "[wants]\nprofile = 'observer'\n[config.a]\ntype = 'integer'\n[limits]\ncpu = 5\n"
+    section.embed(str(module), b"other")
+    section.embed(str(module), text.encode())
+    assert module.read_bytes().startswith(plain)
+    assert module.read_bytes().count(b"conductor.manifest") == 1
+    for component in (str(module), f'{{"wasm": "{module}"}}'):
+        spec = catalog.resolve(component)
+        assert (spec.name, spec.policy.profile, spec.limits) == ("m", "observer", {"cpu_ms": 5})
+        assert spec.schema.keys() == {"a"}
+        assert spec.manifest == ""
+    assert catalog.resolve(f"{module},profile=full").policy.profile == "full"
+    section.embed(str(module), b"x" * 200_000)
+    assert section.find(str(module)) == b"x" * (64 * 1024 + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name = 3", "m.wasm, section `conductor.manifest`, line 1: `name`"),
+        ("name = 'x'\ncommand = ['sh']", "m.wasm` is that of a program"),
+        (HEAD + f"sha256 = '{'0' * 64}'", "is not the file its manifest records"),
+    ],
+)
+def test_a_module_that_describes_itself_badly(tmp_path: Path, text: str, said: str) -> None:
+    module = tmp_path / "m.wasm"
+    shutil.copy(DATETIME, module)
+    section.embed(str(module), text.encode())
+    with pytest.raises(UsageError, match=re.escape(said)):
+        catalog.resolve(str(module))
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\0\xff\xff\xff\xff\xff", b"\0\x7fxx", b"\0\0\1\0"])
+def test_a_module_that_ends_badly_has_no_manifest(tmp_path: Path, tail: bytes) -> None:
+    module = tmp_path / "m.wasm"
+    module.write_bytes(DATETIME.read_bytes() + tail)
+    assert section.find(str(module)) is None
+
+
+def test_the_manifest_of_a_folder_counts_more_than_the_one_within(folder: Path) -> None:
+    section.embed(str(folder / "datetime.wasm"), (HEAD + "[wants]\nprofile = 'none'").encode())
+    assert catalog.resolve(f"{folder}/").policy.profile == "observer"
 
 
 def test_a_program_is_narrowed_too(tmp_path: Path) -> None:
@@ -224,6 +387,12 @@ def test_a_program_is_narrowed_too(tmp_path: Path) -> None:
     assert spec.command[1] == str(tmp_path / "p.py")
     (tmp_path / "component.toml").write_text(text + "[wants]\nprofile = 'filter'")
     assert catalog.resolve(f"{tmp_path}/").policy.profile == "filter"
+    turns = "[wants]\nprofile = 'context'\n{}[wants.grants]\n'turns=within' = 'to ask first'"
+    (tmp_path / "component.toml").write_text(text + turns.format("ids = 'kept'\n"))
+    assert catalog.resolve(f"{tmp_path}/").policy.grants == Grants(turns="within")
+    (tmp_path / "component.toml").write_text(text + turns.format(""))
+    with pytest.raises(UsageError, match="`p` is a program that may pass `session/prompt` on"):
+        catalog.resolve(f"{tmp_path}/")
 
 
 def test_the_recorded_digest_holds(folder: Path) -> None:
@@ -241,6 +410,35 @@ def test_what_is_bundled_gets_what_it_asks_for() -> None:
     assert spec.grants == frozenset({"clock", "log"})
     assert (spec.policy.profile, spec.manifest) == ("context", "")
     assert catalog.resolve("datetime,profile=observer").policy.profile == "observer"
+    assert catalog.resolve("redact").policy == PolicyWords(
+        "context",
+        ("up:session/update:copy+carry+drop+originate",),
+        Grants(texts=True),
+        fails="closed",
+    )
+    assert catalog.resolve("redact,profile=observer").policy == PolicyWords(
+        "observer", fails="closed"
+    )
+
+
+@pytest.mark.parametrize("name", catalog.bundled())
+def test_what_is_bundled_is_written_in_todays_words(name: str) -> None:
+    """And asks for nothing that is not to be had, or that its profile gives already."""
+    spec = catalog.resolve(name)
+    found = catalog.manifest(name)
+    assert found is not None
+    assert (found.wants.verbs, found.wants.guards, spec.older) == ({}, {}, ())
+    if spec.policy.profile in PROFILES:
+        profile = Policy(spec.policy.profile)
+        for rule in spec.policy.allow:
+            assert not permits(profile, parse_rule(rule)), rule
+
+
+def test_gatekeepers_fail_closed() -> None:
+    closed = {name for name in catalog.bundled() if catalog.resolve(name).policy.fails == "closed"}
+    assert closed == {
+        "redact", "rate-limit", "permission-guard", "hooks", "tool-filter", "budget",
+    }  # fmt: skip
 
 
 # -- settings ------------------------------------------------------------------------------------
@@ -295,6 +493,9 @@ def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None
     digest = "5" * 64
     head = HEAD if "sha256" in before else HEAD + f'sha256 = "{digest}"\n'
     assert recorded(HEAD + before, digest) == head + after.format(digest)
+    assert within(recorded(HEAD + before, digest)) == (
+        HEAD + ("[wants]\n" if "sha256" in before else before)
+    )
 
 
 def test_the_example_of_the_documents_is_taken() -> None:

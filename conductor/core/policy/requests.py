@@ -26,7 +26,7 @@ from conductor.core.policy.rights import (
     Direction,
 )
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, error
+from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ class PolicedRequests:
             return
         copy = self._copies.take(lane, method, params, pending)
         if copy is not None:
+            if not equal(copy.params, params):
+                wrong = lacks(CARRY, lane.direction, copy.heading.key)
+                self._verdicts.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
             self._copies.passed_on(copy, pending, out)
             if copy.held is not None:
                 copy.held.ready = True
@@ -141,7 +144,7 @@ class PolicedRequests:
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
-        pending.hook = partial(self._came_back, carried)
+        pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
         if self._enforced(carried):
@@ -321,35 +324,30 @@ class PolicedRequests:
     def _came_back(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """The answer to what a component passed on has come."""
+        """The answer to what a component passed on has come, and the component has got it: to
+        amend, or as a copy."""
         carried.upstream = (member, body)
-        alive = pending.origin is not None
-        target = pending.target
-        if carried.state is State.PASSED and carried.rights & AMEND and alive:
-            carried.state = State.RETURNED
-            gate = carried.lane.peer.gate
-            assert gate is not None
-            carried.round = gate.round
-            # Programs have no rounds, and an array's answer may be long in coming: what waits for
-            # these might wait for ever.
-            if gate.rounds and pending.batch is None and gate.enforced:
-                carried.lane.given.queue.append(carried)
-            self._exchange.reply(pending, member, body, out)
-            self._limit(carried, out)
+        if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
-        if carried.state is not State.PASSED:
-            self._exchange.reply(pending, member, body, out)
+        if not carried.rights & AMEND:
+            carried.pending.target = pending.target
+            self._reply_past(carried, out)
             return
-        carried.pending.target = target
-        self._exchange.reply(pending, member, body, out)
-        self._reply_past(carried, out, alive=alive)
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        carried.state, carried.round = State.RETURNED, gate.round
+        # Programs have no rounds, and an array's answer may be long in coming: what waits for these
+        # might wait for ever.
+        if gate.rounds and pending.batch is None and gate.enforced:
+            carried.lane.given.queue.append(carried)
+        self._limit(carried, out)
 
-    def _reply_past(self, carried: Carried, out: list[Effect], *, alive: bool) -> None:
+    def _reply_past(self, carried: Carried, out: list[Effect]) -> None:
         """An answer goes past the component that passed its request on: in its order."""
         given, found = carried.lane.given, Heading("", carried.heading.session)
         gate = carried.lane.peer.gate
         assert gate is not None
-        placed = bool(carried.rights & PLACE) and alive and carried.lane.direction is Direction.UP
+        placed = bool(carried.rights & PLACE) and carried.lane.direction is Direction.UP
         if not placed and not given.must_wait(found):
             self._finish(carried, out)
             return
@@ -423,6 +421,7 @@ class PolicedRequests:
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
                 if carried.held is not None:  # the answer waits for just this
+                    self._answers_past(carried, pending, member, body, out)
                     carried.held.ready = True
                     release(lane, out)
                     return
@@ -439,6 +438,18 @@ class PolicedRequests:
             case _:
                 pass
 
+    def _answers_past(
+        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A component answers what has been answered past it: that is not sent, and if it says
+        something else the component lacks a right."""
+        upstream, lane = carried.upstream, carried.lane
+        if upstream is None or (upstream[0] == member and equal(upstream[1], body)):
+            return
+        direction = lane.other.direction
+        wrong = lacks(AMEND, direction, carried.heading.key)
+        self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
+
     def _answered_elsewhere(
         self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
@@ -451,13 +462,15 @@ class PolicedRequests:
     def close(self, carried: Carried, out: list[Effect]) -> None:
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
-        carried.state = State.CLOSED
+        before, carried.state = carried.state, State.CLOSED
         carried.pending.given = None
         lane = carried.lane
         lane.other.given.leave(carried)
         lane.given.leave(carried)
         if lane.link.sent.get(carried.id) is carried.pending:
             leftover = nobodys(carried.method)
+            if before is State.PASSED and carried.forwarded is not None:
+                leftover.hook = partial(self._answers_past, carried)
             leftover.target, leftover.target_id = lane, carried.id
             lane.link.sent[carried.id] = leftover
             assert lane.peer.gate is not None
@@ -533,7 +546,7 @@ class PolicedRequests:
             return False
         match carried.state:
             case State.PASSED:
-                return True
+                carried.rights &= ~(AMEND | PLACE)  # its answer goes past
             case State.RETURNED:
                 self._finish(carried, out)
             case State.STOPPED:

@@ -6,17 +6,21 @@ Older manifests, locks and command lines spoke of verbs and of guards to be lift
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from conductor.core.policy.rights import (
+    CHOICES,
     GRANT_NAMES,
     NO_PROFILE,
     PERMISSION,
     PROFILE_NAMES,
     PROFILES,
     PROMPT,
+    ROWS,
     SETTINGS,
     SETUP,
     TRUSTED,
@@ -30,6 +34,9 @@ from conductor.core.policy.rights import (
 )
 
 _OLD_VERBS: Final = frozenset({"observe", "modify"})
+_OF_BOTH_AGES: Final = frozenset({"answer", "originate"})
+_SEES: Final = Right.COPY | Right.CARRY
+"""What `modify` comes to: where a message cannot be carried any more, a copy is left of it."""
 _WORDS: Final = {right.name.lower(): right for right in Right if right.name and right.value}
 
 
@@ -83,7 +90,9 @@ def read_rule(text: str) -> Translated:
     """A rule in today's words, or what one in verbs comes to. Raises `ValueError`."""
     direction, key, words = _parts(text)
     if not is_old(text) and not _is_old_originate(direction, key, words):
-        return Translated((parse_rule(text),))
+        rule = parse_rule(text)
+        if not (surplus(rule) and _OF_BOTH_AGES.issuperset(words)):
+            return Translated((rule,))
     if unknown := set(words) - _OLD_VERBS - set(_WORDS):
         raise ValueError(f"right `{min(unknown)}` must be {', '.join(_WORDS)}")
     rules: list[Rule] = []
@@ -92,8 +101,12 @@ def read_rule(text: str) -> Translated:
     answers_back = (
         key.startswith(("session/", "initialize"))
         and not key.startswith((UPDATE, PERMISSION))
+        and not key.endswith("*")
         and direction is Direction.UP
     )
+    if key.endswith("*"):
+        rules, grants = _of_many(direction, key, words)
+        return Translated(tuple(rules), grants)
     for word in words:
         match word:
             case "observe" if answers_back:
@@ -105,7 +118,7 @@ def read_rule(text: str) -> Translated:
             case "modify" if key == PERMISSION:
                 grants = merged(grants, Grants(permission="narrow"))
             case "modify" if key == UPDATE:
-                rules.append(Rule(direction, key, Right.CARRY | Right.DROP))
+                rules.append(Rule(direction, key, _SEES | Right.DROP))
             case "answer" if key == PERMISSION:
                 grants = merged(grants, Grants(permission="narrow"))
             case "originate" if key == PROMPT:
@@ -113,15 +126,46 @@ def read_rule(text: str) -> Translated:
             case "modify" | "answer" if key.startswith(("mcp/", "_mcp/", "_scp/mcp")):
                 grants = merged(grants, Grants(mcp="others"))
             case "modify":
-                rules.append(Rule(direction, key, Right.CARRY))
+                rules.append(Rule(direction, key, _SEES))
             case _:
                 rules.append(Rule(direction, key, _WORDS[word]))
-    if not key.endswith("*") and not key.startswith("mcp"):
-        for rule in rules:
-            bound = row_of(rule.direction, rule.key)
-            if rule.key != UPDATE and rule.rights & ~bound.most:
-                lost = f"`{text}` gives no more than `{'+'.join(bound.most.words) or 'past'}` now"
-    return Translated(tuple(rules), grants, lost)
+    kept: dict[tuple[Direction, str], Right] = {}
+    for rule in rules:
+        lost = surplus(rule) or lost
+        bound = row_of(rule.direction, rule.key)
+        most = rule.rights if rule.key == UPDATE else rule.rights & (bound.full | bound.more)
+        if Right.CARRY in most and rule.key != UPDATE:
+            most &= ~Right.COPY  # goes without saying
+        if most:
+            place = rule.direction, rule.key
+            kept[place] = kept.get(place, Right.NONE) | most
+    return Translated(tuple(Rule(*place, most) for place, most in kept.items()), grants, lost)
+
+
+def _of_many(direction: Direction, key: str, words: list[str]) -> tuple[list[Rule], Grants]:
+    """What verbs on many methods come to: `up:session/*:modify`."""
+
+    def about(method: str) -> bool:
+        return method.startswith(key[:-1])
+
+    rights = Right.NONE
+    rules = []
+    grants = Grants()
+    for word in words:
+        rights |= {"observe": Right.COPY, "modify": _SEES}.get(word) or _WORDS[word]
+    if direction is Direction.DOWN:
+        if "originate" in words and about(PROMPT):
+            grants = Grants(turns="within")
+    else:
+        if "modify" in words and about(UPDATE):
+            rights |= Right.DROP
+        if "modify" in words and (about(PROMPT) or about("initialize")):
+            rules.append(Rule(Direction.DOWN, key, Right.AMEND))
+        if {"modify", "answer"} & set(words) and about(PERMISSION):
+            grants = Grants(permission="narrow")
+    if {"modify", "answer"} & set(words) and key.startswith(("mcp/", "_mcp/")):
+        grants = merged(grants, Grants(mcp="others"))
+    return [Rule(direction, key, rights), *rules], grants
 
 
 def _is_old_originate(direction: Direction, key: str, words: list[str]) -> bool:
@@ -153,6 +197,115 @@ def lifted(guard: str) -> Translated:
     if guard == "session-lifecycle":
         return Translated((Rule(Direction.DOWN, "session/cancel", Right.ORIGINATE),))
     return Translated(lost=f"the guard `{guard}` is lifted by `profile=trusted` only")
+
+
+def today(found: Translated) -> list[str]:
+    """What an older rule comes to, as it is written behind a component now."""
+    return [*(f"allow={shown(rule)}" for rule in found.rules), *found.grants.words()]
+
+
+def surplus(rule: Rule) -> str:
+    """Why a rule gives less than it says; empty where it gives it, or is about many keys."""
+    if rule.key.endswith("*") or rule.key == UPDATE:
+        return ""
+    row = row_of(rule.direction, rule.key)
+    most = row.full | row.more
+    if not rule.rights & ~most:
+        return ""
+    given = "+".join(most.words)
+    return f"{f'no more than `{given}` is' if given else 'not'} to be had: {row.rule}"
+
+
+_LISTS: Final = {
+    "commands": (r"\*|[^\s/+*]+", "commands are named without their slash: review+plan"),
+    "methods": (r"_[^\s+*]*\*?", "extension methods start with `_`; one may end in `*`"),
+    "capabilities": (r"\*|(/[^\s+*]+)+", "capabilities are pointers: /fs/readTextFile"),
+}
+"""What may stand in the lists of grants, and how that is told."""
+
+
+def read_grant(name: str, value: Any = True) -> Grants:
+    """A named grant: `turns`, `within`. Raises `ValueError` saying what is wrong with it."""
+    if name not in GRANT_NAMES:
+        raise ValueError(f"no grant `{name}`; grants are: {', '.join(GRANT_NAMES)}")
+    if name in ("modes", "texts"):
+        if value not in (True, "yes", "true"):
+            raise ValueError(f"is given as `{name}` alone, or as `{name}=yes`")
+        return merged(Grants(modes=name == "modes"), Grants(texts=name == "texts"))
+    listed = value if isinstance(value, list) else str(value).split("+")
+    words = tuple(dict.fromkeys(str(one) for one in listed if one)) if value is not True else ()
+    choices = CHOICES.get(name)
+    if choices is not None:
+        if not words or (unknown := [word for word in words if word not in choices]):
+            wrong = f", not `{unknown[0]}`" if words else ""
+            raise ValueError(f"`{name}` is {' or '.join(choices)}{wrong}")
+        found = Grants()
+        for word in words:
+            made: dict[str, Any] = {name: (word,) if name == "editor" else word}
+            found = merged(found, Grants(**made))
+        return found
+    pattern, said = _LISTS[name]
+    if not words or not all(re.fullmatch(pattern, word) for word in words):
+        raise ValueError(said)
+    listing: dict[str, Any] = {name: words}
+    return Grants(**listing)
+
+
+def parse_grant(text: str) -> Grants:
+    """A named grant from `turns=within` or `texts`. Raises `ValueError`."""
+    name, equals, value = text.partition("=")
+    return read_grant(name, value if equals else True)
+
+
+def permits(held: Policy | None, wanted: Rule) -> bool:
+    """Whether all that a rule gives is held by a policy (None: trusted)."""
+    if held is None:
+        return True
+    asked = Policy(NO_PROFILE, (wanted,))
+    return all(
+        not asked.rights(direction, key) & ~held.rights(direction, key)
+        for direction, key in _keys(asked, held)
+    )
+
+
+def _keys(*policies: Policy) -> Iterator[tuple[Direction, str]]:
+    """All keys that make a difference to policies."""
+    for row in ROWS:
+        yield from ((row.direction, key) for key in row.keys)
+    for policy in policies:
+        yield from ((rule.direction, rule.key) for rule in policy.extra)
+        for method in policy.grants.methods:
+            yield from ((direction, method) for direction in Direction)
+
+
+def alike(policy: Policy) -> str:
+    """A key of requests that may be the component's own or passed on, so that ids alone tell one
+    from the other; empty if there is none."""
+    both = Right.CARRY.value | Right.ORIGINATE.value
+    for direction, key in _keys(policy):
+        told_apart = key.startswith((UPDATE, "session/cancel"))
+        if not told_apart and policy.rights(direction, key) & both == both:
+            return key
+    return ""
+
+
+def lacking(wanted: Grants, held: Grants) -> Grants:
+    """Of the grants in `wanted` those that `held` does not give."""
+    values: dict[str, Any] = {}
+    for name in GRANT_NAMES:
+        asked, given = getattr(wanted, name), getattr(held, name)
+        if isinstance(asked, tuple):
+            values[name] = tuple(one for one in asked if not _among(one, given))
+        elif name == "turns":
+            values[name] = asked if given not in (asked, "unprompted") else ""
+        else:
+            values[name] = asked if asked != given else type(asked)()
+    return Grants(**values)
+
+
+def _among(word: str, held: tuple[str, ...]) -> bool:
+    """Whether a word is in a list, or covered by a pattern there."""
+    return any(word == one or (one.endswith("*") and word.startswith(one[:-1])) for one in held)
 
 
 def merged(one: Grants, other: Grants) -> Grants:
@@ -208,10 +361,17 @@ __all__ = [
     "SETUP",
     "PolicyWords",
     "Translated",
+    "alike",
     "is_old",
+    "lacking",
     "lifted",
     "merged",
+    "parse_grant",
     "parse_rule",
+    "permits",
+    "read_grant",
     "read_rule",
     "shown",
+    "surplus",
+    "today",
 ]
