@@ -31,6 +31,8 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
 
+_HELD: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
+
 Resume = Callable[[list["Effect"]], None]
 
 
@@ -193,7 +195,7 @@ class Notes:
 class Given:
     """What a component was given that would leave it by one lane."""
 
-    __slots__ = ("_copied", "copies", "late", "queue", "requests", "shown", "waiting")
+    __slots__ = ("_copied", "copies", "late", "queue", "queued", "requests", "shown", "waiting")
 
     def __init__(self) -> None:
         self.queue: deque[Entry] = deque()
@@ -206,6 +208,8 @@ class Given:
         """Copies of notifications."""
         self.requests: dict[bytes, Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
+        self.queued: list[Carried] = []
+        """Those that are not delivered yet."""
         self.copies: dict[bytes, Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
@@ -221,12 +225,15 @@ class Given:
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
-        return any(
-            one.heading.key == PROMPT
-            and one.heading.session == session
-            and one.state in (State.QUEUED, State.GIVEN, State.STOPPED)
-            for one in self.requests.values()
-        )
+        return any(one.state in _HELD for one in self.prompts(session))
+
+    def prompts(self, session: str | None) -> list[Carried]:
+        """The prompts of a session that the component carries."""
+        return [
+            one
+            for one in (*self.requests.values(), *self.queued)
+            if one.heading.key == PROMPT and one.heading.session == session
+        ]
 
     def hold(self, held: Held) -> None:
         """Has a message wait."""
@@ -319,6 +326,16 @@ class Given:
             else:
                 self.queue.remove(entry)
         return notes
+
+    def overtakes(self, held: Held) -> bool:
+        """Whether a message that waits for what is not given yet may go on now; taken out."""
+        key, session = held.heading.key, held.heading.session
+        if key in AFTER_PROMPTS and self.holds_prompt(session):
+            held.ready = True
+            return False
+        self.queue.remove(held)
+        self.waiting -= 1
+        return True
 
     def clear(self) -> None:
         """Forgets all notifications: the component is gone."""

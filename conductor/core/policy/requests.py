@@ -225,7 +225,9 @@ class PolicedRequests:
         """Walks a request on from `lane` until somebody carries it."""
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
-            if rights & (CARRY | ANSWER) and (lane.peer.ready or _will_be(lane.peer)):
+            if rights & (CARRY | ANSWER):
+                if not lane.peer.ready and not _will_be(lane.peer):
+                    break
                 number = self._exchange.number
                 carried = Carried(lane, method, params, found, pending, rights, number)
                 self._give(carried, out)
@@ -268,7 +270,7 @@ class PolicedRequests:
         if placed and copy is not None:
             copy.held = held
         onward.given.hold(held)
-        self._wakes.round(gate, partial(self._notifications.waited, onward, held), out)
+        self._wakes.round(lane.peer, partial(self._notifications.waited, onward, held), out)
         return True
 
     def _past(
@@ -293,6 +295,7 @@ class PolicedRequests:
             partial(self._answered_elsewhere, carried),
         )
         given.queue.append(carried)
+        given.queued.append(carried)
         if peer.ready:
             self._send(carried, out)
         else:
@@ -308,10 +311,12 @@ class PolicedRequests:
         if not peer.ready:
             if _will_be(peer):
                 peer.backlog.append(partial(self._send, carried))
-            else:
-                self.lost(carried, out)
+            elif not _bypassed(peer) or not self.lost(carried, out):
+                assert peer.closure is not None
+                self._exchange.fail(pending, peer.closure, out)
             return
         assert peer.gate is not None
+        carried.lane.other.given.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.gate.round
         pending.hook = partial(self._answered, carried)
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
@@ -327,6 +332,9 @@ class PolicedRequests:
         """The answer to what a component passed on has come, and the component has got it: to
         amend, or as a copy."""
         carried.upstream = (member, body)
+        carried.pending.followers = tuple(
+            one for one in carried.pending.followers if one is not pending
+        )
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
@@ -354,7 +362,9 @@ class PolicedRequests:
         held = Held(found, partial(self._finish, carried), gate.round, ready=not placed)
         carried.held = held
         given.hold(held)
-        self._wakes.round(gate, partial(self._notifications.waited, carried.lane, held), out)
+        self._wakes.round(
+            carried.lane.peer, partial(self._notifications.waited, carried.lane, held), out
+        )
 
     def answer_waits(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
         """Keeps an answer that goes past components in its order: it waits for what they were given
@@ -382,7 +392,7 @@ class PolicedRequests:
             if placed and copy is not None:
                 copy.held = held
             given.hold(held)
-            self._wakes.round(gate, partial(self._notifications.waited, lane, held), out)
+            self._wakes.round(lane.peer, partial(self._notifications.waited, lane, held), out)
             return True
         return False
 
@@ -467,6 +477,8 @@ class PolicedRequests:
         lane = carried.lane
         lane.other.given.leave(carried)
         lane.given.leave(carried)
+        if carried in lane.other.given.queued:
+            lane.other.given.queued.remove(carried)
         if lane.link.sent.get(carried.id) is carried.pending:
             leftover = nobodys(carried.method)
             if before is State.PASSED and carried.forwarded is not None:
@@ -499,7 +511,10 @@ class PolicedRequests:
         assert gate is not None
         if gate.policy.fails == "closed":
             self._fail(carried, failure, out)
-            return
+        else:
+            self._goes_past(carried, out)
+
+    def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
         self.close(carried, out)
         pending.hook = pending.target = None
@@ -516,7 +531,7 @@ class PolicedRequests:
         gate = carried.lane.peer.gate
         assert gate is not None
         seconds = HOLD_SETUP if carried.method in _SETUPS else None
-        if carried.method == PROMPT and carried.state is State.GIVEN:
+        if carried.method == PROMPT:
             seconds = gate.policy.hold
         if seconds is not None and gate.enforced:
             late = partial(self._late, carried, carried.state, carried.retries, seconds)
@@ -537,9 +552,9 @@ class PolicedRequests:
 
     # -- components that are gone, frames that are not taken --------------------------------------
 
-    def lost(self, carried: Carried, out: list[Effect], failure: bytes | None = None) -> bool:
+    def lost(self, carried: Carried, out: list[Effect]) -> bool:
         """The component is gone, or cannot take the request. Whether that goes on all the same, or
-        has its answer now; `failure`: what the requester is told if it does not."""
+        has its answer now."""
         gate = carried.lane.peer.gate
         assert gate is not None
         if not gate.enforced:
@@ -554,9 +569,7 @@ class PolicedRequests:
             case State.QUEUED | State.GIVEN:
                 if gate.policy.fails == "closed":
                     return False
-                self._without(carried, failure or b"{}", out)
-            case _:
-                pass
+                self._goes_past(carried, out)
         return True
 
     def _enforced(self, carried: Carried) -> bool:
@@ -576,6 +589,12 @@ class PolicedRequests:
 def _will_be(peer: Peer) -> bool:
     """Whether a peer that is not ready will be."""
     return peer.closure is None and peer.handshake is not None
+
+
+def _bypassed(peer: Peer) -> bool:
+    """Whether the chain goes on without a peer: nobody is joined to it any more."""
+    before = peer.p.across
+    return before is not None and before.across is not peer.p
 
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:

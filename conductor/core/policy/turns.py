@@ -61,8 +61,8 @@ class Turns:
         assert gate is not None
         session = heading.session
         held = self._held(lane, session)
-        if rights & COPY or held or session in gate.turns:
-            concerned = bool(held) or session in gate.turns
+        concerned = _seen(held) or session in gate.turns
+        if rights & COPY or concerned:
             self._copies.notification(lane, STOP, params, heading, out, must=concerned)
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
@@ -70,7 +70,7 @@ class Turns:
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
         held = self._held(lane, heading.session)
-        if held:
+        if _seen(held):
             params = Raw(msgspec.json.encode({"sessionId": heading.session}))
             found = Heading(STOP, heading.session)
             self._copies.notification(lane, STOP, params, found, out, must=True)
@@ -114,8 +114,8 @@ class Turns:
             return []
         return [
             one
-            for one in lane.other.given.requests.values()
-            if one.heading == Heading(PROMPT, session) and one.state in (State.QUEUED, State.GIVEN)
+            for one in lane.other.given.prompts(session)
+            if one.state in (State.QUEUED, State.GIVEN)
         ]
 
     # -- of a component's own --------------------------------------------------------------------
@@ -144,10 +144,7 @@ class Turns:
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one
-            for one in lane.given.requests.values()
-            if one.heading == Heading(PROMPT, session)
-            and one.state in (State.GIVEN, State.RETURNED)
+            one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
         ]
 
     def opened(self, gate: Gate, session: str, pending: Pending) -> None:
@@ -158,3 +155,8 @@ class Turns:
     @staticmethod
     def _over(gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]) -> None:
         gate.turns.pop(session, None)
+
+
+def _seen(held: list[Carried]) -> bool:
+    """Whether a component has been given one of these."""
+    return any(one.state is State.GIVEN for one in held)
