@@ -9,10 +9,10 @@ still pass on, changed or not; they hold up nothing any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from conductor.core.policy.keys import Heading, Params, size_of
+from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
 from conductor.core.policy.moves import State
 from conductor.core.policy.rights import AFTER_PROMPTS, PROMPT
 
@@ -129,7 +129,7 @@ class Carried:
 class Copied:
     """A request that a component was shown a copy of."""
 
-    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params")
+    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params", "passed")
 
     def __init__(self, method: str, params: Params, heading: Heading) -> None:
         self.method = method
@@ -137,6 +137,8 @@ class Copied:
         self.heading = heading
         self.forwarded: list[Pending] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
+        self.passed = False
+        """Whether it has passed it on."""
         self.answer: tuple[bytes, bytes] | None = None
         """The original's."""
         self.held: Held | None = None
@@ -172,6 +174,11 @@ class Notes:
             self.items.remove(note)
         self._bytes -= size_of(note.params)
 
+    def forget(self, heading: Heading) -> None:
+        """Takes those of a key and session out."""
+        for note in [one for one in self.items if one.heading == heading]:
+            self.remove(note)
+
     def clear(self) -> None:
         """Takes all out."""
         self.items.clear()
@@ -190,6 +197,25 @@ class Notes:
             if note.heading == heading:
                 return note
         return None
+
+
+_Asked = TypeVar("_Asked", Carried, Copied)
+
+
+def meant(
+    known: Iterable[_Asked], method: str, params: Params, *, surely: bool = False
+) -> _Asked | None:
+    """Which of the requests it was given a program means by one that it sends, where its library
+    chooses ids: equal params, else the oldest alike in key, session, address and inner method;
+    `surely`: equal params only."""
+    known = [one for one in known if one.method == method]
+    same = next((one for one in known if one.params == params), None)
+    if same is not None or surely or not known:
+        return same
+    key = heading(method, params), inner_method(method, params)
+    return next(
+        (one for one in known if (one.heading, inner_method(method, one.params)) == key), None
+    )
 
 
 class Given:

@@ -6,15 +6,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect, Send
-from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
 from conductor.core.policy.gate import PLACE, Gate, rights_on
 from conductor.core.policy.given import Carried, Given, Held, Note
 from conductor.core.policy.keys import Heading, Params, heading
-from conductor.core.policy.rights import CARRY, COPY, DROP, STOP, TEXT_KINDS, update
+from conductor.core.policy.rights import (
+    CARRY,
+    COPY,
+    DROP,
+    ORIGINATE,
+    STATE_KIND,
+    STOP,
+    TEXT_KINDS,
+    update,
+)
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.policy.verdicts import Verdicts, lacks
+from conductor.core.policy.verdicts import Verdicts, equal, lacks
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from conductor.core.policy.wakes import Wakes
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
+_STATE: Final = update(STATE_KIND)
 _MOST_QUEUED: Final = 8192
 """Entries of one queue; above it the oldest carried notification holds up nothing any more."""
 
@@ -73,11 +82,6 @@ class PolicedNotifications:
         given, gate = lane.given, lane.peer.gate
         assert gate is not None
         note = given.same(method, params)
-        if note is None:
-            shown = given.shown.same(method, params)
-            if shown is not None:
-                self._copy_back(lane, shown, out)
-                return
         found = heading(method, params) if note is None else note.heading
         rights = rights_on(lane.other, found)
         if note is None:
@@ -130,16 +134,21 @@ class PolicedNotifications:
     ) -> None:
         gate = lane.peer.gate
         assert gate is not None
-        wrong: Violation | None
-        if method == STOP and found.session in gate.turns:
-            wrong = None
-        elif not rights & CARRY and lane.given.shown.oldest(found) is not None:
-            wrong = lacks(CARRY, lane.direction, found.key)
-        else:
-            wrong = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
-        if wrong is not None:
-            self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+        ends_own = method == STOP and found.session in gate.turns
+        shown = lane.given.shown.same(method, params)
+        if shown is None and not (ends_own or rights & ORIGINATE):
+            shown = lane.given.shown.oldest(found)
+        if shown is not None:
+            if not equal(shown.params, params):
+                wrong = lacks(CARRY, lane.direction, found.key)
+                self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+            self._copy_back(lane, shown, out)
             return
+        if not ends_own:
+            unfit = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
+            if unfit is not None:
+                self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
+                return
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
         self._walk(lane.across, lane, method, params, found, out)
@@ -167,10 +176,12 @@ class PolicedNotifications:
                 self._give(lane, source, method, params, found, out)
                 return
             else:
-                if found.session in gate.turns and found.key in _TEXT:
+                if found.key in _TEXT and self._turns.hidden(gate, found.session):
                     # What the agent says in a turn of the component's own is for that alone.
                     self._copies.notification(lane, method, params, found, out)
                     return
+                if found.key == _STATE and found.session in gate.turns:
+                    self._turns.told(gate, found.session, params)
                 if rights & COPY or onward.given.queue:
                     resume = partial(self._past, onward, source, method, params, found)
                     if self._waits(lane, method, params, found, rights, resume, out):

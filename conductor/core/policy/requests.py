@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
 from conductor.core.policy.gate import PLACE, rights_on
-from conductor.core.policy.given import Carried, Copied, Held
-from conductor.core.policy.keys import Heading, Params, heading, inner_method
+from conductor.core.policy.given import Carried, Copied, Held, meant
+from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.rights import (
@@ -23,10 +24,11 @@ from conductor.core.policy.rights import (
     COPY,
     PROMPT,
     SETUP,
+    STOP,
     Direction,
 )
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
+from conductor.core.policy.verdicts import HOLD, IDENTITY, RIGHTS, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ class PolicedRequests:
         if carried is not None:
             self._goes_on(carried, params, pending, out)
             return
-        copy = self._copies.take(lane, method, params, pending)
+        found = heading(method, params)
+        copy = self._copies.take(lane, method, params, found, pending)
         if copy is not None:
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
@@ -91,7 +94,7 @@ class PolicedRequests:
                 copy.held.ready = True
                 release(lane, out)
             return
-        self._own(lane, method, params, pending, out)
+        self._own(lane, method, params, found, pending, out)
 
     def _passed_on(
         self, lane: Lane, method: str, params: Params, pending: Pending
@@ -105,16 +108,7 @@ class PolicedRequests:
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
             return found if found is not None and found.method == method else None
-        held = [
-            one for one in given.requests.values() if one.method == method and one.state in _HELD
-        ]
-        same = next((one for one in held if one.params == params), None)
-        if same is not None or not held:
-            return same
-        key = heading(method, params), inner_method(method, params)
-        return next(
-            (one for one in held if (one.heading, inner_method(method, one.params)) == key), None
-        )
+        return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
         self, carried: Carried, params: Params, pending: Pending, out: list[Effect]
@@ -140,6 +134,9 @@ class PolicedRequests:
             return
         params = sent
         self._notifications.leaves(lane, carried, out)
+        if carried.method == PROMPT:
+            assert lane.peer.gate is not None
+            self._turns.another(lane.peer.gate, carried.heading.session)
         carried.state, carried.forwarded, pending.passes = after, pending, carried
         carried.retries += again
         carried.upstream = None
@@ -184,10 +181,16 @@ class PolicedRequests:
         return carried.params
 
     def _own(
-        self, lane: Lane, method: str, params: Params, pending: Pending, out: list[Effect]
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        pending: Pending,
+        out: list[Effect],
     ) -> None:
         """A component sends a request of its own."""
-        gate, found = lane.peer.gate, heading(method, params)
+        gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
             gate, lane.direction, method, params, rights_on(lane.other, found), found
@@ -225,6 +228,8 @@ class PolicedRequests:
         """Walks a request on from `lane` until somebody carries it."""
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
+            if method == PROMPT:
+                onward.given.shown.forget(Heading(STOP, found.session))  # of the turns before
             if rights & (CARRY | ANSWER):
                 if not lane.peer.ready and not _will_be(lane.peer):
                     break
@@ -235,6 +240,8 @@ class PolicedRequests:
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
+            if method == PROMPT:
+                self._turns.another(lane.peer.gate, found.session)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
             pending.past = (*pending.past, (lane, found, copy))
@@ -577,13 +584,18 @@ class PolicedRequests:
         assert gate is not None
         return gate.enforced
 
-    def may_cancel(self, pending: Pending) -> bool:
+    def may_cancel(self, pending: Pending, out: list[Effect]) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         and whoever made it has cancelled."""
         carried = pending.passes
         if carried is None or not self._enforced(carried):
             return True
-        return carried.pending.cancelled or carried.pending.origin is None
+        if carried.pending.cancelled or carried.pending.origin is None:
+            return True
+        lane = carried.lane.other
+        wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
+        self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)
+        return False
 
 
 def _will_be(peer: Peer) -> bool:
