@@ -139,5 +139,5 @@ class Requests:
         raw = (members.read(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
-        if pending is not None and self._policed.may_cancel(pending):
+        if pending is not None and self._policed.may_cancel(pending, out):
             self._exchange.cancel(pending, out)

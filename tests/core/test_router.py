@@ -409,12 +409,12 @@ def test_a_cancel_keeps_to_its_side() -> None:
             >> ("client", "p", request(1, "initialize", V1))
             << ("p", "p", request(1, "initialize", V1))
         )
-        pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(2, "_x"))
-        pb >> ("p", "s", request(2, "_y")) << ("client", "s", request(1, "_y"))
-        pb >> ("client", "s", request(5, "_z")) << ("p", "s", request(1, "_z"))
-        pb >> ("client", "s", cancel(5)) << ("p", "s", cancel(1))
-        pb >> ("client", "p", cancel(5)) << ("p", "p", cancel(2))
-        pb >> ("p", "p", cancel(2)) >> ("p", "s", cancel(2)) << ("client", "s", cancel(1))
+        pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(5, "_x"))
+        pb >> ("p", "s", request(5, "_y")) << ("client", "s", request(5, "_y"))
+        pb >> ("client", "s", request(6, "_z")) << ("p", "s", request(Hole("z"), "_z"))
+        pb >> ("client", "s", cancel(6)) << ("p", "s", cancel(Hole("z")))
+        pb >> ("client", "p", cancel(5)) << ("p", "p", cancel(5))
+        pb >> ("p", "p", cancel(5)) >> ("p", "s", cancel(5)) << ("client", "s", cancel(5))
 
 
 def test_a_request_is_cancelled_before_it_was_delivered() -> None:
