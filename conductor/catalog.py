@@ -87,6 +87,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyWords = PolicyWords(TRUSTED)
     """What it may do to the conversation. Unless told otherwise, sandboxed ones are `context`, or
     less if they ask for less, and bundled ones what their manifest asks for."""
+    chosen: bool = False
+    """Whether it is the user who named the profile of that."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
@@ -390,6 +392,7 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         config_file=os.path.abspath(options.config_file) if options.config_file else None,
         limits={**spec.limits, **options.limits},
         policy=policy,
+        chosen=options.profile is not None,
         older=(*spec.older, *options.older),
         on_failure=options.on_failure or spec.on_failure,
         timeout=options.timeout or spec.timeout,

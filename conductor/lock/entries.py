@@ -10,7 +10,7 @@ import msgspec
 
 from conductor import catalog, digests
 from conductor.catalog import Spec
-from conductor.core.policy.rights import Direction, Grants, Right, Rule
+from conductor.core.policy.rights import TRUSTED, Direction, Grants, Right, Rule
 from conductor.core.policy.words import PolicyWords, merged, shown
 from conductor.errors import UsageError
 from conductor.limits import DEFAULT_LIMITS
@@ -95,11 +95,11 @@ def _powers(spec: Spec) -> dict[str, Any]:
         "profile": words.profile,
         "rights": rights(words),
         "grants": grants(words),
-        "fails": words.fails,
-        "hold": words.hold,
         "on_violation": words.on_violation,
         "on_failure": spec.on_failure,
     }
+    if words.profile != TRUSTED:
+        found |= {"fails": words.fails, "hold": words.hold}
     if spec.config:
         encoded = msgspec.json.encode(without_secrets_in(spec.config), order="sorted")
         found["config"] = encoded.decode()

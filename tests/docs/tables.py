@@ -6,18 +6,28 @@ change of the program, `python -m tests.docs.tables` draws them anew; a test com
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from conductor import catalog
-from conductor.cli import inspect_policy
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
-from conductor.core.policy import PROFILES, TRUSTED, PolicyWords
+from conductor.core.policy.moves import MOVES
+from conductor.core.policy.rights import (
+    GRANT_NAMES,
+    PROFILE_NAMES,
+    ROWS,
+    SAYS,
+    TRUSTED,
+    Grants,
+    Row,
+)
 from conductor.launch import Options
 from wasm_host import Limits
 
@@ -146,22 +156,49 @@ def components() -> str:
 
 
 def profiles() -> str:
-    """What each profile lets a component do."""
-    rows = []
-    for name in PROFILES:
-        held = [
-            inspect_policy.sentence(one) for one in inspect_policy.facts(PolicyWords(name)).verbs
-        ]
-        said = {way: "; ".join(does for to, does in held if to == way) for way, _ in held}
-        cells = (said.get(f"towards the {end}", "nothing") for end in ("agent", "client"))
-        rows.append((f"`{name}`", *(_code_methods(cell) for cell in cells)))
-    rows.append((f"`{TRUSTED}`", "anything, no rule is enforced", "anything, no rule is enforced"))
-    return table(("profile", "towards the agent", "towards the client"), rows)
+    """What each profile is."""
+    return table(("profile", "is"), [(f"`{name}`", SAYS[name]) for name in PROFILE_NAMES])
 
 
-def _code_methods(text: str) -> str:
-    """Methods in backquotes, or Markdown would take their stars for its own."""
-    return re.sub(r"[\w*]+/[\w*/]+", lambda found: f"`{found[0]}`", text)
+def keys() -> str:
+    """The table of keys: what may be held on each, and what grants add."""
+    return table(("direction", "keys", "at most", "rule"), [_row(row) for row in ROWS])
+
+
+def _row(row: Row) -> tuple[str, ...]:
+    held = ", ".join(row.full.words) or "past"
+    more = [f"with `allow=`: {', '.join(row.more.words)}"] if row.more else []
+    more += [f"with `{name}`: {', '.join(given.words)}" for name, given in row.grants.items()]
+    names = ", ".join(f"`{key}`" for key in row.keys)
+    return row.direction.value, names, "; ".join([held, *more]), row.rule
+
+
+def grants() -> str:
+    """The named grants."""
+    meanings = {
+        name: " ".join(text.split()) for name, text in _members(Grants) if name in GRANT_NAMES
+    }
+    return table(("grant", "gives"), [(f"`{name}`", meanings[name]) for name in GRANT_NAMES])
+
+
+def _members(kind: type) -> list[tuple[str, str]]:
+    """The members of a class whose docstrings stand behind them."""
+    body = ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return [
+        (one.target.id, str(text.value.value))
+        for one, text in itertools.pairwise(body.body)
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    ]
+
+
+def moves() -> str:
+    """The moves of a carried request."""
+    rows = [(m.state.value, m.event.value, m.to.value, m.effect) for m in MOVES]
+    return table(("from", "event", "to", "effect"), rows)
 
 
 def attack_sources() -> dict[str, list[str]]:
@@ -199,6 +236,9 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "flow": flow,
     "components": components,
     "profiles": profiles,
+    "keys": keys,
+    "grants": grants,
+    "moves": moves,
     "guards": guards,
 }
 
