@@ -107,7 +107,11 @@ class PolicedRequests:
             return None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
-            return found if found is not None and found.method == method else None
+            if found is None or found.method != method:
+                return None
+            # Who is trusted may use an id again for whatever it likes.
+            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
+            return found if gate.enforced or again else None
         return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
@@ -314,6 +318,7 @@ class PolicedRequests:
         peer, pending = carried.lane.peer, carried.pending
         if not pending.wanted:
             self.close(carried, out)
+            self._let_go(carried, out)
             return
         if not peer.ready:
             if _will_be(peer):
@@ -408,10 +413,7 @@ class PolicedRequests:
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
-        target = carried.pending.target
-        self.close(carried, out)
-        carried.pending.target = target
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        self.over(carried, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -426,9 +428,7 @@ class PolicedRequests:
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
                     self._notifications.leaves(lane, carried, out)
-                    self.close(carried, out)
-                    self._exchange.reply(pending, member, body, out)
-                    release(lane, out)
+                    self.over(carried, member, body, out)
                     return
                 self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                 if carried.state is State.RETURNED:
@@ -473,6 +473,7 @@ class PolicedRequests:
         """A request has its answer, from anybody: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
             self.close(carried, out)
+            self._let_go(carried, out)
 
     # -- it is over with what a component was given ----------------------------------------------
 
@@ -495,8 +496,19 @@ class PolicedRequests:
             assert lane.peer.gate is not None
             lane.peer.gate.loosen(lane.link, carried.id, leftover)
         self._forget(lane.other, carried)
-        release(lane.other, out)
-        release(lane, out)
+
+    def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A request is answered, and only then goes what has waited for its answer."""
+        self.close(carried, out)
+        release(carried.lane.other, out)
+        self._exchange.reply(carried.pending, member, body, out)
+        release(carried.lane, out)
+
+    @staticmethod
+    def _let_go(carried: Carried, out: list[Effect]) -> None:
+        """What has waited for a request, or its answer, waits no more."""
+        release(carried.lane.other, out)
+        release(carried.lane, out)
 
     @staticmethod
     def _forget(lane: Lane, carried: Carried) -> None:
@@ -527,11 +539,11 @@ class PolicedRequests:
         pending.hook = pending.target = None
         pending.past = (*pending.past, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
+        self._let_go(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        self.close(carried, out)
         carried.pending.hook = None
-        self._exchange.reply(carried.pending, b"error", failure, out)
+        self.over(carried, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""

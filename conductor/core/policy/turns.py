@@ -100,8 +100,7 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        self._exchange.enforcer.close(carried, out)
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        self._exchange.enforcer.requests.over(carried, *carried.upstream, out)
 
     @property
     def _turn_cancelled(self) -> tuple[bytes, bytes]:
