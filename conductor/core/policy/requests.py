@@ -24,7 +24,6 @@ from conductor.core.policy.rights import (
     COPY,
     PROMPT,
     SETUP,
-    STOP,
     Direction,
 )
 from conductor.core.policy.turns import Turns
@@ -233,7 +232,7 @@ class PolicedRequests:
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
             if method == PROMPT:
-                onward.given.shown.forget(Heading(STOP, found.session))  # of the turns before
+                self._notifications.another_turn(onward, found.session, out)
             if rights & (CARRY | ANSWER):
                 if not lane.peer.ready and not _will_be(lane.peer):
                     break
@@ -449,7 +448,8 @@ class PolicedRequests:
                     self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                     carried.rights &= ~AMEND
                 else:
-                    self._exchange.reply(pending, member, body, out)
+                    changes.answer(self._exchange, carried, member, body, out)
+                    self.over(carried, member, body, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
             case _:
@@ -498,10 +498,12 @@ class PolicedRequests:
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
-        """A request is answered, and only then goes what has waited for its answer."""
+        """A request is answered, once those it went past before have no earlier word; and only then
+        goes what has waited for its answer."""
         self.close(carried, out)
         release(carried.lane.other, out)
-        self._exchange.reply(carried.pending, member, body, out)
+        carried.pending.hook = None
+        self._exchange.complete(carried.pending, member, body, out)
         release(carried.lane, out)
 
     @staticmethod
@@ -542,7 +544,6 @@ class PolicedRequests:
         self._let_go(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        carried.pending.hook = None
         self.over(carried, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
