@@ -213,9 +213,12 @@ def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None
 def test_servers_of_sessions_of_its_own_are_its_own() -> None:
     """With `sessions=own` a component may open sessions, and serve in them what it adds."""
     world = World(trusted=True, grants={"far": Grants(sessions="own")})
-    params = {"cwd": "/", "mcpServers": [SERVERS["SCP"]]}
+    params = {"cwd": "/work", "mcpServers": [SERVERS["SCP"]]}
     world.say("far", "s", request("own", "session/new", params))
-    assert world.heard("agent", "session/new")[0]["params"] == params
+    assert world.rules() == [("far", "own-sessions")]  # in folders that are at hand
+    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
+    world.say("far", "s", request("own", "session/new", params))
+    assert world.heard("agent", "session/new")[1]["params"] == params
     world.say("far", "s", notification("_scp/mcp", {"name": "id", "message": {}}))
     assert world.rules() == []
     world.say("near", "s", notification("_scp/mcp", {"name": "id", "message": {}}))
