@@ -386,7 +386,7 @@ class PolicedRequests:
                 continue
             placed = (
                 copy is not None
-                and bool(copy.forwarded)
+                and any(one.origin is not None for one in copy.forwarded)
                 and lane.direction is Direction.UP
                 and bool(rights_on(lane, found) & PLACE)
             )
