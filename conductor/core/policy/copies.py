@@ -161,8 +161,12 @@ class Copies:
 def release(lane: Lane, out: list[Effect]) -> None:
     """Sends on what need not wait any more to leave a component by `lane`, in order."""
     given = lane.given
+    if given.releasing:
+        return  # the loop that runs already takes what has become free meanwhile
+    given.releasing = True
     while given.waiting and (held := given.freed()) is not None:
         held.resume(out)
+    given.releasing = False
 
 
 def nobodys(method: str) -> Pending:

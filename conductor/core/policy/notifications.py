@@ -73,6 +73,10 @@ class PolicedNotifications:
                 if lane.given.waiting:
                     release(lane, out)
                 return
+        shown = lane.given.shown.items
+        if shown and shown[0].params == params and shown[0].method == method:
+            self._copy_back(lane, shown[0], out)
+            return
         self._sent(lane, method, params, out)
 
     # -- what a component sends ----------------------------------------------------------------
@@ -292,8 +296,7 @@ class PolicedNotifications:
                 given.leave(other)
         for other in given.before(entry):
             if type(other) is Held and other in given.queue:
-                given.queue.remove(other)
-                given.waiting -= 1
+                given.go(other)
                 other.resume(out)
 
     def heard(self, lane: Lane, round_: int, out: list[Effect]) -> None:
@@ -328,8 +331,7 @@ class PolicedNotifications:
 
     def _goes_past(self, lane: Lane, note: Note) -> None:
         resume, given = partial(self._as_given, lane, note), lane.given
-        given.queue[given.queue.index(note)] = Held(note.heading, resume, note.round, ready=True)
-        given.waiting += 1
+        given.stand_in(note, Held(note.heading, resume, note.round, ready=True))
 
     def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         assert lane.across is not None
