@@ -56,7 +56,6 @@ class Enforcer:
         )
         self.handshake = PolicedHandshake(exchange, verdicts)
         self._turns = turns
-        self.close = self.requests.close
         exchange.enforcer = self
 
     def _gates(self) -> Iterator[Gate]:

@@ -86,10 +86,11 @@ class Turns:
         """A request that a component has is cancelled."""
         after = to(carried.state, Event.CANCELLED)
         assert after is not None
-        carried.state, carried.upstream = after, answer
+        carried.upstream = answer
         if after is State.CLOSED:
             self.end(carried, out)
         else:
+            carried.state = after
             carried.lane.other.given.leave(carried)
             self._wakes.after(GRACE, partial(self._grace_over, carried), out)
 
@@ -100,7 +101,6 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        self._exchange.enforcer.close(carried, out)
         self._exchange.reply(carried.pending, *carried.upstream, out)
 
     @property
