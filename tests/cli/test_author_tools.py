@@ -16,6 +16,7 @@ import pytest
 
 from conductor.cli import new_
 from conductor.manifest import reading as manifest
+from conductor.manifest import section
 from tests.e2e.peers import npm
 
 from .support import COMMAND, ROOT, Ran, environment
