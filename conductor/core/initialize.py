@@ -43,10 +43,11 @@ class Initializer:
     def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
         self._exchange = exchange
         self._enforcer = enforcer
-        self._launcher = Launcher(exchange, self.finish, self.not_a_proxy)
+        self._launcher = Launcher(exchange, self._judge, self.not_a_proxy)
         self._upstream = UpstreamRole(exchange)
         self.check_begun = self._upstream.check_begun
         self.listening = self._launcher.listening
+        self.not_launching = self._launcher.not_launching
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -229,6 +230,12 @@ class Initializer:
                     "it answered `initialize` without forwarding it; its successors are not ready"
                 )
                 self._exchange.note(out, "warning", peer, text)
+        self._judge(handshake, member, body, out)
+
+    def _judge(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A proxy's answer to its role request goes back, as far as its policy lets it."""
+        assert handshake.pending.target is not None
+        peer = handshake.pending.target.peer
         if peer.gate is not None and peer.shadow is None:
             if member == b"result" and peer.offer_shape is not None:
                 kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)
@@ -304,7 +311,28 @@ class Initializer:
                 target.peer.speak(PACP)
                 self.deliver(target, params, pending, out)
                 return
+        elif (
+            member == b"error"
+            and target.peer.role is Role.AGENT
+            and self._exchange.version is None  # it has never taken one
+        ):
+            error = read_error(body)
+            if error.unknown_method:
+                self._not_an_agent(target.peer, pending, error.message, out)
+                return
         self._pass_back(pending, member, body, None, out)
+
+    def _not_an_agent(self, peer: Peer, pending: Pending, said: str, out: list[Effect]) -> None:
+        """Ends the chain over a last component that does not know what an agent is asked first."""
+        what = peer.label.removeprefix("agent ")
+        reason = Closure(
+            f"the last component, {what}, is not an agent (it answered `{INITIALIZE}`: {said})",
+            "a chain ends with an agent: put one behind it, such as `demo`, or use "
+            "`conductor proxy` for a chain without an agent",
+            {"component": peer.name},
+        )
+        self._exchange.fail(pending, reason, out)
+        self._exchange.chain_fails(peer, reason, out)
 
     def _pass_back(
         self,

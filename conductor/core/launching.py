@@ -85,6 +85,18 @@ class Launcher:
         else:
             self._not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
 
+    def not_launching(self, peer: Peer, out: list[Effect]) -> None:
+        """The proxy was told to launch its successor a while ago. One of unknown dialect that has
+        not begun to, and has not refused either, has passed over what it does not know."""
+        handshake = peer.handshake
+        if handshake is None or handshake.held is None or not peer.guessing or peer.forwarded:
+            return
+        text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
+        hint = f"name its dialect, and it is not asked: `{peer.name},dialect={SACP.name}`"
+        self._exchange.note(out, "warning", peer, f"{text}\nhint: {hint}")
+        confirm(peer, SACP, out, unsettled=True)
+        self.not_needed(handshake, out)
+
     def not_needed(self, handshake: Handshake, out: list[Effect]) -> None:
         """The proxy reaches its successor by envelopes: its answer goes back now."""
         assert handshake.pending.target is not None

@@ -11,7 +11,13 @@ from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_ME
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
-from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Message
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Malformed,
+    Message,
+)
 from conductor.core.link import Batch, Pending
 from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
@@ -23,8 +29,11 @@ from conductor.core.services import Services, called
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
 """How JSON-RPC params may begin."""
+ONE_HOP: Final = "$/"
+"""How methods begin that concern one connection: the ids they name are those of nobody else."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
 
 
@@ -82,6 +91,8 @@ class Requests:
                 params = UNSET
             if method in ROLES:
                 self._initializer.request(lane, method, params, pending, out)
+            elif method.startswith(ONE_HOP):
+                raise Malformed(METHOD_NOT_FOUND, _NOTIFIED.format(method))
             elif method.startswith("_") and (service := called(lane, method)) is not None:
                 self._services.ask(lane, service, params, pending, out)
             else:
@@ -128,5 +139,5 @@ class Requests:
         raw = (members.read(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
-        if pending is not None and self._policed.may_cancel(pending):
+        if pending is not None and self._policed.may_cancel(pending, out):
             self._exchange.cancel(pending, out)

@@ -290,3 +290,10 @@ class Router:
         out: list[Effect] = []
         self._initializer.listening(self.peers[name], server, out)
         return out
+
+    def not_launching(self, name: str) -> list[Effect]:
+        """Since a `Listen` effect so much time has passed that the peer would have done something
+        about it, were it one that launches its successor."""
+        out: list[Effect] = []
+        self._initializer.not_launching(self.peers[name], out)
+        return out

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Effect, Router, Send, Violated
+from conductor.core import Closure, Component, Effect, Listen, Router, Send, Violated
 from conductor.core.policy import NO_PROFILE, Policy
 from tests.core.plays import OK, V1, error, notification, request, result
 from tests.core.policed import (
@@ -24,7 +24,7 @@ from tests.core.policed import (
     skip,
     taken,
 )
-from tests.playbook import Hole, Playbook
+from tests.playbook import Hole, Noted, Playbook
 
 ASKED = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": False}}}
 GREEDY = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": True}}}
@@ -153,6 +153,30 @@ def test_with_verbs_it_takes_part(profile: str) -> None:
         answered(pb, CLAIM)
         less = {"protocolVersion": 1, "agentCapabilities": {}}
         pb >> ("g", "p", result(Hole("g-i"), less)) << ("client", result("i", less))
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_one_asked_to_launch_its_successor_may_not_answer_in_the_agents_place(
+    *, silent: bool
+) -> None:
+    flag = {"symposium": {"version": "1.0", "proxy": True}}
+    claimed = {**CLAIM, "agentCapabilities": {"loadSession": True, "_meta": flag}}
+    with before(profile="full", kind=None) as pb:
+        pb >> ("client", request("i", "initialize", ASKED))
+        pb << ("g", request(1, "proxy/initialize", ASKED))
+        pb >> ("g", error(1, -32601, "")) << ("g", request(2, "_proxy/initialize", ASKED))
+        pb >> ("g", error(2, -32601, "")) << ("g", request(3, "initialize", Hole("offer")))
+        pb >> ("g", result(3, claimed)) << Listen("g")
+        pb >> (lambda r: r.listening("g", b"{}"))
+        pb << ("g", request(4, "_scp/proxy", {"servers": [{}]}))
+        if silent:
+            pb >> (lambda r: r.not_launching("g"))
+            pb << Noted("warning", "g", "did not answer `_scp/proxy`")
+        else:
+            pb >> ("g", error(4, -32601, "what?"))
+        assert "initialize" in broke(pb, "capability-claims")
+        pb << ("agent", request(1, "initialize", ASKED))
+        pb >> ("agent", result(1, ANSWER)) << ("client", result("i", ANSWER))
 
 
 def test_it_may_not_claim_more_than_the_client_said() -> None:

@@ -131,12 +131,16 @@ class Wild:
         self.asked: Counter[tuple[str, object]] = Counter()
         """Its valid requests, passed on or its own, by side and id."""
         self.answers: Counter[tuple[str, object]] = Counter()
+        self.shapeless: Counter[tuple[str, object]] = Counter()
+        """What it said with an id that is neither request nor answer, and is not refused yet."""
 
     def hear(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """What it says to one delivery."""
         for said in self._say(lines):
             if b'"id":' in said and b'"method":' in said:
                 self.asked[chr(said[0]), json.loads(said[1:])["id"]] += 1
+            elif b'"id":' in said and b'"result":' not in said and b'"error":' not in said:
+                self.shapeless[chr(said[0]), json.loads(said[1:])["id"]] += 1
             yield said
 
     def _say(self, lines: Sequence[bytes]) -> Iterator[bytes]:
@@ -158,6 +162,9 @@ class Wild:
     def _answered(self, side: str, message: Json, line: bytes) -> Iterator[bytes]:
         if message["id"] is None:
             return  # an answer to junk
+        if self.shapeless[side, message["id"]] and message.get("error", {}).get("code") == -32600:
+            self.shapeless[side, message["id"]] -= 1
+            return
         self.answers[side, message["id"]] += 1
         origin = self._waiting.get((side, message["id"]))
         if origin is None:

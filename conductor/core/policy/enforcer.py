@@ -85,7 +85,6 @@ class Enforcer:
         if peer.gate is not None:
             self.notifications.gone(peer.p, out, settled=False)
             self.notifications.gone(peer.s, out, settled=False)
-            peer.gate.turns.clear()
 
     def settled(self, peer: Peer, out: list[Effect]) -> None:
         """A component ends with its chain: what it has not passed on it never will."""

@@ -86,8 +86,9 @@ class Gate:
         """How often it has been handed what was written to it."""
         self.rounds = False
         """Whether it has rounds: guests in a host of their own have."""
-        self.turns: dict[str, Pending] = {}
-        """Its own prompts that are open, by session."""
+        self.turns: dict[str, bool] = {}
+        """The sessions in which a prompt of its own is open; whether its answer has come, which in
+        version 2 is not the end of its turn."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()

@@ -9,10 +9,10 @@ still pass on, changed or not; they hold up nothing any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from conductor.core.policy.keys import Heading, Params, size_of
+from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
 from conductor.core.policy.moves import State
 from conductor.core.policy.rights import AFTER_PROMPTS, PROMPT
 
@@ -30,6 +30,8 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 
 _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
+
+_HELD: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
 
 Resume = Callable[[list["Effect"]], None]
 
@@ -127,7 +129,7 @@ class Carried:
 class Copied:
     """A request that a component was shown a copy of."""
 
-    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params")
+    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params", "passed")
 
     def __init__(self, method: str, params: Params, heading: Heading) -> None:
         self.method = method
@@ -135,6 +137,8 @@ class Copied:
         self.heading = heading
         self.forwarded: list[Pending] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
+        self.passed = False
+        """Whether it has passed it on."""
         self.answer: tuple[bytes, bytes] | None = None
         """The original's."""
         self.held: Held | None = None
@@ -170,6 +174,11 @@ class Notes:
             self.items.remove(note)
         self._bytes -= size_of(note.params)
 
+    def forget(self, heading: Heading) -> None:
+        """Takes those of a key and session out."""
+        for note in [one for one in self.items if one.heading == heading]:
+            self.remove(note)
+
     def clear(self) -> None:
         """Takes all out."""
         self.items.clear()
@@ -190,10 +199,29 @@ class Notes:
         return None
 
 
+_Asked = TypeVar("_Asked", Carried, Copied)
+
+
+def meant(
+    known: Iterable[_Asked], method: str, params: Params, *, surely: bool = False
+) -> _Asked | None:
+    """Which of the requests it was given a program means by one that it sends, where its library
+    chooses ids: equal params, else the oldest alike in key, session, address and inner method;
+    `surely`: equal params only."""
+    known = [one for one in known if one.method == method]
+    same = next((one for one in known if one.params == params), None)
+    if same is not None or surely or not known:
+        return same
+    key = heading(method, params), inner_method(method, params)
+    return next(
+        (one for one in known if (one.heading, inner_method(method, one.params)) == key), None
+    )
+
+
 class Given:
     """What a component was given that would leave it by one lane."""
 
-    __slots__ = ("_copied", "copies", "late", "queue", "requests", "shown", "waiting")
+    __slots__ = ("_copied", "copies", "late", "queue", "queued", "requests", "shown", "waiting")
 
     def __init__(self) -> None:
         self.queue: deque[Entry] = deque()
@@ -206,6 +234,8 @@ class Given:
         """Copies of notifications."""
         self.requests: dict[bytes, Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
+        self.queued: list[Carried] = []
+        """Those that are not delivered yet."""
         self.copies: dict[bytes, Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
@@ -221,12 +251,15 @@ class Given:
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
-        return any(
-            one.heading.key == PROMPT
-            and one.heading.session == session
-            and one.state in (State.QUEUED, State.GIVEN, State.STOPPED)
-            for one in self.requests.values()
-        )
+        return any(one.state in _HELD for one in self.prompts(session))
+
+    def prompts(self, session: str | None) -> list[Carried]:
+        """The prompts of a session that the component carries."""
+        return [
+            one
+            for one in (*self.requests.values(), *self.queued)
+            if one.heading.key == PROMPT and one.heading.session == session
+        ]
 
     def hold(self, held: Held) -> None:
         """Has a message wait."""
@@ -319,6 +352,16 @@ class Given:
             else:
                 self.queue.remove(entry)
         return notes
+
+    def overtakes(self, held: Held) -> bool:
+        """Whether a message that waits for what is not given yet may go on now; taken out."""
+        key, session = held.heading.key, held.heading.session
+        if key in AFTER_PROMPTS and self.holds_prompt(session):
+            held.ready = True
+            return False
+        self.queue.remove(held)
+        self.waiting -= 1
+        return True
 
     def clear(self) -> None:
         """Forgets all notifications: the component is gone."""

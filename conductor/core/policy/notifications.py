@@ -6,15 +6,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect, Send
-from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
 from conductor.core.policy.gate import PLACE, Gate, rights_on
 from conductor.core.policy.given import Carried, Given, Held, Note
 from conductor.core.policy.keys import Heading, Params, heading
-from conductor.core.policy.rights import CARRY, COPY, DROP, STOP, TEXT_KINDS, update
+from conductor.core.policy.rights import (
+    CARRY,
+    COPY,
+    DROP,
+    ORIGINATE,
+    STATE_KIND,
+    STOP,
+    TEXT_KINDS,
+    update,
+)
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.policy.verdicts import Verdicts, lacks
+from conductor.core.policy.verdicts import Verdicts, equal, lacks
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from conductor.core.policy.wakes import Wakes
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
+_STATE: Final = update(STATE_KIND)
 _MOST_QUEUED: Final = 8192
 """Entries of one queue; above it the oldest carried notification holds up nothing any more."""
 
@@ -73,11 +82,6 @@ class PolicedNotifications:
         given, gate = lane.given, lane.peer.gate
         assert gate is not None
         note = given.same(method, params)
-        if note is None:
-            shown = given.shown.same(method, params)
-            if shown is not None:
-                self._copy_back(lane, shown, out)
-                return
         found = heading(method, params) if note is None else note.heading
         rights = rights_on(lane.other, found)
         if note is None:
@@ -130,16 +134,21 @@ class PolicedNotifications:
     ) -> None:
         gate = lane.peer.gate
         assert gate is not None
-        wrong: Violation | None
-        if method == STOP and found.session in gate.turns:
-            wrong = None
-        elif not rights & CARRY and lane.given.shown.oldest(found) is not None:
-            wrong = lacks(CARRY, lane.direction, found.key)
-        else:
-            wrong = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
-        if wrong is not None:
-            self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+        ends_own = method == STOP and found.session in gate.turns
+        shown = lane.given.shown.same(method, params)
+        if shown is None and not (ends_own or rights & ORIGINATE):
+            shown = lane.given.shown.oldest(found)
+        if shown is not None:
+            if not equal(shown.params, params):
+                wrong = lacks(CARRY, lane.direction, found.key)
+                self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+            self._copy_back(lane, shown, out)
             return
+        if not ends_own:
+            unfit = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
+            if unfit is not None:
+                self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
+                return
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
         self._walk(lane.across, lane, method, params, found, out)
@@ -162,19 +171,17 @@ class PolicedNotifications:
             if method == STOP and gate.enforced:
                 self._turns.stopped(lane, params, found, rights, out)
             elif rights & CARRY:
-                if peer.ready:
-                    self._give(lane, source, method, params, found, out)
-                    return
-                if peer.closure is None and peer.handshake is not None:
-                    again = partial(self._walk, lane, source, method, params, found)
-                    peer.backlog.append(again)
-                    return
-                break
+                if not peer.ready and (peer.closure is not None or peer.handshake is None):
+                    break
+                self._give(lane, source, method, params, found, out)
+                return
             else:
-                if found.session in gate.turns and found.key in _TEXT:
+                if found.key in _TEXT and self._turns.hidden(gate, found.session):
                     # What the agent says in a turn of the component's own is for that alone.
                     self._copies.notification(lane, method, params, found, out)
                     return
+                if found.key == _STATE and found.session in gate.turns:
+                    self._turns.told(gate, found.session, params)
                 if rights & COPY or onward.given.queue:
                     resume = partial(self._past, onward, source, method, params, found)
                     if self._waits(lane, method, params, found, rights, resume, out):
@@ -205,7 +212,7 @@ class PolicedNotifications:
         if held.ready and not given.must_wait(found):
             return False
         given.hold(held)
-        self._wakes.round(gate, partial(self.waited, lane.other, held), out)
+        self._wakes.round(lane.peer, partial(self.waited, lane.other, held), out)
         return True
 
     def _past(
@@ -229,18 +236,29 @@ class PolicedNotifications:
         found: Heading,
         out: list[Effect],
     ) -> None:
-        """Gives a component a notification to carry."""
-        peer, given, exchange = lane.peer, lane.other.given, self._exchange
-        gate = peer.gate
-        assert gate is not None
-        given.queue.append(
-            Note(method, params, found, source.peer.name, exchange.number, gate.round)
-        )
+        """Gives a component a notification to carry: now, or once it is ready for it."""
+        peer, given = lane.peer, lane.other.given
+        note = Note(method, params, found, source.peer.name, self._exchange.number, -1)
+        given.queue.append(note)
         if len(given.queue) > _MOST_QUEUED:
             self._shorten(lane.other, out)
-        out.append(Send(peer.name, lane.writer.notification(method, params)))
-        if exchange.tracing:
-            exchange.trace(out, ("notification", source, lane), None, method, params)
+        if peer.ready:
+            self._send(lane, source, note, out)
+        else:
+            peer.backlog.append(partial(self._send, lane, source, note))
+
+    def _send(self, lane: Lane, source: Lane, note: Note, out: list[Effect]) -> None:
+        peer, given, exchange = lane.peer, lane.other.given, self._exchange
+        assert peer.gate is not None
+        if not peer.ready:
+            if peer.closure is None:
+                peer.backlog.append(partial(self._send, lane, source, note))
+        elif note in given.queue or note in given.late.items:
+            note.round = peer.gate.round
+            out.append(Send(peer.name, lane.writer.notification(note.method, note.params)))
+            if exchange.tracing:
+                route = ("notification", source, lane)
+                exchange.trace(out, route, None, note.method, note.params)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
         first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
@@ -286,11 +304,15 @@ class PolicedNotifications:
             release(lane, out)
 
     def waited(self, lane: Lane, held: Held, out: list[Effect]) -> None:
-        """A message has waited for a program long enough."""
-        if held in lane.given.queue:
+        """A message has waited for a component without rounds long enough."""
+        if held not in lane.given.queue:
+            return
+        if lane.peer.ready:
             for note in lane.given.until(held):
                 self.had_say(lane, note, out)
             release(lane, out)
+        elif lane.given.overtakes(held):  # what stands before it is still to be given
+            held.resume(out)
 
     def had_say(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         """A carried notification holds up nothing any more; what may not be dropped goes on as it
@@ -302,7 +324,10 @@ class PolicedNotifications:
             if gone is not None:
                 changes.dropped(self._exchange, lane, gone, out)
             return
-        resume = partial(self._as_given, lane, note)
+        self._goes_past(lane, note)
+
+    def _goes_past(self, lane: Lane, note: Note) -> None:
+        resume, given = partial(self._as_given, lane, note), lane.given
         given.queue[given.queue.index(note)] = Held(note.heading, resume, note.round, ready=True)
         given.waiting += 1
 
@@ -320,11 +345,16 @@ class PolicedNotifications:
                 changes.dropped(self._exchange, lane, note, out)
             given.late.clear()
             return
+        gate = lane.peer.gate
+        assert gate is not None
         for note in notes:
-            if rights_on(lane.other, note.heading) & DROP:
+            lost = note.round >= 0 or gate.policy.fails == "closed"
+            if note.round < 0 and lane.peer.closure is None:
+                continue  # it will be given that when it is back
+            if lost and rights_on(lane.other, note.heading) & DROP:
                 given.leave(note)
             else:
-                self.had_say(lane, note, out)
+                self._goes_past(lane, note)
         given.clear()
         for entry in given.queue:
             if type(entry) is Held:

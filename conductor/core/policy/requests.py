@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
 from conductor.core.policy.gate import PLACE, rights_on
-from conductor.core.policy.given import Carried, Copied, Held
-from conductor.core.policy.keys import Heading, Params, heading, inner_method
+from conductor.core.policy.given import Carried, Copied, Held, meant
+from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.rights import (
@@ -23,10 +24,11 @@ from conductor.core.policy.rights import (
     COPY,
     PROMPT,
     SETUP,
+    STOP,
     Direction,
 )
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
+from conductor.core.policy.verdicts import HOLD, IDENTITY, RIGHTS, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ class PolicedRequests:
         if carried is not None:
             self._goes_on(carried, params, pending, out)
             return
-        copy = self._copies.take(lane, method, params, pending)
+        found = heading(method, params)
+        copy = self._copies.take(lane, method, params, found, pending)
         if copy is not None:
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
@@ -91,7 +94,7 @@ class PolicedRequests:
                 copy.held.ready = True
                 release(lane, out)
             return
-        self._own(lane, method, params, pending, out)
+        self._own(lane, method, params, found, pending, out)
 
     def _passed_on(
         self, lane: Lane, method: str, params: Params, pending: Pending
@@ -105,16 +108,7 @@ class PolicedRequests:
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
             return found if found is not None and found.method == method else None
-        held = [
-            one for one in given.requests.values() if one.method == method and one.state in _HELD
-        ]
-        same = next((one for one in held if one.params == params), None)
-        if same is not None or not held:
-            return same
-        key = heading(method, params), inner_method(method, params)
-        return next(
-            (one for one in held if (one.heading, inner_method(method, one.params)) == key), None
-        )
+        return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
         self, carried: Carried, params: Params, pending: Pending, out: list[Effect]
@@ -140,6 +134,9 @@ class PolicedRequests:
             return
         params = sent
         self._notifications.leaves(lane, carried, out)
+        if carried.method == PROMPT:
+            assert lane.peer.gate is not None
+            self._turns.another(lane.peer.gate, carried.heading.session)
         carried.state, carried.forwarded, pending.passes = after, pending, carried
         carried.retries += again
         carried.upstream = None
@@ -184,10 +181,16 @@ class PolicedRequests:
         return carried.params
 
     def _own(
-        self, lane: Lane, method: str, params: Params, pending: Pending, out: list[Effect]
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        pending: Pending,
+        out: list[Effect],
     ) -> None:
         """A component sends a request of its own."""
-        gate, found = lane.peer.gate, heading(method, params)
+        gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
             gate, lane.direction, method, params, rights_on(lane.other, found), found
@@ -225,7 +228,11 @@ class PolicedRequests:
         """Walks a request on from `lane` until somebody carries it."""
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
-            if rights & (CARRY | ANSWER) and (lane.peer.ready or _will_be(lane.peer)):
+            if method == PROMPT:
+                onward.given.shown.forget(Heading(STOP, found.session))  # of the turns before
+            if rights & (CARRY | ANSWER):
+                if not lane.peer.ready and not _will_be(lane.peer):
+                    break
                 number = self._exchange.number
                 carried = Carried(lane, method, params, found, pending, rights, number)
                 self._give(carried, out)
@@ -233,6 +240,8 @@ class PolicedRequests:
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
+            if method == PROMPT:
+                self._turns.another(lane.peer.gate, found.session)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
             pending.past = (*pending.past, (lane, found, copy))
@@ -268,7 +277,7 @@ class PolicedRequests:
         if placed and copy is not None:
             copy.held = held
         onward.given.hold(held)
-        self._wakes.round(gate, partial(self._notifications.waited, onward, held), out)
+        self._wakes.round(lane.peer, partial(self._notifications.waited, onward, held), out)
         return True
 
     def _past(
@@ -293,6 +302,7 @@ class PolicedRequests:
             partial(self._answered_elsewhere, carried),
         )
         given.queue.append(carried)
+        given.queued.append(carried)
         if peer.ready:
             self._send(carried, out)
         else:
@@ -308,10 +318,12 @@ class PolicedRequests:
         if not peer.ready:
             if _will_be(peer):
                 peer.backlog.append(partial(self._send, carried))
-            else:
-                self.lost(carried, out)
+            elif not _bypassed(peer) or not self.lost(carried, out):
+                assert peer.closure is not None
+                self._exchange.fail(pending, peer.closure, out)
             return
         assert peer.gate is not None
+        carried.lane.other.given.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.gate.round
         pending.hook = partial(self._answered, carried)
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
@@ -327,6 +339,9 @@ class PolicedRequests:
         """The answer to what a component passed on has come, and the component has got it: to
         amend, or as a copy."""
         carried.upstream = (member, body)
+        carried.pending.followers = tuple(
+            one for one in carried.pending.followers if one is not pending
+        )
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
@@ -354,7 +369,9 @@ class PolicedRequests:
         held = Held(found, partial(self._finish, carried), gate.round, ready=not placed)
         carried.held = held
         given.hold(held)
-        self._wakes.round(gate, partial(self._notifications.waited, carried.lane, held), out)
+        self._wakes.round(
+            carried.lane.peer, partial(self._notifications.waited, carried.lane, held), out
+        )
 
     def answer_waits(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
         """Keeps an answer that goes past components in its order: it waits for what they were given
@@ -382,7 +399,7 @@ class PolicedRequests:
             if placed and copy is not None:
                 copy.held = held
             given.hold(held)
-            self._wakes.round(gate, partial(self._notifications.waited, lane, held), out)
+            self._wakes.round(lane.peer, partial(self._notifications.waited, lane, held), out)
             return True
         return False
 
@@ -467,6 +484,8 @@ class PolicedRequests:
         lane = carried.lane
         lane.other.given.leave(carried)
         lane.given.leave(carried)
+        if carried in lane.other.given.queued:
+            lane.other.given.queued.remove(carried)
         if lane.link.sent.get(carried.id) is carried.pending:
             leftover = nobodys(carried.method)
             if before is State.PASSED and carried.forwarded is not None:
@@ -499,7 +518,10 @@ class PolicedRequests:
         assert gate is not None
         if gate.policy.fails == "closed":
             self._fail(carried, failure, out)
-            return
+        else:
+            self._goes_past(carried, out)
+
+    def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
         self.close(carried, out)
         pending.hook = pending.target = None
@@ -516,7 +538,7 @@ class PolicedRequests:
         gate = carried.lane.peer.gate
         assert gate is not None
         seconds = HOLD_SETUP if carried.method in _SETUPS else None
-        if carried.method == PROMPT and carried.state is State.GIVEN:
+        if carried.method == PROMPT:
             seconds = gate.policy.hold
         if seconds is not None and gate.enforced:
             late = partial(self._late, carried, carried.state, carried.retries, seconds)
@@ -537,9 +559,9 @@ class PolicedRequests:
 
     # -- components that are gone, frames that are not taken --------------------------------------
 
-    def lost(self, carried: Carried, out: list[Effect], failure: bytes | None = None) -> bool:
+    def lost(self, carried: Carried, out: list[Effect]) -> bool:
         """The component is gone, or cannot take the request. Whether that goes on all the same, or
-        has its answer now; `failure`: what the requester is told if it does not."""
+        has its answer now."""
         gate = carried.lane.peer.gate
         assert gate is not None
         if not gate.enforced:
@@ -554,9 +576,7 @@ class PolicedRequests:
             case State.QUEUED | State.GIVEN:
                 if gate.policy.fails == "closed":
                     return False
-                self._without(carried, failure or b"{}", out)
-            case _:
-                pass
+                self._goes_past(carried, out)
         return True
 
     def _enforced(self, carried: Carried) -> bool:
@@ -564,18 +584,29 @@ class PolicedRequests:
         assert gate is not None
         return gate.enforced
 
-    def may_cancel(self, pending: Pending) -> bool:
+    def may_cancel(self, pending: Pending, out: list[Effect]) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         and whoever made it has cancelled."""
         carried = pending.passes
         if carried is None or not self._enforced(carried):
             return True
-        return carried.pending.cancelled or carried.pending.origin is None
+        if carried.pending.cancelled or carried.pending.origin is None:
+            return True
+        lane = carried.lane.other
+        wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
+        self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)
+        return False
 
 
 def _will_be(peer: Peer) -> bool:
     """Whether a peer that is not ready will be."""
     return peer.closure is None and peer.handshake is not None
+
+
+def _bypassed(peer: Peer) -> bool:
+    """Whether the chain goes on without a peer: nobody is joined to it any more."""
+    before = peer.p.across
+    return before is not None and before.across is not peer.p
 
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:

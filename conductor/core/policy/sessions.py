@@ -7,7 +7,7 @@ sub-agent, inherits what its parent has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -76,17 +76,22 @@ class Sessions:
         """Every id in use."""
         return self._known
 
+    def line(self, session: str | None) -> Iterator[str]:
+        """A session, and whose sub-agent's it is, and so on."""
+        for _ in range(_DEEPEST):
+            if session is None:
+                return
+            yield session
+            session = self._known.get(session, _NOTHING).parent
+
     def find(self, session: str | None) -> Session:
         """What is known of a session; of a sub-agent's, what its parent has."""
-        found = self._known.get(session, _NOTHING) if session is not None else _NOTHING
-        parent, folders, commands = found.parent, found.folders, found.commands
-        for _ in range(_DEEPEST):
-            above = self._known.get(parent) if parent is not None else None
-            if above is None:
-                break
-            parent, folders = above.parent, folders or above.folders
-            commands = commands or above.commands
-        return Session(folders, commands, found.parent) if found.parent is not None else found
+        line = [self._known.get(one, _NOTHING) for one in self.line(session)]
+        if len(line) == 1:
+            return line[0]
+        folders = next((one.folders for one in line if one.folders), ())
+        commands = next((one.commands for one in line if one.commands), frozenset[str]())
+        return Session(folders, commands, line[0].parent if line else None)
 
     def set_up(self, method: str, params: Params, body: bytes) -> None:
         """A session's set-up, with these params, was answered with this result."""

@@ -23,7 +23,7 @@ from conductor.core.policy.gate import MOST_TURNS, Gate
 from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.moves import Event, State, to
-from conductor.core.policy.rights import COPY, PROMPT, STOP
+from conductor.core.policy.rights import COPY, STOP
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class Turns:
         assert gate is not None
         session = heading.session
         held = self._held(lane, session)
-        if rights & COPY or held or session in gate.turns:
-            concerned = bool(held) or session in gate.turns
+        concerned = _seen(held) or session in gate.turns
+        if rights & COPY or concerned:
             self._copies.notification(lane, STOP, params, heading, out, must=concerned)
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
@@ -70,7 +70,7 @@ class Turns:
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
         held = self._held(lane, heading.session)
-        if held:
+        if _seen(held):
             params = Raw(msgspec.json.encode({"sessionId": heading.session}))
             found = Heading(STOP, heading.session)
             self._copies.notification(lane, STOP, params, found, out, must=True)
@@ -114,8 +114,8 @@ class Turns:
             return []
         return [
             one
-            for one in lane.other.given.requests.values()
-            if one.heading == Heading(PROMPT, session) and one.state in (State.QUEUED, State.GIVEN)
+            for one in lane.other.given.prompts(session)
+            if one.state in (State.QUEUED, State.GIVEN)
         ]
 
     # -- of a component's own --------------------------------------------------------------------
@@ -144,17 +144,57 @@ class Turns:
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one
-            for one in lane.given.requests.values()
-            if one.heading == Heading(PROMPT, session)
-            and one.state in (State.GIVEN, State.RETURNED)
+            one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
         ]
 
     def opened(self, gate: Gate, session: str, pending: Pending) -> None:
         """A component has sent a prompt of its own."""
-        gate.turns[session] = pending
-        pending.watchers = (*pending.watchers, partial(self._over, gate, session))
+        gate.turns[session] = False
+        pending.watchers = (*pending.watchers, partial(self._answered, gate, session))
+
+    def _answered(
+        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        if member == b"result" and self._exchange.version == 2:
+            gate.turns[session] = True  # it has only begun
+        else:
+            gate.turns.pop(session, None)
 
     @staticmethod
-    def _over(gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]) -> None:
-        gate.turns.pop(session, None)
+    def told(gate: Gate, session: str, params: Params) -> None:
+        """Version 2: what a session is doing; a turn is over when it does nothing."""
+        if gate.turns[session] and _state(params) == "idle":
+            del gate.turns[session]
+
+    @staticmethod
+    def another(gate: Gate, session: str | None) -> None:
+        """Another prompt of a session goes on: what comes now is about that."""
+        if session is not None and gate.turns.get(session):
+            del gate.turns[session]
+
+    def hidden(self, gate: Gate, session: str | None) -> bool:
+        """Whether what is said in a session is said in a turn of the component's own: there, or in
+        that of a sub-agent of it."""
+        return bool(gate.turns) and any(
+            one in gate.turns for one in self._exchange.sessions.line(session)
+        )
+
+
+class _Update(msgspec.Struct):
+    state: str = ""
+
+
+class _Told(msgspec.Struct):
+    update: _Update = msgspec.field(default_factory=_Update)
+
+
+def _state(params: Params) -> str:
+    try:
+        return msgspec.json.decode(params, type=_Told).update.state  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _seen(held: list[Carried]) -> bool:
+    """Whether a component has been given one of these."""
+    return any(one.state is State.GIVEN for one in held)
