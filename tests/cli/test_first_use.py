@@ -115,7 +115,7 @@ def test_words_of_older_versions_are_told_once(told: Told) -> None:
             "conductor: `passthrough`: `allow=up:session/update:modify` is written "
             "`allow=up:session/update:copy+carry+drop` today"
         ),
-        "conductor: `passthrough`: `unguard=files` gives nothing any more",
+        "conductor: `passthrough`: `unguard=files` is left out today",
         "  the guard `files` is lifted by `profile=trusted` only",
         "  hint: `conductor inspect passthrough` shows what it may do",
         "conductor: `passthrough`: `unguard=tool-calls` is written `texts` today",
