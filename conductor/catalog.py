@@ -130,9 +130,13 @@ def folder() -> str:
     return installed if os.path.isdir(installed) else os.path.join(here, "..", "components")
 
 
-def bundled() -> list[str]:
+def bundled() -> tuple[str, ...]:
     """Names of the components that come with conductor."""
-    return sorted(p.parent.name for p in components_folder().glob("*/component.toml"))
+    root = folder()
+    names = (one.name for one in os.scandir(root) if one.is_dir())
+    return tuple(
+        sorted(name for name in names if os.path.isfile(os.path.join(root, name, MANIFEST)))
+    )
 
 
 def manifest(name: str) -> Manifest | None:

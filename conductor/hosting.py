@@ -122,6 +122,7 @@ def segment(
             "recording": recording,
             "auditing": auditing,
             "owned": belongings.by_owner() if run > 1 else {},
+            "reserved": options.reserved,
         }
         return msgspec.json.encode(told) + b"\n"
 
@@ -144,7 +145,8 @@ def segment(
         | ({DELIVERED} if recording else set())
         | ({CHANGED} if auditing else set())
     )
-    component = Component(name, label, CHANNEL, services, None, _union(specs))
+    names = frozenset(one for spec in specs for one in (spec.name, *known_as(spec)))
+    component = Component(name, label, CHANNEL, services, None, _union(specs), known_as=names)
     return Planned(
         component,
         process(),
@@ -224,6 +226,7 @@ def guest_spec(
         configure=msgspec.Raw(configure),
         instance=instance,
         kept=msgspec.Raw(kept),
+        known_as=known_as(spec),
         limits=spec.limits,
         on_failure=spec.on_failure,
         policy=spec.policy if policed else PolicyWords(TRUSTED),
@@ -261,6 +264,11 @@ def configurations(
         return Configuration(spec.name, file, (told[spec.name] if told else _Told(spec)).now)
 
     return tuple(one(spec, spec.config_file) for spec in specs if spec.config_file is not None)
+
+
+def known_as(spec: Spec) -> tuple[str, ...]:
+    """Other names of a component's own, which its MCP servers may have."""
+    return (spec.bundled,) if spec.bundled else ()
 
 
 def client(spec: Spec) -> Client:

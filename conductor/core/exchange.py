@@ -41,7 +41,9 @@ class Exchange:
         *,
         tracing: bool,
         audited: Collection[str] = (),
+        reserved: Collection[str] = (),
     ) -> None:
+        """`reserved`: names that are nobody's MCP servers' but their owner's."""
         self.tracing = tracing
         """Whether `Trace` effects are made."""
         self.audited = frozenset(audited)
@@ -52,6 +54,13 @@ class Exchange:
         self.chain = Chain(components, upstream, watched)
         self.peers = self.chain.peers
         self.upstream = self.chain.upstream
+        taken = frozenset(reserved)
+        for component in components:
+            taken |= {component.name} | component.known_as
+        for component in components:
+            gate = self.peers[component.name].gate
+            if gate is not None:
+                gate.names_of_others = taken - {component.name} - component.known_as
         self.sessions = Sessions()
         self.number = 0
         """Of the message that is routed now: every hop of every message has one, rising."""

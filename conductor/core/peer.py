@@ -43,6 +43,8 @@ class Component(msgspec.Struct, frozen=True):
     """Which instance of it this is, if not the first, as far as whoever made the router knows."""
     kept: bytes = b"{}"
     """What former instances kept for it, likewise."""
+    known_as: frozenset[str] = frozenset()
+    """Other names of its own, which its MCP servers may have."""
 
 
 class Lane:
@@ -138,7 +140,9 @@ class Peer:
         """How often it has been started, this time included."""
         self.kept = Keeping(component.kept)
         """What it wants to be told when it is started again."""
-        self.gate = Gate(component.policy) if component.policy is not None or watched else None
+        self.gate: Gate | None = None
+        if component.policy is not None or watched:
+            self.gate = Gate(component.policy, component.name)
         self.closure: Closure | None = None
         self.admitted = True
         """Whether its messages are let through; upstream's are once it has sent `initialize`."""

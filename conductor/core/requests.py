@@ -25,6 +25,7 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.rights import SETUP
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
+from conductor.core.topology import Role
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
@@ -115,8 +116,10 @@ class Requests:
         """Takes note of a session when it is set up."""
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
-            if member == b"result":
-                self._exchange.sessions.set_up(method, params, body)
+            target = pending.target
+            if member == b"result" and target is not None:
+                by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
+                self._exchange.sessions.set_up(method, params, body, by_itself)
 
         pending.watchers = (*pending.watchers, answered)
 

@@ -34,7 +34,8 @@ class Router:
     `auto`: then the first request from upstream decides (`initialize`, or a role request).
     `upstream` is the dialect spoken with an outer conductor where it is known beforehand;
     `tracing` has `Trace` effects made, `audited` names the components of which `Changed` are;
-    `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a
+    `reserved` are names of MCP servers besides those of the components that only their owners may
+    use; `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a
     chain that cannot be: two components of one name, or no agent.
     """
 
@@ -47,11 +48,14 @@ class Router:
         tracing: bool = False,
         audited: Collection[str] = (),
         owned: Mapping[str, Collection[str]] | None = None,
+        reserved: Collection[str] = (),
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
-        self._exchange = Exchange(list(components), upstream, tracing=tracing, audited=audited)
+        self._exchange = Exchange(
+            list(components), upstream, tracing=tracing, audited=audited, reserved=reserved
+        )
         self._enforcer = Enforcer(self._exchange)
         self._initializer = Initializer(self._exchange, self._enforcer)
         self._roles = LostRoles(self._exchange, self._initializer)

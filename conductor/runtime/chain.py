@@ -95,6 +95,7 @@ class Runtime:
             mode,
             upstream=outer_dialect,
             tracing=tracer is not None,
+            reserved=options.reserved,
             # A host of several guests says itself what they change.
             audited=[one.component.name for one in planned if len(one.guests) < 2]
             if auditor is not None

@@ -56,6 +56,8 @@ class Gate:
         "enforced",
         "foreign",
         "lost",
+        "name",
+        "names_of_others",
         "policy",
         "reported",
         "round",
@@ -66,7 +68,11 @@ class Gate:
         "watches_only",
     )
 
-    def __init__(self, policy: Policy | None) -> None:
+    def __init__(self, policy: Policy | None, name: str = "") -> None:
+        self.name = name
+        """The component's."""
+        self.names_of_others: frozenset[str] = frozenset()
+        """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None
         self.policy = policy or Policy()
         self.watches_only = policy is not None and policy.watches_only

@@ -199,6 +199,14 @@ class Notes:
         return None
 
 
+def _holds_up(entry: Entry, session: str | None) -> bool:
+    """Whether an entry of a queue holds up what comes after it in a session; what is of no session
+    keeps its order among what goes past, and waits for nothing that is carried."""
+    if session is None:
+        return type(entry) is Held and entry.heading.session is None
+    return entry.heading.session == session
+
+
 _Asked = TypeVar("_Asked", Carried, Copied)
 
 
@@ -247,7 +255,7 @@ class Given:
         session = heading.session
         if heading.key in AFTER_PROMPTS and self.holds_prompt(session):
             return True
-        return any(entry.heading.session == session for entry in self.queue)
+        return any(_holds_up(entry, session) for entry in self.queue)
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
@@ -283,7 +291,8 @@ class Given:
                 del self.queue[place]
                 self.waiting -= 1
                 return entry
-            blocked.add(session)
+            if _holds_up(entry, session):
+                blocked.add(session)
         return None
 
     # -- what is carried -----------------------------------------------------------------------

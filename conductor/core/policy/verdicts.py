@@ -163,7 +163,10 @@ class Verdicts:
             answerable=gate.answerable,
             folders=found.folders,
             commands=found.commands,
+            modes=found.modes,
             sessions=known.ids.keys(),
+            own_sessions=known.opened_by(gate.name),
+            names=gate.names_of_others,
         )
 
 
