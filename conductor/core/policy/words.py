@@ -42,7 +42,7 @@ _WORDS: Final = {right.name.lower(): right for right in Right if right.name and 
 
 
 _OF_ITS_SERVERS: Final = (
-    "it goes without saying: who may carry a session's set-up is the end of the MCP servers that it "
+    "it goes without saying: who may carry a session's set-up is the end of the MCP servers it "
     "adds there"
 )
 
@@ -263,13 +263,15 @@ def parse_grant(text: str) -> Grants:
 
 
 def permits(held: Policy | None, wanted: Rule) -> bool:
-    """Whether all that a rule gives is held by a policy (None: trusted)."""
-    if held is None:
-        return True
-    asked = Policy(NO_PROFILE, (wanted,))
-    return all(
-        not asked.rights(direction, key) & ~held.rights(direction, key)
-        for direction, key in _keys(asked, held)
+    """Whether all that a rule gives, where it is allowed, is held by a policy (None: trusted)."""
+    return within(Policy(NO_PROFILE, (wanted,)), held)
+
+
+def within(wanted: Policy, held: Policy | None) -> bool:
+    """Whether all rights of a policy are held by another (None: trusted)."""
+    return held is None or all(
+        not wanted.rights(direction, key) & ~held.rights(direction, key)
+        for direction, key in _keys(wanted, held)
     )
 
 
@@ -379,4 +381,5 @@ __all__ = [
     "shown",
     "surplus",
     "today",
+    "within",
 ]
