@@ -107,7 +107,11 @@ class PolicedRequests:
             return None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
-            return found if found is not None and found.method == method else None
+            if found is None or found.method != method:
+                return None
+            # Who is trusted may use an id again for whatever it likes.
+            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
+            return found if gate.enforced or again else None
         return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
