@@ -34,8 +34,10 @@ class Router:
     `auto`: then the first request from upstream decides (`initialize`, or a role request).
     `upstream` is the dialect spoken with an outer conductor where it is known beforehand;
     `tracing` has `Trace` effects made, `audited` names the components of which `Changed` are;
-    `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a
-    chain that cannot be: two components of one name, or no agent.
+    `first_number` is where the numbers of messages begin in a host of guests that reports what
+    passes between them (`conductor.core.trail`); `max_depth` how deep a frame may nest (at most
+    `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a chain that cannot be: two components of one
+    name, or no agent.
     """
 
     def __init__(
@@ -47,11 +49,18 @@ class Router:
         tracing: bool = False,
         audited: Collection[str] = (),
         owned: Mapping[str, Collection[str]] | None = None,
+        first_number: int = 0,
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
-        self._exchange = Exchange(list(components), upstream, tracing=tracing, audited=audited)
+        self._exchange = Exchange(
+            list(components),
+            upstream,
+            tracing=tracing,
+            audited=audited,
+            first_number=first_number,
+        )
         self._enforcer = Enforcer(self._exchange)
         self._initializer = Initializer(self._exchange, self._enforcer)
         self._roles = LostRoles(self._exchange, self._initializer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from conductor.core.effects import Effect, Send
+from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
@@ -15,6 +15,7 @@ from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.rights import CARRY, COPY, DROP, STOP, TEXT_KINDS, update
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.policy.verdicts import Verdicts, lacks
+from conductor.core.trail import Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -47,7 +48,8 @@ class PolicedNotifications:
             found = heading(method, params)
             if found.key in LEARNT_FROM:
                 self._exchange.sessions.learn(params)
-            self._walk(target, lane, method, params, found, out)
+            source = Source(lane, self._exchange.number)
+            self._walk(target, source, method, params, found, out)
             return
         queue = lane.given.queue
         if queue:
@@ -60,7 +62,8 @@ class PolicedNotifications:
             ):
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
-                self._walk(target, lane, method, params, first.heading, out)
+                source = Source(lane, self._exchange.number, first.number)
+                self._walk(target, source, method, params, first.heading, out)
                 if lane.given.waiting:
                     release(lane, out)
                 return
@@ -90,7 +93,8 @@ class PolicedNotifications:
         if sent is not None:
             changes.notification(self._exchange, lane, note, sent, out)
             assert lane.across is not None
-            self._walk(lane.across, lane, method, sent, note.heading, out)
+            source = Source(lane, self._exchange.number, note.number)
+            self._walk(lane.across, source, method, sent, note.heading, out)
         release(lane, out)
 
     def _changed(
@@ -142,14 +146,15 @@ class PolicedNotifications:
             return
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
-        self._walk(lane.across, lane, method, params, found, out)
+        source = Source(lane, self._exchange.number)
+        self._walk(lane.across, source, method, params, found, out)
 
     # -- what a component is given ---------------------------------------------------------------
 
     def _walk(
         self,
         lane: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -211,7 +216,7 @@ class PolicedNotifications:
     def _past(
         self,
         onward: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -223,7 +228,7 @@ class PolicedNotifications:
     def _give(
         self,
         lane: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -233,14 +238,13 @@ class PolicedNotifications:
         peer, given, exchange = lane.peer, lane.other.given, self._exchange
         gate = peer.gate
         assert gate is not None
-        given.queue.append(
-            Note(method, params, found, source.peer.name, exchange.number, gate.round)
-        )
+        note = Note(method, params, found, source.lane.peer.name, source.number, gate.round)
+        given.queue.append(note)
         if len(given.queue) > _MOST_QUEUED:
             self._shorten(lane.other, out)
-        out.append(Send(peer.name, lane.writer.notification(method, params)))
+        exchange.say(peer, lane.writer.notification(method, params), source.number, out)
         if exchange.tracing:
-            exchange.trace(out, ("notification", source, lane), None, method, params)
+            exchange.traces.notified(source, lane, method, params, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
         first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
@@ -308,7 +312,8 @@ class PolicedNotifications:
 
     def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         assert lane.across is not None
-        self._walk(lane.across, lane, note.method, note.params, note.heading, out)
+        source = Source(lane, self._exchange.own_number(), note.number, own=True)
+        self._walk(lane.across, source, note.method, note.params, note.heading, out)
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
         """A component has ended: what it carried is lost with it; `settled`: with its whole chain,

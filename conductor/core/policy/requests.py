@@ -104,7 +104,10 @@ class PolicedRequests:
             return None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
-            return found if found is not None and found.method == method else None
+            if found is None or found.method != method:
+                return None
+            # One that is only watched is held to no rule.
+            return found if gate.enforced or to(found.state, Event.PASSED_ON) is not None else None
         held = [
             one for one in given.requests.values() if one.method == method and one.state in _HELD
         ]
@@ -129,7 +132,8 @@ class PolicedRequests:
             self._turns.end(carried, out)
             return
         again = carried.state is State.RETURNED
-        if after is None or (again and carried.retries == MOST_RETRIES):
+        enforced = self._enforced(carried)
+        if after is None or (again and carried.retries == MOST_RETRIES and enforced):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -140,20 +144,23 @@ class PolicedRequests:
             return
         params = sent
         self._notifications.leaves(lane, carried, out)
-        carried.state, carried.forwarded, pending.passes = after, pending, carried
+        carried.state, carried.forwarded = after, pending
+        if pending.trail is not None:
+            pending.trail.passes = carried.number
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if self._enforced(carried):
+        if enforced:
+            pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and self._enforced(carried):
-            self._exchange.cancel(pending, out)
+        if carried.pending.cancelled and enforced:
+            self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
     def _as_allowed(
@@ -203,7 +210,7 @@ class PolicedRequests:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
-        pending.own = True
+        pending.own = gate.enforced
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -226,10 +233,11 @@ class PolicedRequests:
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
             if rights & (CARRY | ANSWER) and (lane.peer.ready or _will_be(lane.peer)):
-                number = self._exchange.number
-                carried = Carried(lane, method, params, found, pending, rights, number)
+                carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
+            if not lane.peer.gate.enforced:
+                break
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
@@ -330,7 +338,6 @@ class PolicedRequests:
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
-            carried.pending.target = pending.target
             self._reply_past(carried, out)
             return
         gate = carried.lane.peer.gate
@@ -391,10 +398,12 @@ class PolicedRequests:
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
-        target = carried.pending.target
         self.close(carried, out)
-        carried.pending.target = target
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer = forwarded.answer if forwarded is not None else 0
+        if pending.trail is not None:
+            pending.trail.past = True
+        self._exchange.reply(pending, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -408,6 +417,8 @@ class PolicedRequests:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
+                    if pending.trail is not None and carried.forwarded is not None:
+                        pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
                     self.close(carried, out)
                     self._exchange.reply(pending, member, body, out)
@@ -509,6 +520,7 @@ class PolicedRequests:
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
         self.close(carried, out)
         carried.pending.hook = None
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:

@@ -101,6 +101,7 @@ class Turns:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
         self._exchange.enforcer.close(carried, out)
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, *carried.upstream, out)
 
     @property
