@@ -95,8 +95,10 @@ def segment(
     name = "+".join(spec.name for spec in specs)
     labels = [spec.label("proxy") for spec in specs]
     recording = options.trace is not None
-    # Of one guest alone everything else that can be known is known here.
-    numbers = _numbers() if recording and len(specs) > 1 else None
+    union = _union(specs)
+    # Of one guest alone whose policy is enforced here everything that can be known is known here.
+    within = len(specs) > 1 or (union is None and specs[0].policy.policy() is not None)
+    numbers = _numbers() if recording and within else None
     auditing = options.audit is not None and len(specs) > 1
     guests = list(specs)
     facts = {spec.name: _Told(spec) for spec in specs}
@@ -150,7 +152,7 @@ def segment(
         | ({DELIVERED} if recording else set())
         | ({CHANGED} if auditing else set())
     )
-    component = Component(name, label, CHANNEL, services, policy=_union(specs), numbers=numbers)
+    component = Component(name, label, CHANNEL, services, policy=union, numbers=numbers)
     return Planned(
         component,
         process(),

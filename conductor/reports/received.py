@@ -37,8 +37,9 @@ class Chain(Protocol):
 class Tracing(Protocol):
     """What is told of every message: see `conductor.trace.Tracer`."""
 
-    def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Names the peers in order, and the guests each hosts."""
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the peers in order, the guests each hosts, and if it reports what passes between
+        them, the numbers of its messages."""
 
     def watched(self, planned: Planned) -> Planned:
         """A component whose lines are written down."""

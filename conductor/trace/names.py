@@ -28,17 +28,17 @@ class Names:
         self.guests: dict[str, frozenset[str]] = {}
         """The guests of each peer."""
         self.hosts: frozenset[str] = frozenset()
-        """The peers that host several, and report themselves what passes between them."""
+        """The hosts that report themselves what passes between their guests."""
         self.agent = ""
         """The last peer, which may be the agent."""
 
-    def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """Names the chain's peers in order, each with its guests."""
-        for name, guests in chain:
+        for name, guests, _ in chain:
             self._names[name] = self._names[successor_name(name)] = proxy(name)
             self.guests[name] = frozenset(guests)
             self.agent = name
-        self.hosts = frozenset(name for name, guests in chain if len(guests) > 1)
+        self.hosts = frozenset(name for name, _, numbers in chain if numbers is not None)
 
     def end(self, peer: str, side: str, mode: str) -> str:
         """The name of a peer of the router; upstream has one on each side."""

@@ -87,10 +87,11 @@ class Tracer:
         self._runs: Counter[str] = Counter()
         """How many instances of each component there have been."""
 
-    def begin(self, chain: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Names the chain's peers in order, each with the guests it hosts, if it is a host."""
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the chain's peers in order, each with the guests it hosts, if it is a host, and if
+        it reports what passes between them, with the numbers of its messages."""
         self._names.begin(chain)
-        names = [one for name, guests in chain for one in guests or (name,)]
+        names = [one for name, guests, _ in chain for one in guests or (name,)]
         self._file.begin(header(self._content, names))
 
     def watched(self, planned: Planned) -> Planned:

@@ -170,7 +170,8 @@ class _Node:
 
 
 class Chain:
-    """Groups of guests, each in a host if it has several, between a client and an agent.
+    """Groups of guests between a client and an agent, each in a host; but one alone whose name is
+    upper case is in none.
 
     `told` is all that anybody was told, by name, as it was written.
     """
@@ -194,7 +195,7 @@ class Chain:
         components = []
         for at, group in enumerate(groups, 1):
             guests = [Component(name, "", CHANNEL, policy=policy) for name, policy in group]
-            if len(guests) == 1:
+            if len(guests) == 1 and group[0][0].isupper():
                 components += guests
                 continue
             host = "+".join(one.name for one in guests)
@@ -216,10 +217,9 @@ class Chain:
         components.append(Component("agent"))
         self.main = _Node(Router(components, tracing=tracing, audited=names))
         if tracer is not None:
-            hosts = [
-                ("+".join(n for n, _ in group), tuple(n for n, _ in group)) for group in groups
-            ]
-            tracer.begin([*hosts, ("agent", ())])
+            tracer.begin(
+                [(one.name, tuple(one.name.split("+")), one.numbers) for one in components]
+            )
         self.play([Step("client", {"id": 0, "method": "initialize", "params": VERSION})])
 
     # -- what happens ----------------------------------------------------------------------------
@@ -289,7 +289,10 @@ class Chain:
     def _take(self, node: _Node) -> None:
         name = next(iter(node.outboxes))
         lines = node.outboxes.pop(name)
-        if name in self._guests:
+        if node is self.main and name in self._hosts:
+            for line in lines:
+                self._feed(self._hosts[name], UPSTREAM, line)
+        elif name in self._guests:
             self.told[name] += lines
             node.router.delivering(name)
             for line in self._guests[name].hear(lines):
@@ -299,9 +302,6 @@ class Chain:
             host = next(host for host, one in self._hosts.items() if one is node)
             for line in lines:
                 self._feed(self.main, host, line)
-        elif name in self._hosts:
-            for line in lines:
-                self._feed(self._hosts[name], UPSTREAM, line)
         else:
             self.told[name] += lines
             if name == "agent":

@@ -73,15 +73,18 @@ MISHAPS: Final = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(GROUPS, TAPES, st.lists(STEPS, max_size=9), MISHAPS)
+@given(GROUPS, TAPES, st.lists(STEPS, max_size=9), MISHAPS, st.booleans())
 def test_each_request_is_answered_once_at_every_hop(
     groups: list[list[str]],
     tapes: list[list[int]],
     steps: list[Step],
     mishaps: list[tuple[int, int, bool]],
+    alone: bool,
 ) -> None:
     names = iter("abcdef")
     chain = [[(next(names), policy(one)) for one in group] for group in groups]
+    if alone:
+        chain = [[(name.upper(), held) for name, held in one] for one in chain]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
         tracer = Tracer(TraceFile.create(str(path), lambda *_: None), "all", clock=Clock())
