@@ -229,13 +229,25 @@ def meant(
 class Given:
     """What a component was given that would leave it by one lane."""
 
-    __slots__ = ("_copied", "copies", "late", "queue", "queued", "requests", "shown", "waiting")
+    __slots__ = (
+        "_copied",
+        "copies",
+        "late",
+        "queue",
+        "queued",
+        "releasing",
+        "requests",
+        "shown",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.queue: deque[Entry] = deque()
         """What holds up others, and what waits, in order of arrival."""
-        self.waiting = 0
-        """How many messages wait in the queue."""
+        self.waiting: dict[str | None, int] = {}
+        """How many messages wait in the queue, by session."""
+        self.releasing = False
+        """Whether messages that need not wait any more are being sent on just now."""
         self.late = Notes()
         """Carried notifications that hold up nothing any more."""
         self.shown = Notes()
@@ -272,14 +284,38 @@ class Given:
     def hold(self, held: Held) -> None:
         """Has a message wait."""
         self.queue.append(held)
-        self.waiting += 1
+        self._waits(held, 1)
+
+    def _waits(self, held: Held, one: int) -> None:
+        session = held.heading.session
+        left = self.waiting.get(session, 0) + one
+        if left:
+            self.waiting[session] = left
+        else:
+            del self.waiting[session]
+
+    def go(self, held: Held) -> None:
+        """A message waits no longer."""
+        if self.queue[0] is held:
+            self.queue.popleft()
+        else:
+            self.queue.remove(held)
+        self._waits(held, -1)
+
+    def stand_in(self, note: Note, held: Held) -> None:
+        """Has a message wait in the place of a carried notification."""
+        self.queue[self.queue.index(note)] = held
+        self._waits(held, 1)
 
     def freed(self) -> Held | None:
         """The next message that need not wait any more, taken out."""
-        if not self.waiting:
-            return None
         blocked: set[str | None] = set()
-        for place, entry in enumerate(self.queue):
+        left = len(self.waiting)
+        """Sessions with messages that wait, and nothing before them has been met that they wait
+        for: where there are none, nothing further on can go."""
+        for entry in self.queue:
+            if not left:
+                return None
             session = entry.heading.session
             if session in blocked:
                 continue
@@ -288,11 +324,11 @@ class Given:
                 and entry.ready
                 and not (entry.heading.key in AFTER_PROMPTS and self.holds_prompt(session))
             ):
-                del self.queue[place]
-                self.waiting -= 1
+                self.go(entry)
                 return entry
             if _holds_up(entry, session):
                 blocked.add(session)
+                left -= session in self.waiting
         return None
 
     # -- what is carried -----------------------------------------------------------------------
@@ -373,8 +409,7 @@ class Given:
         if key in AFTER_PROMPTS and self.holds_prompt(session):
             held.ready = True
             return False
-        self.queue.remove(held)
-        self.waiting -= 1
+        self.go(held)
         return True
 
     def clear(self) -> None:

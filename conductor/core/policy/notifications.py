@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from conductor.core.effects import Effect, Send
+from conductor.core.effects import Effect
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
 from conductor.core.policy.gate import PLACE, Gate, rights_on
@@ -23,6 +23,7 @@ from conductor.core.policy.rights import (
 )
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.policy.verdicts import Verdicts, equal, lacks
+from conductor.core.trail import Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -56,7 +57,8 @@ class PolicedNotifications:
             found = heading(method, params)
             if found.key in LEARNT_FROM:
                 self._exchange.sessions.learn(params)
-            self._walk(target, lane, method, params, found, out)
+            source = Source(lane, self._exchange.number)
+            self._walk(target, source, method, params, found, out)
             return
         queue = lane.given.queue
         if queue:
@@ -69,10 +71,15 @@ class PolicedNotifications:
             ):
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
-                self._walk(target, lane, method, params, first.heading, out)
+                source = Source(lane, self._exchange.number, first.number)
+                self._walk(target, source, method, params, first.heading, out)
                 if lane.given.waiting:
                     release(lane, out)
                 return
+        shown = lane.given.shown.items
+        if shown and shown[0].params == params and shown[0].method == method:
+            self._copy_back(lane, shown[0], out)
+            return
         self._sent(lane, method, params, out)
 
     # -- what a component sends ----------------------------------------------------------------
@@ -94,7 +101,8 @@ class PolicedNotifications:
         if sent is not None:
             changes.notification(self._exchange, lane, note, sent, out)
             assert lane.across is not None
-            self._walk(lane.across, lane, method, sent, note.heading, out)
+            source = Source(lane, self._exchange.number, note.number)
+            self._walk(lane.across, source, method, sent, note.heading, out)
         release(lane, out)
 
     def _changed(
@@ -151,14 +159,15 @@ class PolicedNotifications:
                 return
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
-        self._walk(lane.across, lane, method, params, found, out)
+        source = Source(lane, self._exchange.number)
+        self._walk(lane.across, source, method, params, found, out)
 
     # -- what a component is given ---------------------------------------------------------------
 
     def _walk(
         self,
         lane: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -218,7 +227,7 @@ class PolicedNotifications:
     def _past(
         self,
         onward: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -230,7 +239,7 @@ class PolicedNotifications:
     def _give(
         self,
         lane: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -238,7 +247,7 @@ class PolicedNotifications:
     ) -> None:
         """Gives a component a notification to carry: now, or once it is ready for it."""
         peer, given = lane.peer, lane.other.given
-        note = Note(method, params, found, source.peer.name, self._exchange.number, -1)
+        note = Note(method, params, found, source.lane.peer.name, source.number, -1)
         given.queue.append(note)
         if len(given.queue) > _MOST_QUEUED:
             self._shorten(lane.other, out)
@@ -247,7 +256,7 @@ class PolicedNotifications:
         else:
             peer.backlog.append(partial(self._send, lane, source, note))
 
-    def _send(self, lane: Lane, source: Lane, note: Note, out: list[Effect]) -> None:
+    def _send(self, lane: Lane, source: Source, note: Note, out: list[Effect]) -> None:
         peer, given, exchange = lane.peer, lane.other.given, self._exchange
         assert peer.gate is not None
         if not peer.ready:
@@ -255,10 +264,10 @@ class PolicedNotifications:
                 peer.backlog.append(partial(self._send, lane, source, note))
         elif note in given.queue or note in given.late.items:
             note.round = peer.gate.round
-            out.append(Send(peer.name, lane.writer.notification(note.method, note.params)))
+            frame = lane.writer.notification(note.method, note.params)
+            exchange.say(peer, frame, source.number, out)
             if exchange.tracing:
-                route = ("notification", source, lane)
-                exchange.trace(out, route, None, note.method, note.params)
+                exchange.traces.notified(source, lane, note.method, note.params, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
         first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
@@ -292,8 +301,7 @@ class PolicedNotifications:
                 given.leave(other)
         for other in given.before(entry):
             if type(other) is Held and other in given.queue:
-                given.queue.remove(other)
-                given.waiting -= 1
+                given.go(other)
                 other.resume(out)
 
     def heard(self, lane: Lane, round_: int, out: list[Effect]) -> None:
@@ -328,12 +336,12 @@ class PolicedNotifications:
 
     def _goes_past(self, lane: Lane, note: Note) -> None:
         resume, given = partial(self._as_given, lane, note), lane.given
-        given.queue[given.queue.index(note)] = Held(note.heading, resume, note.round, ready=True)
-        given.waiting += 1
+        given.stand_in(note, Held(note.heading, resume, note.round, ready=True))
 
     def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         assert lane.across is not None
-        self._walk(lane.across, lane, note.method, note.params, note.heading, out)
+        source = Source(lane, self._exchange.own_number(), note.number, own=True)
+        self._walk(lane.across, source, note.method, note.params, note.heading, out)
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
         """A component has ended: what it carried is lost with it; `settled`: with its whole chain,

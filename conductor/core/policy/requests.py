@@ -107,7 +107,11 @@ class PolicedRequests:
             return None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
-            return found if found is not None and found.method == method else None
+            if found is None or found.method != method:
+                return None
+            # Who is trusted may use an id again for whatever it likes.
+            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
+            return found if gate.enforced or again else None
         return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
@@ -123,7 +127,8 @@ class PolicedRequests:
             self._turns.end(carried, out)
             return
         again = carried.state is State.RETURNED
-        if after is None or (again and carried.retries == MOST_RETRIES):
+        enforced = self._enforced(carried)
+        if after is None or (again and carried.retries == MOST_RETRIES and enforced):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -137,20 +142,23 @@ class PolicedRequests:
         if carried.method == PROMPT:
             assert lane.peer.gate is not None
             self._turns.another(lane.peer.gate, carried.heading.session)
-        carried.state, carried.forwarded, pending.passes = after, pending, carried
+        carried.state, carried.forwarded = after, pending
+        if pending.trail is not None:
+            pending.trail.passes = carried.number
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if self._enforced(carried):
+        if enforced:
+            pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and self._enforced(carried):
-            self._exchange.cancel(pending, out)
+        if carried.pending.cancelled and enforced:
+            self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
     def _as_allowed(
@@ -206,7 +214,7 @@ class PolicedRequests:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
-        pending.own = True
+        pending.own = gate.enforced
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -233,10 +241,11 @@ class PolicedRequests:
             if rights & (CARRY | ANSWER):
                 if not lane.peer.ready and not _will_be(lane.peer):
                     break
-                number = self._exchange.number
-                carried = Carried(lane, method, params, found, pending, rights, number)
+                carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
+            if not lane.peer.gate.enforced:
+                break
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
@@ -346,7 +355,6 @@ class PolicedRequests:
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
-            carried.pending.target = pending.target
             self._reply_past(carried, out)
             return
         gate = carried.lane.peer.gate
@@ -407,8 +415,13 @@ class PolicedRequests:
     def _finish(self, carried: Carried, out: list[Effect]) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
-        if carried.state is not State.CLOSED:
-            self._exchange.reply(carried.pending, *carried.upstream, out)
+        if carried.state is State.CLOSED:
+            return
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer = forwarded.answer if forwarded is not None else 0
+        if pending.trail is not None:
+            pending.trail.past = True
+        self._exchange.reply(pending, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -422,6 +435,8 @@ class PolicedRequests:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
+                    if pending.trail is not None and carried.forwarded is not None:
+                        pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
                     self._exchange.reply(pending, member, body, out)
                     return
@@ -530,6 +545,7 @@ class PolicedRequests:
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
         carried.pending.hook = None
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:

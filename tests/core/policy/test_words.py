@@ -1,13 +1,14 @@
-"""How policies are written, and how older words are read."""
+"""How policies are written and compared, and what words of older versions come to."""
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
+from conductor.core.policy import words
 from conductor.core.policy.rights import (
+    GRANT_NAMES,
     NO_PROFILE,
-    PROFILE_NAMES,
+    PROFILES,
     TRUSTED,
     Direction,
     Grants,
@@ -15,220 +16,300 @@ from conductor.core.policy.rights import (
     Right,
     Rule,
 )
-from conductor.core.policy.words import (
-    PolicyWords,
-    Translated,
-    alike,
-    is_old,
-    lacking,
-    lifted,
-    merged,
-    parse_grant,
-    parse_rule,
-    permits,
-    read_grant,
-    read_rule,
-    shown,
-    surplus,
-    today,
-)
+from conductor.core.policy.words import PolicyWords
 
-DOWN, UP = Direction.DOWN, Direction.UP
-CARRY, COPY, ANSWER, AMEND = Right.CARRY, Right.COPY, Right.ANSWER, Right.AMEND
-DROP, ORIGINATE = Right.DROP, Right.ORIGINATE
+
+def policy(profile: str, *rules: str, **grants: object) -> Policy:
+    return Policy(profile, tuple(map(words.parse_rule, rules)), Grants(**grants))  # type: ignore[arg-type]
+
+
+# -- rules and grants as texts -------------------------------------------------------------------
+
+
+def test_a_rule_is_shown_as_it_is_read() -> None:
+    for text in (
+        "down:session/prompt:carry+answer",
+        "up:session/update[tool_call]:copy",
+        "up:session/update[*]:copy",
+        "down:*:copy+carry+answer+amend+drop+originate",
+    ):
+        assert words.shown(words.parse_rule(text)) == text
+    assert words.parse_rule("up:x/*:drop") == Rule(Direction.UP, "x/*", Right.DROP)
 
 
 @pytest.mark.parametrize(
-    ("text", "rule"),
+    ("text", "said"),
     [
-        ("down:session/prompt:carry", Rule(DOWN, "session/prompt", CARRY)),
-        ("up:mcp/*:answer+carry", Rule(UP, "mcp/*", ANSWER | CARRY)),
-        ("up:session/update[plan]:drop", Rule(UP, "session/update[plan]", DROP)),
-        ("up:session/update[*]:copy", Rule(UP, "session/update[*]", COPY)),
-        ("down:_x:originate+originate", Rule(DOWN, "_x", ORIGINATE)),
-    ],
-)
-def test_a_rule_is_read_and_shown(text: str, rule: Rule) -> None:
-    assert parse_rule(text) == rule
-    assert parse_rule(shown(rule)) == rule
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("", "write DIRECTION:METHOD:RIGHT"),
         ("down:session/prompt", "write DIRECTION:METHOD:RIGHT"),
         ("down::carry", "write DIRECTION:METHOD:RIGHT"),
-        ("down:a:b:carry", "write DIRECTION:METHOD:RIGHT"),
-        ("sideways:x:carry", "direction `sideways` must be down or up"),
-        ("up:*/x:carry", r"`\*` may only end a method"),
-        ("up:x:", "right `` must be copy, carry, answer, amend, drop, originate"),
-        ("up:x:modify", "right `modify` must be"),
-        ("up:x:Carry", "right `Carry` must be"),
+        ("left:x:carry", "direction `left` must be down or up"),
+        ("up:a*b:carry", "`*` may only end a method"),
+        ("up:x:modify", "right `modify` must be copy, carry, answer, amend, drop, originate"),
+        ("up:x:", "right `` must be copy"),
     ],
 )
-def test_a_wrong_rule_says_what_is_wrong(text: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        parse_rule(text)
+def test_what_is_no_rule(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="^" + said.replace("*", r"\*")):
+        words.parse_rule(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "now"),
+    ("rule", "said"),
     [
-        ("down:session/prompt:carry", ["allow=down:session/prompt:carry"]),
-        ("down:session/prompt:modify", ["allow=down:session/prompt:carry"]),
-        ("down:session/prompt:modify+answer", ["allow=down:session/prompt:carry+answer"]),
-        ("down:session/prompt:observe", ["allow=down:session/prompt:copy"]),
-        ("down:session/prompt:originate", ["turns=within"]),
-        ("up:session/prompt:modify", ["allow=down:session/prompt:amend"]),
-        ("up:session/prompt:observe", []),
-        ("up:session/update:modify", ["allow=up:session/update:copy+carry+drop"]),
-        ("up:session/request_permission:modify", ["permission=narrow"]),
-        ("up:session/request_permission:answer", ["permission=narrow"]),
-        ("up:mcp/message:modify+answer", ["mcp=others"]),
-        ("up:session/*:modify", None),
-        ("down:session/*:originate+observe", None),
-        ("up:mcp/*:answer+observe", None),
-        ("down:fs/*:observe", None),
+        ("down:session/prompt:carry+answer+amend", ""),
+        ("down:session/cancel:copy+originate", ""),
+        ("up:session/update:carry+answer", ""),
+        ("up:*:answer", ""),
+        ("up:fs/read_text_file:carry", "no more than `copy` is to be had: between agent and"),
+        ("up:session/request_permission:answer", "no more than `copy` is to be had: with `perm"),
+        ("up:mcp/message:copy", "not to be had: of its own servers"),
+        ("down:other/method:copy", "not to be had: goes past"),
     ],
 )
-def test_what_an_older_rule_comes_to(text: str, now: list[str] | None) -> None:
-    found = read_rule(text)
-    if now is not None:
-        assert today(found) == now
-    else:
-        assert found.rules
-        assert not found.lost
-
-
-def test_many_methods_at_once() -> None:
-    assert read_rule("up:session/*:modify").grants == Grants(permission="narrow")
-    assert read_rule("down:session/*:originate").grants == Grants()
-    assert read_rule("down:session/*:modify+originate").grants == Grants(turns="within")
-    assert read_rule("up:mcp/*:modify").grants == Grants(mcp="others")
-    kept = read_rule("up:session/*:modify").rules
-    assert Rule(DOWN, "session/*", AMEND) in kept
-
-
-def test_what_is_not_to_be_had_any_more_is_said() -> None:
-    found = read_rule("up:fs/read_text_file:modify")
-    assert "no more than `copy` is to be had" in found.lost
-    assert "not to be had" in read_rule("down:unheard:modify").lost
-    with pytest.raises(ValueError, match="right `odd` must be"):
-        read_rule("down:session/prompt:modify+odd")
-    assert is_old("down:x:modify")
-    assert not is_old("down:x:carry")
-
-
-def test_what_a_rule_gives_less_than_it_says() -> None:
-    assert surplus(parse_rule("down:session/prompt:carry")) == ""
-    assert surplus(parse_rule("down:*:drop")) == surplus(parse_rule("up:session/update:drop")) == ""
-    assert "no more than `copy` is" in surplus(parse_rule("up:fs/x:carry"))
-
-
-def test_lifted_guards() -> None:
-    assert lifted("mcp-connections") == Translated((), Grants(mcp="others"))
-    rule = Rule(DOWN, "session/cancel", ORIGINATE)
-    assert lifted("session-lifecycle") == Translated((rule,))
-    assert "`profile=trusted` only" in lifted("files").lost
+def test_why_a_rule_gives_less_than_it_says(rule: str, said: str) -> None:
+    found = words.surplus(words.parse_rule(rule))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
 
 
 @pytest.mark.parametrize(
     ("text", "grants"),
     [
         ("turns=within", Grants(turns="within")),
-        ("commands=review+plan", Grants(commands=("review", "plan"))),
-        ("commands=*", Grants(commands=("*",))),
+        ("turns=unprompted+within", Grants(turns="unprompted")),
         ("permission=narrow", Grants(permission="narrow")),
-        ("editor=panel+comment+panel", Grants(editor=("panel", "comment"))),
-        ("methods=_x/*+_y", Grants(methods=("_x/*", "_y"))),
-        ("capabilities=/fs/readTextFile", Grants(capabilities=("/fs/readTextFile",))),
+        ("mcp=others", Grants(mcp="others")),
+        ("sessions=own", Grants(sessions="own")),
         ("modes", Grants(modes=True)),
-        ("texts=yes", Grants(texts=True)),
+        ("modes=yes", Grants(modes=True)),
+        ("texts=true", Grants(texts=True)),
+        ("commands=review+plan+review", Grants(commands=("review", "plan"))),
+        ("commands=*", Grants(commands=("*",))),
+        ("editor=panel+comment", Grants(editor=("panel", "comment"))),
+        ("methods=_x/*+_y", Grants(methods=("_x/*", "_y"))),
+        ("capabilities=/a+/b/c", Grants(capabilities=("/a", "/b/c"))),
     ],
 )
-def test_a_grant_is_read_and_shown(text: str, grants: Grants) -> None:
-    assert parse_grant(text) == grants
-    assert merged(Grants(), grants) == merged(grants, grants) == grants
-    (word,) = grants.words()
-    assert parse_grant(word) == grants
-    name, _, value = text.partition("=")
-    listed = [one for one in value.split("+") if one]
-    assert read_grant(name, listed if len(listed) > 1 else value or True) == grants
+def test_a_grant_by_name(text: str, grants: Grants) -> None:
+    assert words.parse_grant(text) == grants
+    assert words.parse_grant(grants.words()[0]) == grants
+
+
+def test_a_grant_as_json_has_it() -> None:
+    assert words.read_grant("commands", ["a", "b"]) == Grants(commands=("a", "b"))
+    assert words.read_grant("texts", True) == Grants(texts=True)
+    assert words.read_grant("turns", "within") == Grants(turns="within")
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    ("text", "said"),
     [
-        ("odd", "no grant `odd`; grants are: turns, commands"),
-        ("modes=no", "is given as `modes` alone"),
+        ("frob=1", "no grant `frob`; grants are: turns, commands"),
         ("turns", "`turns` is within or unprompted"),
-        ("turns=always", "not `always`"),
-        ("commands=/x", "without their slash"),
-        ("methods=x", "extension methods start with `_`"),
-        ("capabilities=fs", "capabilities are pointers"),
-        ("commands", "without their slash"),
+        ("turns=often", "`turns` is within or unprompted, not `often`"),
+        ("editor=panel+door", "`editor` is panel or comment or operation, not `door`"),
+        ("texts=no", "is given as `texts` alone, or as `texts=yes`"),
+        ("commands", "commands are named without their slash"),
+        ("commands=/a", "commands are named without their slash"),
+        ("methods=a", "extension methods start with `_`"),
+        ("methods=_*a", "extension methods start with `_`"),
+        ("capabilities=a", "capabilities are pointers"),
     ],
 )
-def test_a_wrong_grant_says_what_is_wrong(text: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        parse_grant(text)
+def test_what_is_no_grant(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        words.parse_grant(text)
 
 
-def test_grants_add_up() -> None:
-    one = Grants(turns="unprompted", commands=("a",), modes=True)
-    other = Grants(turns="within", commands=("b", "a"), permission="narrow")
-    both = Grants(turns="unprompted", commands=("a", "b"), modes=True, permission="narrow")
-    assert merged(one, other) == both
+# -- compared ------------------------------------------------------------------------------------
 
 
-def test_what_is_lacking() -> None:
-    wanted = Grants(
-        turns="within", commands=("a", "b"), methods=("_x/y",), modes=True, mcp="others"
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profiles_lie_within_each_other(profile: str) -> None:
+    narrower = {
+        "none": {"none"},
+        "observer": {"none", "observer"},
+        "context": {"none", "tools", "context"},
+        "tools": {"none", "tools"},
+        "filter": {"none", "tools", "context", "filter"},
+        "full": set(PROFILES),
+    }
+    held = policy(profile)
+    found = {one for one in PROFILES if words.within(policy(one), held)}
+    assert found == narrower[profile]
+    assert words.within(held, None)
+
+
+@pytest.mark.parametrize(
+    ("held", "rule", "permitted"),
+    [
+        (policy("context"), "down:session/prompt:copy", True),
+        (policy("context"), "down:session/prompt:answer", False),
+        (policy("context"), "down:*:copy", False),
+        (policy(NO_PROFILE, "up:session/update:carry"), "up:session/update:carry", True),
+        (
+            policy(NO_PROFILE, "up:session/update:carry"),
+            "up:session/update[plan]:carry",
+            True,
+        ),
+        (policy(NO_PROFILE, "up:session/update[plan]:carry"), "up:session/update:carry", False),
+        (policy(NO_PROFILE, "up:fs/*:copy"), "up:fs/read_text_file:copy", True),
+        (policy(NO_PROFILE, "up:fs/read_text_file:copy"), "up:fs/*:copy", False),
+        (policy(NO_PROFILE), "up:fs/read_text_file:carry", True),  # which gives nothing
+        (policy(NO_PROFILE, permission="narrow"), "up:session/request_permission:copy", True),
+        (policy(NO_PROFILE, methods=("_x/*",)), "down:session/prompt:carry", False),
+    ],
+)
+def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None:
+    assert words.permits(held, words.parse_rule(rule)) is permitted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "lacks"),
+    [
+        (Grants(), Grants(), Grants()),
+        (Grants(turns="within"), Grants(), Grants(turns="within")),
+        (Grants(turns="within"), Grants(turns="unprompted"), Grants()),
+        (Grants(turns="unprompted"), Grants(turns="within"), Grants(turns="unprompted")),
+        (Grants(texts=True, modes=True), Grants(modes=True), Grants(texts=True)),
+        (Grants(mcp="others"), Grants(mcp="others"), Grants()),
+        (Grants(commands=("a", "b")), Grants(commands=("b",)), Grants(commands=("a",))),
+        (Grants(commands=("a",)), Grants(commands=("*",)), Grants()),
+        (Grants(methods=("_x/a", "_y")), Grants(methods=("_x/*",)), Grants(methods=("_y",))),
+        (Grants(methods=("_x/*",)), Grants(methods=("_x/a",)), Grants(methods=("_x/*",))),
+    ],
+)
+def test_grants_that_are_lacking(wanted: Grants, held: Grants, lacks: Grants) -> None:
+    assert words.lacking(wanted, held) == lacks
+
+
+def test_grants_together() -> None:
+    one = Grants(turns="unprompted", commands=("a",), mcp="others")
+    other = Grants(turns="within", commands=("b", "a"), texts=True)
+    assert words.merged(one, other) == Grants(
+        turns="unprompted", commands=("a", "b"), mcp="others", texts=True
     )
-    held = Grants(turns="unprompted", commands=("a",), methods=("_x/*",), mcp="others")
-    assert lacking(wanted, held) == Grants(commands=("b",), modes=True)
-    assert lacking(Grants(turns="unprompted"), Grants(turns="within")) == Grants(turns="unprompted")
-    assert lacking(wanted, wanted) == Grants()
+    assert words.merged(Grants(), one) == words.merged(one, Grants()) == one
 
 
-def test_what_is_permitted() -> None:
-    wanted = parse_rule("down:session/prompt:carry")
-    assert permits(None, wanted)
-    assert permits(Policy("context"), wanted)
-    assert not permits(Policy("tools"), wanted)
-    assert not permits(Policy("context", grants=Grants(methods=("_x",))), parse_rule("up:*:copy"))
+@pytest.mark.parametrize(
+    ("held", "key"),
+    [
+        (policy("context"), ""),
+        (policy("filter"), ""),
+        (policy("full"), "session/prompt"),
+        (policy("context", turns="within"), "session/prompt"),
+        (policy(NO_PROFILE, turns="within"), ""),
+        (policy(NO_PROFILE, "up:session/update:carry+originate"), ""),
+        (policy(NO_PROFILE, methods=("_x/*",)), "_x/*"),
+        (policy(NO_PROFILE, modes=True), "session/set_mode"),
+    ],
+)
+def test_where_ids_alone_tell_requests_apart(held: Policy, key: str) -> None:
+    assert words.alike(held) == key
 
 
-def test_which_requests_ids_alone_tell_apart() -> None:
-    assert alike(Policy("full")) == "session/prompt"
-    assert alike(Policy("filter")) == ""
-    assert alike(Policy("none", grants=Grants(methods=("_x",)))) == "_x"
-    assert alike(Policy("none", (parse_rule("down:session/cancel:originate"),))) == ""
-
-
-def test_words_become_a_policy() -> None:
-    words = PolicyWords(
-        "context", ("up:session/update:copy",), Grants(modes=True), "fail", "closed", "kept", 2.0
+def test_a_policy_of_words() -> None:
+    given = PolicyWords("context", ("up:session/update:copy",), Grants(texts=True), hold=3)
+    made = given.policy()
+    assert made == Policy(
+        "context", (words.parse_rule("up:session/update:copy"),), Grants(texts=True), hold=3
     )
-    rule = Rule(UP, "session/update", COPY)
-    assert words.policy() == Policy(
-        "context", (rule,), Grants(modes=True), "fail", "closed", "kept", 2.0
+    assert PolicyWords(TRUSTED).policy() is None
+    assert [PolicyWords(one).unlimited for one in ("full", TRUSTED, "filter")] == [
+        True,
+        True,
+        False,
+    ]
+    assert PolicyWords().profile == "context"
+    with pytest.raises(ValueError, match="profiles are: none"):
+        PolicyWords("all").policy()
+    with pytest.raises(ValueError, match="right `modify`"):
+        PolicyWords("none", ("up:x:modify",)).policy()
+
+
+# -- words of older versions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "today"),
+    [
+        ("up:session/update:observe", ["allow=up:session/update:copy"]),
+        ("up:session/update:modify", ["allow=up:session/update:copy+carry+drop"]),
+        ("up:session/update:observe+originate", ["allow=up:session/update:copy+originate"]),
+        ("down:session/prompt:modify", ["allow=down:session/prompt:carry"]),
+        ("down:session/prompt:modify+answer", ["allow=down:session/prompt:carry+answer"]),
+        ("down:session/prompt:originate", ["turns=within"]),
+        ("up:session/prompt:modify", ["allow=down:session/prompt:amend"]),
+        ("up:session/prompt:observe", []),
+        ("up:initialize:modify", ["allow=down:initialize:amend"]),
+        ("up:session/request_permission:modify", ["permission=narrow"]),
+        ("up:session/request_permission:answer", ["permission=narrow"]),
+        ("down:session/*:modify", ["allow=down:session/*:copy+carry"]),
+        ("down:*:originate+observe", ["allow=down:*:copy+originate", "turns=within"]),
+        (
+            "up:*:modify",
+            ["allow=up:*:copy+carry+drop", "allow=down:*:amend", "permission=narrow"],
+        ),
+        ("up:session/r*:modify", ["allow=up:session/r*:copy+carry", "permission=narrow"]),
+        ("up:init*:modify", ["allow=up:init*:copy+carry", "allow=down:init*:amend"]),
+        ("up:fs/*:observe", ["allow=up:fs/*:copy"]),
+        # Today's words stay what they are.
+        ("down:session/prompt:answer", ["allow=down:session/prompt:answer"]),
+        ("up:session/update:carry", ["allow=up:session/update:carry"]),
+    ],
+)
+def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
+    found = words.read_rule(old)
+    assert (words.today(found), found.lost) == (today, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "today", "lost"),
+    [
+        (
+            "up:fs/write_text_file:modify",
+            ["allow=up:fs/write_text_file:copy"],
+            "no more than `copy` is to be had",
+        ),
+        ("down:session/set_mode:originate", [], "no more than `copy` is to be had: with `modes`"),
+        ("up:session/new:modify", [], "no more than `copy+carry` is to be had"),
+        ("up:mcp/*:modify+answer", [], "it goes without saying"),
+        ("up:mcp/message:answer", [], "it goes without saying"),
+        ("up:other/x:observe", [], "not to be had"),
+    ],
+)
+def test_what_of_an_older_rule_is_lost(old: str, today: list[str], lost: str) -> None:
+    found = words.read_rule(old)
+    assert words.today(found) == today
+    assert found.lost.startswith(lost)
+
+
+def test_what_is_no_older_rule_either() -> None:
+    with pytest.raises(ValueError, match="right `write` must be copy"):
+        words.read_rule("up:x:modify+write")
+    with pytest.raises(ValueError, match="right `write` must be copy"):
+        words.read_rule("up:x:write")
+    assert words.is_old("up:x:observe")
+    assert not words.is_old("up:x:copy")
+
+
+def test_what_a_lifted_guard_comes_to() -> None:
+    assert words.lifted("tool-calls").grants == Grants(texts=True)
+    assert words.today(words.lifted("session-lifecycle")) == ["allow=down:session/cancel:originate"]
+    found = words.lifted("files")
+    assert (words.today(found), found.lost) == (
+        [],
+        "the guard `files` is lifted by `profile=trusted` only",
     )
-    assert msgspec.json.decode(msgspec.json.encode(words), type=PolicyWords) == words
-    assert msgspec.json.encode(PolicyWords()) == b"{}"
 
 
-@pytest.mark.parametrize("profile", PROFILE_NAMES)
-def test_each_profile_has_a_policy_but_the_trusted_one(profile: str) -> None:
-    found = PolicyWords(profile).policy()
-    assert found == (None if profile == TRUSTED else Policy(profile))
-    assert PolicyWords(profile).unlimited is (profile in ("full", TRUSTED))
-
-
-def test_words_that_are_no_policy_are_refused() -> None:
-    with pytest.raises(ValueError, match="profiles are: none, observer, context"):
-        PolicyWords("root").policy()
-    with pytest.raises(ValueError, match="write DIRECTION"):
-        PolicyWords("full", ("x",)).policy()
-    assert PolicyWords(NO_PROFILE).policy() == Policy(NO_PROFILE)
+def test_every_grant_can_be_read() -> None:
+    said = {
+        "turns": "within", "commands": "a", "permission": "narrow", "mcp": "others",
+        "sessions": "own", "modes": "yes", "editor": "panel", "methods": "_a", "texts": "yes",
+        "capabilities": "/a",
+    }  # fmt: skip
+    assert set(said) == set(GRANT_NAMES)
+    for name, value in said.items():
+        assert words.read_grant(name, value).names() == [name]
