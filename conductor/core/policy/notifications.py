@@ -270,10 +270,9 @@ class PolicedNotifications:
                 exchange.traces.notified(source, lane, note.method, note.params, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
-        first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
-        if first is not None:
-            self.had_say(lane, first, out)
-            release(lane, out)
+        first = next(entry for entry in lane.given.queue if type(entry) is Note)
+        self.had_say(lane, first, out)
+        release(lane, out)
 
     # -- the order -------------------------------------------------------------------------------
 
@@ -294,13 +293,17 @@ class PolicedNotifications:
 
     def _leaves_before(self, lane: Lane, entry: Note | Carried, out: list[Effect]) -> None:
         given = lane.given
+        session = entry.heading.session
         for other in given.before(entry):
+            if other.heading.session != session:
+                continue
             if type(other) is Note:
                 self.had_say(lane, other, out)
             elif type(other) is Carried:
                 given.leave(other)
         for other in given.before(entry):
-            if type(other) is Held and other in given.queue:
+            # One that goes may let go those behind it.
+            if type(other) is Held and other.heading.session == session and other in given.queue:
                 given.go(other)
                 other.resume(out)
 

@@ -244,8 +244,6 @@ class PolicedRequests:
                 carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
-            if not lane.peer.gate.enforced:
-                break
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
@@ -329,8 +327,7 @@ class PolicedRequests:
             if _will_be(peer):
                 peer.backlog.append(partial(self._send, carried))
             elif not _bypassed(peer) or not self.lost(carried, out):
-                assert peer.closure is not None
-                self._exchange.fail(pending, peer.closure, out)
+                self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
         carried.lane.other.given.queued.remove(carried)
@@ -588,7 +585,7 @@ class PolicedRequests:
                 self._finish(carried, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
-            case State.QUEUED | State.GIVEN:
+            case _:
                 if gate.policy.fails == "closed":
                     return False
                 self._goes_past(carried, out)

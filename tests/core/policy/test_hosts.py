@@ -134,6 +134,12 @@ def test_an_id_that_is_open_already_is_not_given_twice() -> None:
         assert pb.values["x"] >= 10**12
 
 
+def test_nor_one_of_the_host_s_own() -> None:
+    with host(trusted("f"), trusted("g")) as pb:
+        pb >> ("f", "s", request(10**12, "_own", {})) << ("g", "p", request(10**12, "_own", {}))
+        pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(10**12 + 1, "_q", {}))
+
+
 def lacks_or_own(pb: Playbook) -> None:
     """A prompt of its own within the user's turn: above it is a string."""
     pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("hi")))

@@ -146,6 +146,35 @@ def test_the_commands_of_a_session() -> None:
     assert set(known.ids) == {"S"}
 
 
+def test_the_modes_of_a_session() -> None:
+    known = Sessions()
+    body = {
+        "sessionId": "S",
+        "modes": {"availableModes": [{"id": "ask"}]},
+        "models": {"availableModels": [{"modelId": "m", "name": "n"}]},
+        "configOptions": [{"id": "effort"}],
+        "availableCommands": [{"name": "plan"}],
+    }
+    known.set_up("session/new", raw({"cwd": "/"}), json.dumps(body).encode())
+    assert {"ask", "effort"} <= known.find("S").modes
+    assert known.find("S").commands == {"/plan"}
+    more = [{"id": "style"}]
+    known.learn(told("S", sessionUpdate="config_option_update", configOptions=more))
+    assert {"ask", "effort", "style"} <= known.find("S").modes
+    known.learn(told("S", sessionUpdate="subagent_update", sessionId="S/1"))
+    assert known.find("S/1").modes == known.find("S").modes
+
+
+def test_a_session_that_a_component_answers_is_its_own_if_it_is_new() -> None:
+    known = Sessions()
+    set_up(known, "S")
+    for name in "ST":
+        answer = json.dumps({"sessionId": name}).encode()
+        known.set_up("session/new", raw({"cwd": "/x"}), answer, "g")
+    assert known.opened_by("g") == {"T"}
+    assert known.find("S").folders == ("/w", "/more")
+
+
 def test_a_sub_agent_s_session_has_what_its_parent_has() -> None:
     known = Sessions()
     set_up(known, "S")
