@@ -66,8 +66,8 @@ def test_changes_of_requests_and_answers() -> None:
         pb >> ("agent", result(2, DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         said = {"stopReason": "end_turn", "_meta": {"example.com/x": 1}}
         pb >> ("g", "p", result(Hole("g-a"), said))
-        for one in changed(pb):  # if it may
-            assert one == ("modified", "response", "up", {"result": DONE}, {"result": said})
+        for answer in changed(pb):  # if it may
+            assert answer == ("modified", "response", "up", {"result": DONE}, {"result": said})
 
 
 def test_answers_of_its_own() -> None:

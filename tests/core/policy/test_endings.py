@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
-from conductor.core import Closure, Fail
+from conductor.core import Closure, Fail, Router
 from conductor.core.policy.verdicts import closure
 from tests.core.plays import OK
 from tests.core.policy.plays import (
@@ -202,7 +203,8 @@ def test_a_watched_component_that_is_trusted_fails_what_it_had() -> None:
             given(pb)
             given(pb, asked="b")
             passed(pb, asked="b")
-            pb >> (lambda router, how=how: getattr(router, how)("g", GONE))
+            end = Router.leaving if how == "leaving" else Router.bypassed
+            pb >> partial(end, name="g", reason=GONE)
             pb << ("client", error("a", -32603, TEXT, GONE.data))
             pb << ("client", error("b", -32603, TEXT, GONE.data))
             pb << ("agent", cancel(Hole("a-b")))
@@ -350,7 +352,7 @@ def test_one_that_is_trusted_and_watched_and_was_not_given_its_request() -> None
         with chain_of(trusted("g"), audited={"g"}) as pb:
             pb >> (lambda router: router.leaving("g", GONE))
             pb >> ("client", request("a", PROMPT, prompt("hi")))
-            pb >> (lambda router, gone=gone: router.closed(gone, GONE))
+            pb >> partial(Router.closed, name=gone, reason=GONE)
             skip(pb)
             if gone == "client":
                 pb >> (lambda router: router.returned("g"))

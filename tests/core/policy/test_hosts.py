@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import partial
 from typing import Final
 
 import pytest
@@ -161,7 +162,7 @@ def test_other_ids_of_the_conductor_above_are_given_anew() -> None:
 def test_it_polices_its_guests_by_rounds() -> None:
     with host(guest(CARRY_TEXT, name="f"), guest("down:session/prompt:carry")) as pb:
         for name in "fg":
-            pb >> (lambda router, name=name: heard(router, name))
+            pb >> partial(heard, name=name)
         pb >> (ABOVE, "s", update("a")) << ("f", "s", update("a"))
         pb >> (ABOVE, "s", tool_call("t"))
         pb >> (lambda router: heard(router, "f")) << (ABOVE, "p", tool_call("t"))

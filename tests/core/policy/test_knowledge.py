@@ -182,7 +182,9 @@ def test_a_sub_agent_s_session_has_what_its_parent_has() -> None:
     for parent, child in (("S", "S/1"), ("S/1", "S/2"), ("S", "S")):
         known.learn(told(parent, sessionUpdate="subagent_update", sessionId=child))
     found = known.find("S/2")
-    assert (found.folders, found.commands, found.parent) == (("/w", "/more"), {"/review"}, "S/1")
+    assert found.folders == ("/w", "/more")
+    assert found.commands == {"/review"}
+    assert found.parent == "S/1"
     assert list(known.line("S/2")) == ["S/2", "S/1", "S"]
     known.learn(told("S", sessionUpdate="subagent_update", sessionId="S/3", cwd="/own"))
     assert known.find("S/3").folders == ("/own",)

@@ -376,9 +376,9 @@ def test_what_comes_before_it_is_asked_anything_waits_for_that() -> None:
         pb >> (lambda router: router.returned("g"))
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", request(Hole("role"), "proxy/initialize", V1))
-        pb >> ("g", request("f", "proxy/successor", inner))
         pb << ("agent", request(Hole("i"), "initialize", V1))
-        skip(pb)
+        pb >> ("g", request("f", "proxy/successor", inner)) << ("g", wrapped("acp", update("a")))
+        pb >> ("g", update("a")) << ("client", update("a"))
 
 
 def test_a_request_is_refused_until_then() -> None:

@@ -3,6 +3,8 @@ its order; nothing waits for ever."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from conductor.core import Closure
@@ -472,7 +474,7 @@ def test_the_end_of_a_turn_follows_what_each_of_two_releases(swapped: bool) -> N
     above, below = names
     with chain_of(*(guest(CARRY_TEXT, name=name) for name in names)) as pb:
         for name in names:
-            pb >> (lambda router, name=name: heard(router, name))
+            pb >> partial(heard, name=name)
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         for name in names:
             pb << (name, "p", request(Hole(f"{name}-a"), PROMPT, prompt("hi")))

@@ -43,7 +43,7 @@ from tests.core.policy.plays import (
 
 GONE = Closure("gone")
 CARRIES = "down:session/prompt:carry+amend"
-WITHIN = {"grants": "turns=within"}
+WITHIN: Json = {"grants": "turns=within"}
 
 
 def own(pb: Playbook, id_: str = "own", text: str = "mine", session: str = "S") -> None:
