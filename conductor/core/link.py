@@ -11,7 +11,7 @@ from conductor.core.dialects import INITIALIZE, LAUNCH
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.peer import Lane
-    from conductor.core.policy.given import Carried, Copied
+    from conductor.core.policy.given import Carried, Copied, Turn
     from conductor.core.policy.keys import Heading
 
 
@@ -54,6 +54,7 @@ class Pending:
         "session",
         "target",
         "target_id",
+        "turn",
         "watchers",
     )
 
@@ -93,6 +94,8 @@ class Pending:
         """Whether a component with a gate has sent it of its own."""
         self.session: str | None = None
         """Of a prompt that an agent has: its session."""
+        self.turn: Turn | None = None
+        """Of a request that a component passes on or sends of its own: what that is part of."""
         self.number = 0
         """Of the hop by which it came in."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
