@@ -46,9 +46,8 @@ class Launcher:
         The peer of the second connection exists from now on, whether or not it is still needed.
         """
         name = successor_name(peer.name)
-        successor = Peer(
-            Component(name, f"the successor connection of {peer.label}"), Role.PROXY, PLAIN
-        )
+        component = Component(name, f"the successor connection of {peer.label}")
+        successor = Peer(component, Role.PROXY, PLAIN, ids=peer.ids)
         successor.launched_by = peer
         successor.p.wraps = False
         successor.gate = peer.gate

@@ -502,7 +502,7 @@ def test_an_scp_proxy_launches_its_successor(kind: str | None) -> None:
         pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
         pb << ("client", result(7, ANSWER))
         pb >> ("p/successor", request(2, "_x")) << ("agent", request(2, "_x"))
-        pb >> ("agent", request(1, "_up")) << ("p/successor", request(1, "_up"))
+        pb >> ("agent", request(1, "_up")) << ("p/successor", request(Hole("up"), "_up"))
         pb >> ("p", request("e", "proxy/successor", {"method": "_x"}))
         pb << ("p", error("e", -32600, "`_x` before `initialize`"))
         pb >> ("p/successor", request("e", "proxy/successor", {"method": "_x"}))

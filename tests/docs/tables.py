@@ -147,12 +147,14 @@ def components() -> str:
         assert found is not None
         wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
         profile = f"`{found.wants.profile or TRUSTED}`"
-        if found.kind == "agent":  # neither concerns it
+        grants = [f"`{grant}`" for grant in found.wants.grants]
+        besides = ", ".join((["single rights"] if found.wants.rights else []) + grants)
+        if found.kind == "agent":  # none of it concerns it
             wants = profile = ""
         kind = f"sandboxed {found.kind}" if found.file else f"{found.kind}, a Python program"
         does = found.description.rstrip(".")
-        rows.append((f"[`{name}`]({name}/README.md)", kind, does, profile, wants))
-    return table(("name", "kind", "what it does", "profile", "services"), rows)
+        rows.append((f"[`{name}`]({name}/README.md)", kind, does, profile, besides, wants))
+    return table(("name", "kind", "what it does", "profile", "besides", "services"), rows)
 
 
 def profiles() -> str:

@@ -353,18 +353,23 @@ class Given:
 
     def same(self, method: str, params: Params) -> Note | None:
         """The oldest carried notification of equal bytes."""
+        late = self.late.same(method, params)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.params == params and entry.method == method:
                 return entry
-        return self.late.same(method, params)
+        return None
 
     def oldest(self, heading: Heading) -> Note | None:
-        """The oldest carried notification of a key and session, and of the same tool call: first of
-        those that are in their round."""
+        """The oldest carried notification of a key and session, and of the same tool call."""
+        late = self.late.oldest(heading)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.heading == heading:
                 return entry
-        return self.late.oldest(heading)
+        return None
 
     def before(self, entry: Note | Carried) -> Iterator[Entry]:
         """What stands before an entry in its session, oldest first."""

@@ -281,7 +281,7 @@ class PolicedNotifications:
         if type(entry) is Note and entry in given.late.items:
             given.late.remove(entry)
             return
-        if given.queue and given.queue[0] is not entry:
+        if given.queue and given.queue[0] is not entry and entry in given.queue:
             self._leaves_before(lane, entry, out)
         if type(entry) is Note and given.late.items:
             for late in [one for one in given.late.items if one.heading == entry.heading]:

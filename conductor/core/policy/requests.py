@@ -108,7 +108,11 @@ class PolicedRequests:
             return None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
-            return found if found is not None and found.method == method else None
+            if found is None or found.method != method:
+                return None
+            # Who is trusted may use an id again for whatever it likes.
+            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
+            return found if gate.enforced or again else None
         return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
@@ -318,7 +322,8 @@ class PolicedRequests:
             return
         peer, pending = carried.lane.peer, carried.pending
         if not pending.wanted:
-            self.close(carried, out)
+            self._close(carried)
+            self._release(carried, out)
             return
         if not peer.ready:
             if _will_be(peer):
@@ -390,7 +395,7 @@ class PolicedRequests:
                 continue
             placed = (
                 copy is not None
-                and bool(copy.forwarded)
+                and any(one.origin is not None for one in copy.forwarded)
                 and lane.direction is Direction.UP
                 and bool(rights_on(lane, found) & PLACE)
             )
@@ -411,12 +416,8 @@ class PolicedRequests:
     def _finish(self, carried: Carried, out: list[Effect]) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
-        if carried.state is State.CLOSED:
-            return
-        target = carried.pending.target
-        self.close(carried, out)
-        carried.pending.target = target
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        if carried.state is not State.CLOSED:
+            self._exchange.reply(carried.pending, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -431,14 +432,11 @@ class PolicedRequests:
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
                     self._notifications.leaves(lane, carried, out)
-                    self.close(carried, out)
                     self._exchange.reply(pending, member, body, out)
-                    release(lane, out)
                     return
                 self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                 if carried.state is State.RETURNED:
                     self._finish(carried, out)
-                    release(lane, out)
                 else:
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
@@ -477,11 +475,12 @@ class PolicedRequests:
     ) -> None:
         """A request has its answer, from anybody: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
-            self.close(carried, out)
+            self._close(carried)
+            self._release(carried, out)
 
     # -- it is over with what a component was given ----------------------------------------------
 
-    def close(self, carried: Carried, out: list[Effect]) -> None:
+    def _close(self, carried: Carried) -> None:
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
         before, carried.state = carried.state, State.CLOSED
@@ -500,8 +499,12 @@ class PolicedRequests:
             assert lane.peer.gate is not None
             lane.peer.gate.loosen(lane.link, carried.id, leftover)
         self._forget(lane.other, carried)
-        release(lane.other, out)
-        release(lane, out)
+
+    @staticmethod
+    def _release(carried: Carried, out: list[Effect]) -> None:
+        """Sends on what has waited for a request, once that has gone on or is answered."""
+        release(carried.lane.other, out)
+        release(carried.lane, out)
 
     @staticmethod
     def _forget(lane: Lane, carried: Carried) -> None:
@@ -528,13 +531,13 @@ class PolicedRequests:
 
     def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
-        self.close(carried, out)
+        self._close(carried)
         pending.hook = pending.target = None
         pending.past = (*pending.past, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
+        self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        self.close(carried, out)
         carried.pending.hook = None
         self._exchange.reply(carried.pending, b"error", failure, out)
 

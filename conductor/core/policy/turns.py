@@ -89,12 +89,12 @@ class Turns:
         already by those after the component."""
         before, after = carried.state, to(carried.state, Event.CANCELLED)
         assert after is not None
-        carried.state = after
         if before is not State.RETURNED:
             carried.upstream = answer
         if after is State.CLOSED:
             self.end(carried, out)
         else:
+            carried.state = after
             carried.lane.other.given.leave(carried)
             self._wakes.after(GRACE, partial(self._grace_over, carried), out)
 
@@ -105,7 +105,6 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        self._exchange.enforcer.close(carried, out)
         self._exchange.reply(carried.pending, *carried.upstream, out)
 
     @property

@@ -168,7 +168,7 @@ class Verdicts:
             servers=gate.servers,
             foreign=gate.foreign,
             answerable=gate.answerable,
-            folders=found.folders,
+            folders=known.folders if session is None else found.folders,
             commands=found.commands,
             modes=found.modes,
             sessions=known.ids.keys(),

@@ -158,8 +158,8 @@ def test_settings_that_waited_behind_it_follow_when_it_is_over() -> None:
         pb >> ("client", request("n", "session/set_mode", mode("T")))
         pb << ("agent", request(Hole("n"), "session/set_mode", mode("T")))
         pb.wake(GRACE)
-        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
         pb << ("client", result("a", CANCELLED))
+        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
 
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])

@@ -335,6 +335,7 @@ def test_a_turn_of_one_nests_in_a_prompt_that_another_holds(swapped: bool) -> No
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
         pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+        pb >> (lambda router: heard(router, "f"))  # it has kept what was for it
         assert settled(pb.router)
 
 
