@@ -161,7 +161,7 @@ class PolicedNotifications:
     ) -> None:
         gate = lane.peer.gate
         assert gate is not None
-        ends_own = method == STOP and found.session in gate.turns
+        ends_own = method == STOP and gate.has_turn(found.session)
         shown = lane.given.shown.same(method, params)
         if shown is None and not (ends_own or rights & ORIGINATE):
             shown = lane.given.shown.oldest(found)
@@ -172,7 +172,9 @@ class PolicedNotifications:
             self._copy_back(lane, shown, out)
             return
         if not ends_own:
-            unfit = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
+            unfit = self._verdicts.originates(
+                gate, lane.direction, method, params, rights, found, asks=False
+            )
             if unfit is not None:
                 self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
                 return
@@ -208,11 +210,12 @@ class PolicedNotifications:
                     # What the agent says in a turn of the component's own is for that alone.
                     self._copies.notification(lane, method, params, found, out)
                     return
-                if found.key == _STATE and found.session in gate.turns:
+                if found.key == _STATE and gate.policy.turns:
                     self._turns.told(gate, found.session, params)
-                if rights & COPY or onward.given.queue:
-                    if self._waits(lane, source, method, params, found, rights, out):
-                        return
+                if (rights & COPY or onward.given.queue) and self._waits(
+                    lane, source, method, params, found, rights, out
+                ):
+                    return
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
