@@ -77,6 +77,9 @@ class Initializer:
                 if allowed is None:
                     return
                 params = allowed
+                if peer.gate.enforced and peer.handshake is not None:
+                    back = partial(self._came_back, peer, peer.handshake)
+                    pending.watchers = (*pending.watchers, back)
         pending.method = INITIALIZE
         target = lane.across
         assert target is not None
@@ -142,6 +145,31 @@ class Initializer:
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, handshake.params, pending, out)
+
+    def _came_back(
+        self, peer: Peer, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """What a policed proxy passed on of `initialize` is answered: it has as long for that."""
+
+        def late(out: list[Effect]) -> None:
+            if peer.handshake is handshake and handshake.held is None and peer.closure is None:
+                held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+                self._enforcer.handshake.held(peer, held, out)
+                self._over_without(peer, handshake)
+                self.finish(handshake, member, body, out)
+
+        self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
+
+    @staticmethod
+    def _over_without(peer: Peer, handshake: Handshake) -> None:
+        """What a proxy still answers to its role request is nobody's."""
+        pending = handshake.pending
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy.target, copy.target_id = pending.target, pending.target_id
+        copy.hook = lambda *_: None
+        if peer.p.link.sent.get(copy.target_id) is pending:
+            peer.p.link.sent[copy.target_id] = copy
+        pending.hook = None
 
     def _shadow(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]

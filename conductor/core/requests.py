@@ -110,7 +110,7 @@ class Requests:
                 if method in CONCERNED:
                     self._owners.asked(lane, method, params, pending)
                     if method in SETUP:
-                        self._learn(method, params, pending)
+                        self._learn(lane, method, params, pending)
                 if lane.policed:
                     self._policed.ask(lane, method, params, pending, out)
                 else:
@@ -118,11 +118,13 @@ class Requests:
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
 
-    def _learn(self, method: str, params: Raw | UnsetType, pending: Pending) -> None:
+    def _learn(self, lane: Lane, method: str, params: Raw | UnsetType, pending: Pending) -> None:
         """Takes note of a session when it is set up."""
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
-            target = pending.target
+            target, gate = pending.target, lane.peer.gate
+            if pending.passes is not None and gate is not None and gate.enforced:
+                return  # what a policed component makes of a set-up is nothing to go by
             if member == b"result" and target is not None:
                 by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
                 self._exchange.sessions.set_up(method, params, body, by_itself)

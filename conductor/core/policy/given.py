@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.link import Pending
     from conductor.core.peer import Lane
+    from conductor.core.policy.gate import Gate
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -71,6 +72,23 @@ class Held:
         """False while it waits for the component's round with its copy."""
 
 
+class Turn:
+    """A request of the user's with all that components make of it, also of each other's: how often
+    each has asked again, and prompted by itself. Bounded for the whole of it, or a few that work
+    together would make thousands of one."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[Gate, str], int] = {}
+
+    def spend(self, gate: Gate, what: str, most: int) -> bool:
+        """Counts what a component does; whether it may do it once more."""
+        spent = self._spent.get((gate, what), 0)
+        self._spent[gate, what] = spent + (spent < most)
+        return spent < most
+
+
 class Carried:
     """A request that a component carries, from its arrival to its answer."""
 
@@ -88,7 +106,7 @@ class Carried:
         "rights",
         "round",
         "state",
-        "turns",
+        "turn",
         "upstream",
     )
 
@@ -121,8 +139,8 @@ class Carried:
         self.held: Held | None = None
         """That answer, where it goes past the component and has to wait for it."""
         self.retries = 0
-        self.turns = 0
-        """How many prompts of its own the component has sent while it held this one."""
+        self.turn = pending.turn or Turn()
+        """What components make of the request, and of what they send within it."""
         self.round = -1
         """The component's round that delivers it, or its answer; -1 until it is sent."""
 

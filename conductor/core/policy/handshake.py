@@ -43,8 +43,12 @@ class PolicedHandshake:
         gate = peer.gate
         if gate is None or not gate.enforced or gate.policy.fails == "closed":
             return False
-        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
+        self.held(peer, text, out)
         return True
+
+    def held(self, peer: Peer, text: str, out: list[Effect]) -> None:
+        """Reports that a peer held `initialize`, or its answer, for too long."""
+        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
 
     def forwarded(
         self, lane: Lane, params: Params, pending: Pending, out: list[Effect]

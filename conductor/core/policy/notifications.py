@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from conductor.core.effects import Effect
+from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
 from conductor.core.policy.gate import PLACE, Gate, rights_on
@@ -71,8 +71,9 @@ class PolicedNotifications:
             ):
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
-                source = Source(lane, self._exchange.number, first.number)
-                self._walk(target, source, method, params, first.heading, out)
+                if not self._fast(target, lane, first, out):
+                    source = Source(lane, self._exchange.number, first.number)
+                    self._walk(target, source, method, params, first.heading, out)
                 if lane.given.waiting:
                     release(lane, out)
                 return
@@ -81,6 +82,24 @@ class PolicedNotifications:
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
+
+    def _fast(self, lane: Lane, source: Lane, note: Note, out: list[Effect]) -> bool:
+        """Has a notification that came through unchanged go on at once, where the next peer carries
+        it too, or holds nothing at all; else nothing is done."""
+        peer, exchange = lane.peer, self._exchange
+        if exchange.tracing or not peer.ready or peer.numbers is not None:
+            return False
+        gate = peer.gate
+        if gate is not None:
+            found, queue = note.heading, lane.other.given.queue
+            if not lane.rights.get(found.key, 0) & CARRY or type(found.detail) is tuple:
+                return False
+            if len(queue) >= _MOST_QUEUED:
+                return False
+            note.source, note.number, note.round = source.peer.name, exchange.number, gate.round
+            queue.append(note)
+        out.append(Send(peer.name, lane.writer.notification(note.method, note.params)))
+        return True
 
     # -- what a component sends ----------------------------------------------------------------
 
@@ -142,7 +161,7 @@ class PolicedNotifications:
     ) -> None:
         gate = lane.peer.gate
         assert gate is not None
-        ends_own = method == STOP and found.session in gate.turns
+        ends_own = method == STOP and gate.has_turn(found.session)
         shown = lane.given.shown.same(method, params)
         if shown is None and not (ends_own or rights & ORIGINATE):
             shown = lane.given.shown.oldest(found)
@@ -153,7 +172,9 @@ class PolicedNotifications:
             self._copy_back(lane, shown, out)
             return
         if not ends_own:
-            unfit = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
+            unfit = self._verdicts.originates(
+                gate, lane.direction, method, params, rights, found, asks=False
+            )
             if unfit is not None:
                 self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
                 return
@@ -189,12 +210,12 @@ class PolicedNotifications:
                     # What the agent says in a turn of the component's own is for that alone.
                     self._copies.notification(lane, method, params, found, out)
                     return
-                if found.key == _STATE and found.session in gate.turns:
+                if found.key == _STATE and gate.policy.turns:
                     self._turns.told(gate, found.session, params)
-                if rights & COPY or onward.given.queue:
-                    resume = partial(self._past, onward, source, method, params, found)
-                    if self._waits(lane, method, params, found, rights, resume, out):
-                        return
+                if (rights & COPY or onward.given.queue) and self._waits(
+                    lane, source, method, params, found, rights, out
+                ):
+                    return
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
@@ -202,26 +223,28 @@ class PolicedNotifications:
     def _waits(
         self,
         lane: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
         rights: int,
-        resume: partial[None],
         out: list[Effect],
     ) -> bool:
         """Shows a component what goes past it; whether that has to wait for what it was given
         before, or for its round with the copy."""
-        gate, given = lane.peer.gate, lane.other.given
+        gate, onward = lane.peer.gate, lane.other
         assert gate is not None
-        placed = bool(rights & PLACE)
-        held = Held(found, resume, gate.round, ready=not placed)
+        held: Held | None = None
+        if rights & PLACE or onward.given.must_wait(found):
+            resume = partial(self._past, onward, source, method, params, found)
+            held = Held(found, resume, gate.round, ready=not rights & PLACE)
         if rights & COPY:
-            waits_for = held if placed else None
+            waits_for = held if rights & PLACE else None
             self._copies.notification(lane, method, params, found, out, waits_for)
-        if held.ready and not given.must_wait(found):
+        if held is None or (held.ready and not onward.given.must_wait(found)):
             return False
-        given.hold(held)
-        self._wakes.round(lane.peer, partial(self.waited, lane.other, held), out)
+        onward.given.hold(held)
+        self._wakes.round(lane.peer, partial(self.waited, onward, held), out)
         return True
 
     def _past(

@@ -23,6 +23,7 @@ from conductor.core.policy.rights import (
     CLOSING,
     COPY,
     PROMPT,
+    SETTINGS,
     SETUP,
     STOP,
     Direction,
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from conductor.core.peer import Lane, Peer
 
 HOLD_SETUP: Final = 60.0
-"""Seconds that a component may hold a session's set-up, or its answer."""
+"""Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
 
-_SETUPS: Final = frozenset(SETUP)
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
 _MOST_CLOSED: Final = 256
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -126,9 +127,12 @@ class PolicedRequests:
             self._exchange.reply(pending, *carried.upstream, out)
             self._turns.end(carried, out)
             return
+        gate = lane.peer.gate
+        assert gate is not None
         again = carried.state is State.RETURNED
-        enforced = self._enforced(carried)
-        if after is None or (again and carried.retries == MOST_RETRIES and enforced):
+        if after is None or (
+            again and gate.enforced and not carried.turn.spend(gate, "again", MOST_RETRIES)
+        ):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -140,8 +144,8 @@ class PolicedRequests:
         params = sent
         self._notifications.leaves(lane, carried, out)
         if carried.method == PROMPT:
-            assert lane.peer.gate is not None
-            self._turns.another(lane.peer.gate, carried.heading.session)
+            self._turns.another(gate, carried.heading.session, pending)
+        pending.turn = carried.turn
         carried.state, carried.forwarded = after, pending
         if pending.trail is not None:
             pending.trail.passes = carried.number
@@ -151,13 +155,13 @@ class PolicedRequests:
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if enforced:
+        if gate.enforced:
             pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and enforced:
+        if carried.pending.cancelled and gate.enforced:
             self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
@@ -201,7 +205,7 @@ class PolicedRequests:
         gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
-            gate, lane.direction, method, params, rights_on(lane.other, found), found
+            gate, lane.direction, method, params, rights_on(lane.other, found), found, asks=True
         )
         if (
             wrong is None
@@ -209,7 +213,7 @@ class PolicedRequests:
             and method == PROMPT
             and lane.direction is Direction.DOWN
         ):
-            wrong = self._turns.wrong(gate, lane, found.session)
+            wrong = self._turns.wrong(gate, lane, found.session, pending)
         if wrong is not None:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
@@ -248,7 +252,7 @@ class PolicedRequests:
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
             if method == PROMPT:
-                self._turns.another(lane.peer.gate, found.session)
+                self._turns.another(lane.peer.gate, found.session, pending)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
             pending.past = (*pending.past, (lane, found, copy))
@@ -549,7 +553,7 @@ class PolicedRequests:
         """Has a component lose a request that it holds for too long."""
         gate = carried.lane.peer.gate
         assert gate is not None
-        seconds = HOLD_SETUP if carried.method in _SETUPS else None
+        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = gate.policy.hold
         if seconds is not None and gate.enforced:
