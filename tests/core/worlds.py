@@ -302,7 +302,7 @@ def check_nothing_is_held(world: World) -> None:
                 if isinstance(one, Note):
                     assert rights_on(lane.other, one.heading) & Right.DROP.value
             waiting = [one for one in lane.given.queue if isinstance(one, Held)]
-            assert len(waiting) == lane.given.waiting
+            assert Counter(one.heading.session for one in waiting) == lane.given.waiting
             for one in waiting:
                 assert one.heading.session in kept
             for session in kept:

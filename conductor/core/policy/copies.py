@@ -152,6 +152,7 @@ class Copies:
     def passed_on(self, copy: Copied, pending: Pending, out: list[Effect]) -> None:
         """A component passes on a copy: it is answered as the original is."""
         copy.passed = True
+        pending.trail = None
         if copy.answer is not None:
             self._exchange.reply(pending, *copy.answer, out, copy=True)
         else:
@@ -161,8 +162,12 @@ class Copies:
 def release(lane: Lane, out: list[Effect]) -> None:
     """Sends on what need not wait any more to leave a component by `lane`, in order."""
     given = lane.given
+    if given.releasing:
+        return  # the loop that runs already takes what has become free meanwhile
+    given.releasing = True
     while given.waiting and (held := given.freed()) is not None:
         held.resume(out)
+    given.releasing = False
 
 
 def nobodys(method: str) -> Pending:

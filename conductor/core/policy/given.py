@@ -9,7 +9,8 @@ still pass on, changed or not; they hold up nothing any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.link import Pending
     from conductor.core.peer import Lane
+    from conductor.core.policy.gate import Gate
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -72,6 +74,23 @@ class Held:
         """False while it waits for the component's round with its copy."""
 
 
+class Turn:
+    """A request of the user's with all that components make of it, also of each other's: how often
+    each has asked again, and prompted by itself. Bounded for the whole of it, or a few that work
+    together would make thousands of one."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[Gate, str], int] = {}
+
+    def spend(self, gate: Gate, what: str, most: int) -> bool:
+        """Counts what a component does; whether it may do it once more."""
+        spent = self._spent.get((gate, what), 0)
+        self._spent[gate, what] = spent + (spent < most)
+        return spent < most
+
+
 class Carried:
     """A request that a component carries, from its arrival to its answer."""
 
@@ -89,7 +108,7 @@ class Carried:
         "rights",
         "round",
         "state",
-        "turns",
+        "turn",
         "upstream",
     )
 
@@ -122,8 +141,8 @@ class Carried:
         self.held: Held | None = None
         """That answer, where it goes past the component and has to wait for it."""
         self.retries = 0
-        self.turns = 0
-        """How many prompts of its own the component has sent while it held this one."""
+        self.turn = pending.turn or Turn()
+        """What components make of the request, and of what they send within it."""
         self.round = -1
         """The component's round that delivers it, or its answer; -1 until it is sent."""
 
@@ -230,13 +249,25 @@ def meant(
 class Given:
     """What a component was given that would leave it by one lane."""
 
-    __slots__ = ("_copied", "copies", "late", "queue", "queued", "requests", "shown", "waiting")
+    __slots__ = (
+        "_copied",
+        "copies",
+        "late",
+        "queue",
+        "queued",
+        "releasing",
+        "requests",
+        "shown",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.queue: deque[Entry] = deque()
         """What holds up others, and what waits, in order of arrival."""
-        self.waiting = 0
-        """How many messages wait in the queue."""
+        self.waiting: dict[str | None, int] = {}
+        """How many messages wait in the queue, by session."""
+        self.releasing = False
+        """Whether messages that need not wait any more are being sent on just now."""
         self.late = Notes()
         """Carried notifications that hold up nothing any more."""
         self.shown = Notes()
@@ -273,14 +304,38 @@ class Given:
     def hold(self, held: Held) -> None:
         """Has a message wait."""
         self.queue.append(held)
-        self.waiting += 1
+        self._waits(held, 1)
+
+    def _waits(self, held: Held, one: int) -> None:
+        session = held.heading.session
+        left = self.waiting.get(session, 0) + one
+        if left:
+            self.waiting[session] = left
+        else:
+            del self.waiting[session]
+
+    def go(self, held: Held) -> None:
+        """A message waits no longer."""
+        if self.queue[0] is held:
+            self.queue.popleft()
+        else:
+            self.queue.remove(held)
+        self._waits(held, -1)
+
+    def stand_in(self, note: Note, held: Held) -> None:
+        """Has a message wait in the place of a carried notification."""
+        self.queue[self.queue.index(note)] = held
+        self._waits(held, 1)
 
     def freed(self) -> Held | None:
         """The next message that need not wait any more, taken out."""
-        if not self.waiting:
-            return None
         blocked: set[str | None] = set()
-        for place, entry in enumerate(self.queue):
+        left = len(self.waiting)
+        """Sessions with messages that wait, and nothing before them has been met that they wait
+        for: where there are none, nothing further on can go."""
+        for entry in self.queue:
+            if not left:
+                return None
             session = entry.heading.session
             if session in blocked:
                 continue
@@ -289,38 +344,38 @@ class Given:
                 and entry.ready
                 and not (entry.heading.key in AFTER_PROMPTS and self.holds_prompt(session))
             ):
-                del self.queue[place]
-                self.waiting -= 1
+                self.go(entry)
                 return entry
             if _holds_up(entry, session):
                 blocked.add(session)
+                left -= session in self.waiting
         return None
 
     # -- what is carried -----------------------------------------------------------------------
 
     def same(self, method: str, params: Params) -> Note | None:
         """The oldest carried notification of equal bytes."""
+        late = self.late.same(method, params)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.params == params and entry.method == method:
                 return entry
-        return self.late.same(method, params)
+        return None
 
     def oldest(self, heading: Heading) -> Note | None:
-        """The oldest carried notification of a key and session, and of the same tool call: first of
-        those that are in their round."""
+        """The oldest carried notification of a key and session, and of the same tool call."""
+        late = self.late.oldest(heading)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.heading == heading:
                 return entry
-        return self.late.oldest(heading)
+        return None
 
-    def before(self, entry: Note | Carried) -> Iterator[Entry]:
-        """What stands before an entry in its session, oldest first."""
-        session = entry.heading.session
-        for other in list(self.queue):
-            if other is entry:
-                return
-            if other.heading.session == session:
-                yield other
+    def before(self, entry: Entry) -> list[Entry]:
+        """What stands before an entry of the queue, oldest first."""
+        return list(islice(self.queue, self.queue.index(entry)))
 
     def leave(self, entry: Note | Carried) -> None:
         """An entry holds up nothing any more."""
@@ -352,9 +407,7 @@ class Given:
         """The same for what stands before a message that has waited long enough, and for that."""
         held.ready = True
         notes: list[Note] = []
-        for entry in list(self.queue):
-            if entry is held:
-                break
+        for entry in self.before(held):
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:
@@ -369,8 +422,7 @@ class Given:
         if key in AFTER_PROMPTS and self.holds_prompt(session):
             held.ready = True
             return False
-        self.queue.remove(held)
-        self.waiting -= 1
+        self.go(held)
         return True
 
     def clear(self) -> None:

@@ -23,6 +23,7 @@ from conductor.core.policy.rights import (
     CLOSING,
     COPY,
     PROMPT,
+    SETTINGS,
     SETUP,
     Direction,
 )
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from conductor.core.peer import Lane, Peer
 
 HOLD_SETUP: Final = 60.0
-"""Seconds that a component may hold a session's set-up, or its answer."""
+"""Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
 
-_SETUPS: Final = frozenset(SETUP)
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
 _MOST_CLOSED: Final = 256
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -125,8 +126,12 @@ class PolicedRequests:
             self._exchange.reply(pending, *carried.upstream, out)
             self._turns.end(carried, out)
             return
+        gate = lane.peer.gate
+        assert gate is not None
         again = carried.state is State.RETURNED
-        if after is None or (again and carried.retries == MOST_RETRIES):
+        if after is None or (
+            again and gate.enforced and not carried.turn.spend(gate, "again", MOST_RETRIES)
+        ):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -138,22 +143,25 @@ class PolicedRequests:
         params = sent
         self._notifications.leaves(lane, carried, out)
         if carried.method == PROMPT:
-            assert lane.peer.gate is not None
-            self._turns.another(lane.peer.gate, carried.heading.session)
-        carried.state, carried.forwarded, pending.passes = after, pending, carried
+            self._turns.another(gate, carried.heading.session, pending)
+        pending.turn = carried.turn
+        carried.state, carried.forwarded = after, pending
+        if pending.trail is not None:
+            pending.trail.passes = carried.number
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if self._enforced(carried):
+        if gate.enforced:
+            pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and self._enforced(carried):
-            self._exchange.cancel(pending, out)
+        if carried.pending.cancelled and gate.enforced:
+            self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
     def _as_allowed(
@@ -196,7 +204,7 @@ class PolicedRequests:
         gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
-            gate, lane.direction, method, params, rights_on(lane.other, found), found
+            gate, lane.direction, method, params, rights_on(lane.other, found), found, asks=True
         )
         if (
             wrong is None
@@ -204,12 +212,12 @@ class PolicedRequests:
             and method == PROMPT
             and lane.direction is Direction.DOWN
         ):
-            wrong = self._turns.wrong(gate, lane, found.session)
+            wrong = self._turns.wrong(gate, lane, found.session, pending)
         if wrong is not None:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
-        pending.own = True
+        pending.own = gate.enforced
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -236,15 +244,14 @@ class PolicedRequests:
             if rights & (CARRY | ANSWER):
                 if not lane.peer.ready and not _will_be(lane.peer):
                     break
-                number = self._exchange.number
-                carried = Carried(lane, method, params, found, pending, rights, number)
+                carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
             if method == PROMPT:
-                self._turns.another(lane.peer.gate, found.session)
+                self._turns.another(lane.peer.gate, found.session, pending)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
             pending.past = (*pending.past, (lane, found, copy))
@@ -316,15 +323,14 @@ class PolicedRequests:
             return
         peer, pending = carried.lane.peer, carried.pending
         if not pending.wanted:
-            self.close(carried, out)
-            self._let_go(carried, out)
+            self._close(carried)
+            self._release(carried, out)
             return
         if not peer.ready:
             if _will_be(peer):
                 peer.backlog.append(partial(self._send, carried))
             elif not _bypassed(peer) or not self.lost(carried, out):
-                assert peer.closure is not None
-                self._exchange.fail(pending, peer.closure, out)
+                self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
         carried.lane.other.given.queued.remove(carried)
@@ -349,7 +355,6 @@ class PolicedRequests:
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
-            carried.pending.target = pending.target
             self._reply_past(carried, out)
             return
         gate = carried.lane.peer.gate
@@ -389,7 +394,7 @@ class PolicedRequests:
                 continue
             placed = (
                 copy is not None
-                and bool(copy.forwarded)
+                and any(one.origin is not None for one in copy.forwarded)
                 and lane.direction is Direction.UP
                 and bool(rights_on(lane, found) & PLACE)
             )
@@ -412,6 +417,10 @@ class PolicedRequests:
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer = forwarded.answer if forwarded is not None else 0
+        if pending.trail is not None:
+            pending.trail.past = True
         self.over(carried, *carried.upstream, out)
 
     def _answered(
@@ -426,13 +435,14 @@ class PolicedRequests:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
+                    if pending.trail is not None and carried.forwarded is not None:
+                        pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
                     self.over(carried, member, body, out)
                     return
                 self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                 if carried.state is State.RETURNED:
                     self._finish(carried, out)
-                    release(lane, out)
                 else:
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
@@ -472,12 +482,12 @@ class PolicedRequests:
     ) -> None:
         """A request has its answer, from anybody: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
-            self.close(carried, out)
-            self._let_go(carried, out)
+            self._close(carried)
+            self._release(carried, out)
 
     # -- it is over with what a component was given ----------------------------------------------
 
-    def close(self, carried: Carried, out: list[Effect]) -> None:
+    def _close(self, carried: Carried) -> None:
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
         before, carried.state = carried.state, State.CLOSED
@@ -498,17 +508,16 @@ class PolicedRequests:
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
-        """A request is answered, once those it went past before have no earlier word; and only then
-        goes what has waited for its answer."""
-        self.close(carried, out)
-        release(carried.lane.other, out)
+        """A request is answered, once those it went past before have no earlier word; and then goes
+        what has waited for it."""
+        self._close(carried)
         carried.pending.hook = None
         self._exchange.complete(carried.pending, member, body, out)
-        release(carried.lane, out)
+        self._release(carried, out)
 
     @staticmethod
-    def _let_go(carried: Carried, out: list[Effect]) -> None:
-        """What has waited for a request, or its answer, waits no more."""
+    def _release(carried: Carried, out: list[Effect]) -> None:
+        """Sends on what has waited for a request, once that has gone on or is answered."""
         release(carried.lane.other, out)
         release(carried.lane, out)
 
@@ -537,20 +546,21 @@ class PolicedRequests:
 
     def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
-        self.close(carried, out)
+        self._close(carried)
         pending.hook = pending.target = None
         pending.past = (*pending.past, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
-        self._let_go(carried, out)
+        self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
+        carried.pending.answer = 0
         self.over(carried, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""
         gate = carried.lane.peer.gate
         assert gate is not None
-        seconds = HOLD_SETUP if carried.method in _SETUPS else None
+        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = gate.policy.hold
         if seconds is not None and gate.enforced:
@@ -586,7 +596,7 @@ class PolicedRequests:
                 self._finish(carried, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
-            case State.QUEUED | State.GIVEN:
+            case _:
                 if gate.policy.fails == "closed":
                     return False
                 self._goes_past(carried, out)
