@@ -99,7 +99,7 @@ def lines(spec: Spec) -> Iterator[str]:
 def older(spec: Spec) -> Iterator[str]:
     """How what was said of it in words of older versions is said today."""
     for one in spec.older:
-        said = f"is written `{one.today}` today" if one.today else "gives nothing any more"
+        said = f"is written `{one.today}` today" if one.today else "is left out today"
         yield f"conductor: `{spec.name}`: `{one.said}` {said}"
         if one.lost:
             yield f"  {one.lost}"

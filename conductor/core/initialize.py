@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_F
 from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
+from conductor.core.policy.copies import nobodys
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.keys import Heading
@@ -76,6 +77,9 @@ class Initializer:
                 if allowed is None:
                     return
                 params = allowed
+                if peer.gate.enforced and peer.handshake is not None:
+                    back = partial(self._came_back, peer, peer.handshake)
+                    pending.watchers = (*pending.watchers, back)
         pending.method = INITIALIZE
         target = lane.across
         assert target is not None
@@ -132,7 +136,7 @@ class Initializer:
         if not self._enforcer.handshake.goes_without(peer, held, out):
             self._exchange.fail(pending, reason, out)
             return
-        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy = nobodys(INITIALIZE)
         copy.target, copy.target_id, copy.hook = pending.target, pending.target_id, pending.hook
         peer.p.link.sent[copy.target_id] = copy
         handshake.pending, pending.hook = copy, None
@@ -141,6 +145,31 @@ class Initializer:
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, handshake.params, pending, out)
+
+    def _came_back(
+        self, peer: Peer, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """What a policed proxy passed on of `initialize` is answered: it has as long for that."""
+
+        def late(out: list[Effect]) -> None:
+            if peer.handshake is handshake and handshake.held is None and peer.closure is None:
+                held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+                self._enforcer.handshake.held(peer, held, out)
+                self._over_without(peer, handshake)
+                self.finish(handshake, member, body, out)
+
+        self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
+
+    @staticmethod
+    def _over_without(peer: Peer, handshake: Handshake) -> None:
+        """What a proxy still answers to its role request is nobody's."""
+        pending = handshake.pending
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy.target, copy.target_id = pending.target, pending.target_id
+        copy.hook = lambda *_: None
+        if peer.p.link.sent.get(copy.target_id) is pending:
+            peer.p.link.sent[copy.target_id] = copy
+        pending.hook = None
 
     def _shadow(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
@@ -152,15 +181,16 @@ class Initializer:
             peer.initialize = params
             found = Heading(INITIALIZE, None)
             peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, params, found)
-            self.initialize_copy(peer, params, out)
+            self.initialize_alone(peer, params, nobodys(INITIALIZE), out)
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, params, pending, out)
 
-    def initialize_copy(self, peer: Peer, params: Raw | UnsetType, out: list[Effect]) -> None:
+    def initialize_alone(
+        self, peer: Peer, params: Raw | UnsetType, pending: Pending, out: list[Effect]
+    ) -> None:
         """Asks a peer to initialize, while nobody waits for its answer."""
-        copy = Pending(None, b"null", b"null", INITIALIZE)
-        peer.handshake = Handshake(copy, params, peer)
+        peer.handshake = Handshake(pending, params, peer)
         self.attempt(peer, peer.handshake, out)
 
     def attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:

@@ -46,9 +46,8 @@ class Launcher:
         The peer of the second connection exists from now on, whether or not it is still needed.
         """
         name = successor_name(peer.name)
-        successor = Peer(
-            Component(name, f"the successor connection of {peer.label}"), Role.PROXY, PLAIN
-        )
+        component = Component(name, f"the successor connection of {peer.label}")
+        successor = Peer(component, Role.PROXY, PLAIN, ids=peer.ids)
         successor.launched_by = peer
         successor.p.wraps = False
         successor.gate = peer.gate
@@ -58,7 +57,7 @@ class Launcher:
             _discard(successor)
             return
         _move(peer.s, successor.p)
-        pending = Pending(None, b"null", b"null", LAUNCH)
+        pending = self._exchange.own_request(LAUNCH)
         pending.hook = partial(self._launched, handshake)
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
 
@@ -72,6 +71,7 @@ class Launcher:
     ) -> None:
         assert pending.target is not None
         peer = pending.target.peer
+        self._exchange.reply(pending, member, body, out)
         if handshake.held is None:
             return  # its envelopes told meanwhile that it is no `scp` proxy
         if member == b"result":

@@ -26,6 +26,7 @@ from conductor.core.policy.rights import SETUP
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
 from conductor.core.topology import Role
+from conductor.core.trail import Source, Trail
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
@@ -68,6 +69,9 @@ class Requests:
             text = f"request id {key.decode(errors='replace')} is still in use"
         else:
             pending = Pending(lane, bytes(message.id), key, method, batch)
+            pending.number = self._exchange.number
+            if self._exchange.tracing:
+                pending.trail = Trail(lane, message.params)
             lane.link.received[key] = pending
             return pending
         refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), batch, out)
@@ -90,6 +94,8 @@ class Requests:
                 if bytes(params) != b"null":
                     raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
                 params = UNSET
+            if pending.trail is not None:
+                pending.trail.source, pending.trail.params = lane, params
             if method in ROLES:
                 self._initializer.request(lane, method, params, pending, out)
             elif method.startswith(ONE_HOP):
@@ -104,7 +110,7 @@ class Requests:
                 if method in CONCERNED:
                     self._owners.asked(lane, method, params, pending)
                     if method in SETUP:
-                        self._learn(method, params, pending)
+                        self._learn(lane, method, params, pending)
                 if lane.policed:
                     self._policed.ask(lane, method, params, pending, out)
                 else:
@@ -112,11 +118,13 @@ class Requests:
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
 
-    def _learn(self, method: str, params: Raw | UnsetType, pending: Pending) -> None:
+    def _learn(self, lane: Lane, method: str, params: Raw | UnsetType, pending: Pending) -> None:
         """Takes note of a session when it is set up."""
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
-            target = pending.target
+            target, gate = pending.target, lane.peer.gate
+            if pending.passes is not None and gate is not None and gate.enforced:
+                return  # what a policed component makes of a set-up is nothing to go by
             if member == b"result" and target is not None:
                 by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
                 self._exchange.sessions.set_up(method, params, body, by_itself)
@@ -143,4 +151,4 @@ class Requests:
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None and self._policed.may_cancel(pending, out):
-            self._exchange.cancel(pending, out)
+            self._exchange.cancel(pending, out, Source(lane, self._exchange.number))

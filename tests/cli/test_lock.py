@@ -293,7 +293,9 @@ def test_secrets_are_not_written(here: Path) -> None:
 def test_a_file_that_is_no_lock_is_neither_obeyed_nor_overwritten(here: Path) -> None:
     file = here / "conductor.lock"
     file.write_text("# mine\n\nversion = 3\n")
-    said = "`conductor.lock`, line 3: its format is version 3; this conductor knows versions 1 and 2"
+    said = (
+        "`conductor.lock`, line 3: its format is version 3; this conductor knows versions 1 and 2"
+    )
     locked(here, "./p.wasm", "demo").assert_error(2, said, "remove it")
     conductor("lock", "./p.wasm", "demo", cwd=here).assert_error(2, said, "--output FILE")
     assert file.read_text() == "# mine\n\nversion = 3\n"

@@ -58,6 +58,7 @@ class Gate:
         "lost",
         "name",
         "names_of_others",
+        "others",
         "policy",
         "reported",
         "round",
@@ -95,6 +96,9 @@ class Gate:
         self.turns: dict[str, bool] = {}
         """The sessions in which a prompt of its own is open; whether its answer has come, which in
         version 2 is not the end of its turn."""
+        self.others: dict[str, int] = {}
+        """The sessions in which prompts run that are not its own, and how many; kept of those that
+        may prompt by themselves."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()
@@ -111,6 +115,10 @@ class Gate:
         elif self.text and key in _PLACED[direction]:
             held |= PLACE
         return held
+
+    def has_turn(self, session: str | None) -> bool:
+        """Whether what runs in a session is a turn of its own, and no other."""
+        return session in self.turns and session not in self.others
 
     def owns(self, addresses: tuple[str, ...]) -> bool:
         """Whether an MCP message is about its own servers and connections alone."""

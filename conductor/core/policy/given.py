@@ -9,7 +9,8 @@ still pass on, changed or not; they hold up nothing any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.link import Pending
     from conductor.core.peer import Lane
+    from conductor.core.policy.gate import Gate
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -70,6 +72,23 @@ class Held:
         """False while it waits for the component's round with its copy."""
 
 
+class Turn:
+    """A request of the user's with all that components make of it, also of each other's: how often
+    each has asked again, and prompted by itself. Bounded for the whole of it, or a few that work
+    together would make thousands of one."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[Gate, str], int] = {}
+
+    def spend(self, gate: Gate, what: str, most: int) -> bool:
+        """Counts what a component does; whether it may do it once more."""
+        spent = self._spent.get((gate, what), 0)
+        self._spent[gate, what] = spent + (spent < most)
+        return spent < most
+
+
 class Carried:
     """A request that a component carries, from its arrival to its answer."""
 
@@ -87,7 +106,7 @@ class Carried:
         "rights",
         "round",
         "state",
-        "turns",
+        "turn",
         "upstream",
     )
 
@@ -120,8 +139,8 @@ class Carried:
         self.held: Held | None = None
         """That answer, where it goes past the component and has to wait for it."""
         self.retries = 0
-        self.turns = 0
-        """How many prompts of its own the component has sent while it held this one."""
+        self.turn = pending.turn or Turn()
+        """What components make of the request, and of what they send within it."""
         self.round = -1
         """The component's round that delivers it, or its answer; -1 until it is sent."""
 
@@ -335,27 +354,27 @@ class Given:
 
     def same(self, method: str, params: Params) -> Note | None:
         """The oldest carried notification of equal bytes."""
+        late = self.late.same(method, params)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.params == params and entry.method == method:
                 return entry
-        return self.late.same(method, params)
+        return None
 
     def oldest(self, heading: Heading) -> Note | None:
-        """The oldest carried notification of a key and session, and of the same tool call: first of
-        those that are in their round."""
+        """The oldest carried notification of a key and session, and of the same tool call."""
+        late = self.late.oldest(heading)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.heading == heading:
                 return entry
-        return self.late.oldest(heading)
+        return None
 
-    def before(self, entry: Note | Carried) -> Iterator[Entry]:
-        """What stands before an entry in its session, oldest first."""
-        session = entry.heading.session
-        for other in list(self.queue):
-            if other is entry:
-                return
-            if other.heading.session == session:
-                yield other
+    def before(self, entry: Entry) -> list[Entry]:
+        """What stands before an entry of the queue, oldest first."""
+        return list(islice(self.queue, self.queue.index(entry)))
 
     def leave(self, entry: Note | Carried) -> None:
         """An entry holds up nothing any more."""
@@ -387,9 +406,7 @@ class Given:
         """The same for what stands before a message that has waited long enough, and for that."""
         held.ready = True
         notes: list[Note] = []
-        for entry in list(self.queue):
-            if entry is held:
-                break
+        for entry in self.before(held):
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:

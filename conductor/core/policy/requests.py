@@ -23,6 +23,7 @@ from conductor.core.policy.rights import (
     CLOSING,
     COPY,
     PROMPT,
+    SETTINGS,
     SETUP,
     STOP,
     Direction,
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from conductor.core.peer import Lane, Peer
 
 HOLD_SETUP: Final = 60.0
-"""Seconds that a component may hold a session's set-up, or its answer."""
+"""Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
 
-_SETUPS: Final = frozenset(SETUP)
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
 _MOST_CLOSED: Final = 256
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -107,7 +108,11 @@ class PolicedRequests:
             return None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.requests.get(pending.key)
-            return found if found is not None and found.method == method else None
+            if found is None or found.method != method:
+                return None
+            # Who is trusted may use an id again for whatever it likes.
+            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
+            return found if gate.enforced or again else None
         return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
@@ -122,8 +127,12 @@ class PolicedRequests:
             self._exchange.reply(pending, *carried.upstream, out)
             self._turns.end(carried, out)
             return
+        gate = lane.peer.gate
+        assert gate is not None
         again = carried.state is State.RETURNED
-        if after is None or (again and carried.retries == MOST_RETRIES):
+        if after is None or (
+            again and gate.enforced and not carried.turn.spend(gate, "again", MOST_RETRIES)
+        ):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -135,22 +144,25 @@ class PolicedRequests:
         params = sent
         self._notifications.leaves(lane, carried, out)
         if carried.method == PROMPT:
-            assert lane.peer.gate is not None
-            self._turns.another(lane.peer.gate, carried.heading.session)
-        carried.state, carried.forwarded, pending.passes = after, pending, carried
+            self._turns.another(gate, carried.heading.session, pending)
+        pending.turn = carried.turn
+        carried.state, carried.forwarded = after, pending
+        if pending.trail is not None:
+            pending.trail.passes = carried.number
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if self._enforced(carried):
+        if gate.enforced:
+            pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and self._enforced(carried):
-            self._exchange.cancel(pending, out)
+        if carried.pending.cancelled and gate.enforced:
+            self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
     def _as_allowed(
@@ -193,7 +205,7 @@ class PolicedRequests:
         gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
-            gate, lane.direction, method, params, rights_on(lane.other, found), found
+            gate, lane.direction, method, params, rights_on(lane.other, found), found, asks=True
         )
         if (
             wrong is None
@@ -201,12 +213,12 @@ class PolicedRequests:
             and method == PROMPT
             and lane.direction is Direction.DOWN
         ):
-            wrong = self._turns.wrong(gate, lane, found.session)
+            wrong = self._turns.wrong(gate, lane, found.session, pending)
         if wrong is not None:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
-        pending.own = True
+        pending.own = gate.enforced
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -233,15 +245,14 @@ class PolicedRequests:
             if rights & (CARRY | ANSWER):
                 if not lane.peer.ready and not _will_be(lane.peer):
                     break
-                number = self._exchange.number
-                carried = Carried(lane, method, params, found, pending, rights, number)
+                carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
             if method == PROMPT:
-                self._turns.another(lane.peer.gate, found.session)
+                self._turns.another(lane.peer.gate, found.session, pending)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
             pending.past = (*pending.past, (lane, found, copy))
@@ -313,14 +324,14 @@ class PolicedRequests:
             return
         peer, pending = carried.lane.peer, carried.pending
         if not pending.wanted:
-            self.close(carried, out)
+            self._close(carried)
+            self._release(carried, out)
             return
         if not peer.ready:
             if _will_be(peer):
                 peer.backlog.append(partial(self._send, carried))
             elif not _bypassed(peer) or not self.lost(carried, out):
-                assert peer.closure is not None
-                self._exchange.fail(pending, peer.closure, out)
+                self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
         carried.lane.other.given.queued.remove(carried)
@@ -345,7 +356,6 @@ class PolicedRequests:
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
-            carried.pending.target = pending.target
             self._reply_past(carried, out)
             return
         gate = carried.lane.peer.gate
@@ -385,7 +395,7 @@ class PolicedRequests:
                 continue
             placed = (
                 copy is not None
-                and bool(copy.forwarded)
+                and any(one.origin is not None for one in copy.forwarded)
                 and lane.direction is Direction.UP
                 and bool(rights_on(lane, found) & PLACE)
             )
@@ -408,10 +418,11 @@ class PolicedRequests:
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
-        target = carried.pending.target
-        self.close(carried, out)
-        carried.pending.target = target
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer = forwarded.answer if forwarded is not None else 0
+        if pending.trail is not None:
+            pending.trail.past = True
+        self._exchange.reply(pending, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -425,15 +436,14 @@ class PolicedRequests:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
+                    if pending.trail is not None and carried.forwarded is not None:
+                        pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
-                    self.close(carried, out)
                     self._exchange.reply(pending, member, body, out)
-                    release(lane, out)
                     return
                 self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                 if carried.state is State.RETURNED:
                     self._finish(carried, out)
-                    release(lane, out)
                 else:
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
@@ -472,11 +482,12 @@ class PolicedRequests:
     ) -> None:
         """A request has its answer, from anybody: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
-            self.close(carried, out)
+            self._close(carried)
+            self._release(carried, out)
 
     # -- it is over with what a component was given ----------------------------------------------
 
-    def close(self, carried: Carried, out: list[Effect]) -> None:
+    def _close(self, carried: Carried) -> None:
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
         before, carried.state = carried.state, State.CLOSED
@@ -495,8 +506,12 @@ class PolicedRequests:
             assert lane.peer.gate is not None
             lane.peer.gate.loosen(lane.link, carried.id, leftover)
         self._forget(lane.other, carried)
-        release(lane.other, out)
-        release(lane, out)
+
+    @staticmethod
+    def _release(carried: Carried, out: list[Effect]) -> None:
+        """Sends on what has waited for a request, once that has gone on or is answered."""
+        release(carried.lane.other, out)
+        release(carried.lane, out)
 
     @staticmethod
     def _forget(lane: Lane, carried: Carried) -> None:
@@ -523,21 +538,22 @@ class PolicedRequests:
 
     def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
-        self.close(carried, out)
+        self._close(carried)
         pending.hook = pending.target = None
         pending.past = (*pending.past, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
+        self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        self.close(carried, out)
         carried.pending.hook = None
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""
         gate = carried.lane.peer.gate
         assert gate is not None
-        seconds = HOLD_SETUP if carried.method in _SETUPS else None
+        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = gate.policy.hold
         if seconds is not None and gate.enforced:
@@ -573,7 +589,7 @@ class PolicedRequests:
                 self._finish(carried, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
-            case State.QUEUED | State.GIVEN:
+            case _:
                 if gate.policy.fails == "closed":
                     return False
                 self._goes_past(carried, out)

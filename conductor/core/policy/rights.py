@@ -72,6 +72,9 @@ AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchi
 """These wait behind a prompt of their session that a component still holds."""
 
 UPDATE: Final = "session/update"
+ASKED: Final = frozenset({PROMPT, *SETUP, *SETTINGS})
+TOLD: Final = frozenset({UPDATE, STOP})
+"""What a component may send of its own as a request only, and as a notification only."""
 PERMISSION: Final = "session/request_permission"
 MCP_FAMILIES: Final = ("mcp/", "_mcp/", "_scp/mcp")
 

@@ -99,6 +99,11 @@ class Sessions:
         """Every id in use."""
         return self._known
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Those that any session works in."""
+        return tuple({folder for one in self._known.values() for folder in one.folders})
+
     def line(self, session: str | None) -> Iterator[str]:
         """A session, and whose sub-agent's it is, and so on."""
         for _ in range(_DEEPEST):

@@ -3,7 +3,8 @@
 `session/cancel` always reaches the agent at once. A component may be holding the prompt of such a
 turn: then the agent will never know of the prompt. The component hears of it and has its grace to
 pass on, answer or end what it has begun; the requester is then answered as a cancelled turn is,
-whatever the component says. `session/close` and `session/delete` end a session's turns alike.
+whatever the component says, or as the agent has answered if it has. `session/close` and
+`session/delete` end a session's turns alike.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from conductor.core.policy.gate import MOST_TURNS, Gate
 from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.moves import Event, State, to
-from conductor.core.policy.rights import COPY, STOP
+from conductor.core.policy.rights import COPY, PROMPT, STOP
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ GRACE: Final = 2.0
 TURNS: Final = "turns"
 """The rule that is broken by a prompt of a component's own at the wrong time."""
 
+_HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
 _REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
 """In version 2 a result says that the prompt is part of the conversation."""
@@ -79,17 +81,20 @@ class Turns:
 
     def request_cancelled(self, carried: Carried, out: list[Effect]) -> None:
         """`$/cancel_request` for a request that a component has."""
-        if carried.state in (State.QUEUED, State.GIVEN):
+        if carried.state in _HELD:
             self.stop(carried, _REFUSED, out)
 
     def stop(self, carried: Carried, answer: tuple[bytes, bytes], out: list[Effect]) -> None:
-        """A request that a component has is cancelled."""
-        after = to(carried.state, Event.CANCELLED)
+        """A request that a component has is cancelled: it is answered so, or as it was answered
+        already by those after the component."""
+        before, after = carried.state, to(carried.state, Event.CANCELLED)
         assert after is not None
-        carried.state, carried.upstream = after, answer
+        if before is not State.RETURNED:
+            carried.upstream = answer
         if after is State.CLOSED:
             self.end(carried, out)
         else:
+            carried.state = after
             carried.lane.other.given.leave(carried)
             self._wakes.after(GRACE, partial(self._grace_over, carried), out)
 
@@ -100,7 +105,7 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        self._exchange.enforcer.close(carried, out)
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, *carried.upstream, out)
 
     @property
@@ -109,35 +114,33 @@ class Turns:
 
     @staticmethod
     def _held(lane: Lane, session: str | None) -> list[Carried]:
-        """The prompts of a session that the component at `lane` holds."""
+        """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
-        return [
-            one
-            for one in lane.other.given.prompts(session)
-            if one.state in (State.QUEUED, State.GIVEN)
-        ]
+        return [one for one in lane.other.given.prompts(session) if one.state in _HELD]
 
     # -- of a component's own --------------------------------------------------------------------
 
-    def wrong(self, gate: Gate, lane: Lane, session: str | None) -> Violation | None:
+    def wrong(
+        self, gate: Gate, lane: Lane, session: str | None, pending: Pending
+    ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in gate.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if gate.policy.turns == "unprompted":
             return None
-        turn = next((one for one in self._open(lane, session)), None)
-        if turn is None:
+        held = next((one for one in self._open(lane, session)), None)
+        if held is None:
             return Violation(
                 TURNS,
                 "may prompt the agent only within a turn of the user's, while it holds that\n"
                 "hint: `,turns=unprompted` lets it at any time",
             )
-        if turn.turns >= MOST_TURNS:
+        pending.turn = held.turn
+        if not held.turn.spend(gate, PROMPT, MOST_TURNS):
             return Violation(
                 TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
             )
-        turn.turns += 1
         return None
 
     @staticmethod
@@ -161,22 +164,36 @@ class Turns:
             gate.turns.pop(session, None)
 
     @staticmethod
-    def told(gate: Gate, session: str, params: Params) -> None:
+    def told(gate: Gate, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
-        if gate.turns[session] and _state(params) == "idle":
-            del gate.turns[session]
+        if session is not None and _state(params) == "idle":
+            gate.others.pop(session, None)
+            if gate.turns.get(session):
+                del gate.turns[session]
 
-    @staticmethod
-    def another(gate: Gate, session: str | None) -> None:
-        """Another prompt of a session goes on: what comes now is about that."""
-        if session is not None and gate.turns.get(session):
+    def another(self, gate: Gate, session: str | None, pending: Pending) -> None:
+        """Another prompt of a session goes on: what comes now, until that is over, is about it."""
+        if session is None or not gate.policy.turns:
+            return
+        if gate.turns.get(session):
             del gate.turns[session]
+        gate.others[session] = gate.others.get(session, 0) + 1
+        pending.watchers = (*pending.watchers, partial(self._other_over, gate, session))
+
+    def _other_over(
+        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        if member == b"result" and self._exchange.version == 2:
+            return  # it has only begun
+        left = gate.others.pop(session, 0) - 1
+        if left > 0:
+            gate.others[session] = left
 
     def hidden(self, gate: Gate, session: str | None) -> bool:
         """Whether what is said in a session is said in a turn of the component's own: there, or in
         that of a sub-agent of it."""
         return bool(gate.turns) and any(
-            one in gate.turns for one in self._exchange.sessions.line(session)
+            gate.has_turn(one) for one in self._exchange.sessions.line(session)
         )
 
 
@@ -197,4 +214,4 @@ def _state(params: Params) -> str:
 
 def _seen(held: list[Carried]) -> bool:
     """Whether a component has been given one of these."""
-    return any(one.state is State.GIVEN for one in held)
+    return any(one.state in (State.GIVEN, State.RETURNED) for one in held)

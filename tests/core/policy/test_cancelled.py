@@ -91,13 +91,33 @@ def test_only_the_prompts_of_that_session_that_it_holds_now() -> None:
     with chain(CARRIES) as pb:
         given(pb)
         given(pb, "hi", "t", "T")
-        returned(pb, "again", "b")
         stopped(pb)
         pb.wake(GRACE)
         pb << ("client", result("a", CANCELLED))
         passed(pb, "hi", "t", "T")
         pb >> ("client", notification("session/cancel", {}))
         pb << ("agent", notification("session/cancel", {}))
+
+
+@pytest.mark.parametrize("how", ["grace", "answered", "again"])
+@pytest.mark.parametrize("by", ["session", "request"])
+def test_an_answer_it_holds_goes_on_as_it_came(how: str, by: str) -> None:
+    """It neither keeps the user waiting nor asks the agent again, once that is cancelled."""
+    with chain(CARRIES) as pb:
+        returned(pb)
+        if by == "session":
+            stopped(pb)
+        else:
+            pb >> ("client", cancel("a")) << ("g", "p", cancel(pb.values["g-a"]))
+        if how == "grace":
+            pb.wake(GRACE)
+        elif how == "answered":
+            pb >> ("g", "p", result(Hole("g-a"), {"stopReason": "refusal"}))
+        else:
+            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("again")))
+            pb << ("g", "s", result(Hole("g-a"), DONE))
+        pb << ("client", result("a", DONE))
+        assert settled(pb.router)
 
 
 def test_who_holds_nothing_of_it_hears_nothing() -> None:
@@ -138,8 +158,8 @@ def test_settings_that_waited_behind_it_follow_when_it_is_over() -> None:
         pb >> ("client", request("n", "session/set_mode", mode("T")))
         pb << ("agent", request(Hole("n"), "session/set_mode", mode("T")))
         pb.wake(GRACE)
-        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
         pb << ("client", result("a", CANCELLED))
+        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
 
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])

@@ -303,6 +303,15 @@ def test_each_row_has_its_playbook(row: object) -> None:
         ROWS[row[0], row[1]](pb)
 
 
+def test_what_was_cancelled_before_it_is_asked_once_more_is_cancelled_again() -> None:
+    with chain(ALL) as pb:
+        returned(pb)
+        pb >> ("client", cancel("a")) << ("g", "p", cancel(Hole("g-a")))
+        del pb.values["a-a"]
+        passed(pb)
+        pb << ("agent", cancel(Hole("a-a")))
+
+
 # -- with `fails=closed`, and where a rule is broken -----------------------------------------------
 
 

@@ -43,7 +43,7 @@ from tests.core.policy.plays import (
 
 GONE = Closure("gone")
 CARRIES = "down:session/prompt:carry+amend"
-WITHIN = {"grants": "turns=within"}
+WITHIN: Json = {"grants": "turns=within"}
 
 
 def own(pb: Playbook, id_: str = "own", text: str = "mine", session: str = "S") -> None:
@@ -335,6 +335,7 @@ def test_a_turn_of_one_nests_in_a_prompt_that_another_holds(swapped: bool) -> No
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
         pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+        pb >> (lambda router: heard(router, "f"))  # it has kept what was for it
         assert settled(pb.router)
 
 
