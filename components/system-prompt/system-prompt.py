@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest_sdk.python import Proxy, ProxyError, Request, text
+from guest_sdk.python import Proxy, ProxyError, Request
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 DEFAULT = "default"
@@ -119,7 +119,7 @@ async def prompt(request: Request, following: Any) -> Any:
     session, blocks = getattr(request, "session", None), request.params.get("prompt")
     pending = session.state.pending if session is not None else []
     if pending and isinstance(blocks, list) and not request.is_command:
-        blocks[:0] = [text(one) for one in pending]
+        request.preface(*pending)
         pending.clear()
         request.session.keep()
     return await following(request)
