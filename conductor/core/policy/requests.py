@@ -511,10 +511,9 @@ class PolicedRequests:
         """A request is answered, once those it went past before have no earlier word; and only then
         goes what has waited for its answer."""
         self._close(carried)
-        release(carried.lane.other, out)
         carried.pending.hook = None
         self._exchange.complete(carried.pending, member, body, out)
-        release(carried.lane, out)
+        self._release(carried, out)
 
     @staticmethod
     def _release(carried: Carried, out: list[Effect]) -> None:
