@@ -300,3 +300,14 @@ def test_a_session_is_a_component_s_own_only_if_it_answered_its_set_up(by_itself
     known = world.router._exchange.sessions
     assert known.find(name).folders == ("/work",)
     assert known.find(name).opened_by == ("far" if by_itself else "")
+
+
+def test_a_set_up_that_fails_is_no_session() -> None:
+    world = World(trusted=False)
+    no = {"code": -1, "message": "no"}
+    world.does["agent", "session/new"] = lambda frame: [
+        ("", {"jsonrpc": "2.0", "id": frame["id"], "error": no})
+    ]
+    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
+    assert world.ends["client"][-1]["error"] == no
+    assert not world.router._exchange.sessions.ids
