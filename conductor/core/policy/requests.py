@@ -510,8 +510,8 @@ class PolicedRequests:
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
-        """A request is answered, once those it went past before have no earlier word; and only then
-        goes what has waited for its answer."""
+        """A request is answered, once those it went past before have no earlier word; and then goes
+        what has waited for it."""
         self._close(carried)
         carried.pending.hook = None
         self._exchange.complete(carried.pending, member, body, out)

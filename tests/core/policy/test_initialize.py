@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Effect, Listen, Router, Send, Trace, Violated
+from conductor.core import (
+    Changed,
+    Closure,
+    Component,
+    Effect,
+    Listen,
+    Router,
+    Send,
+    Trace,
+    Violated,
+)
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.rights import NO_PROFILE, Policy
 from tests.core.plays import OK
@@ -478,6 +488,9 @@ def test_one_that_keeps_the_answer_is_gone_past_as_well() -> None:
 def test_a_trusted_one_that_is_watched_may_initialize_its_successor_again() -> None:
     with chain_of(trusted("g"), audited={"g"}) as pb:
         pb >> ("g", "s", request("again", "initialize", V1))
+        changed = taken(pb)
+        assert isinstance(changed, Changed)
+        assert changed.change == "originated"
         pb << ("agent", request(Hole("a"), "initialize", V1))
 
 
