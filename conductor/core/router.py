@@ -184,6 +184,21 @@ class Router:
         endings.expire(self._exchange, self.peers[name], key, reason, out)
         return out
 
+    @property
+    def watched(self) -> bool:
+        """Whether there are components that only get copies."""
+        return any(p.gate is not None and p.gate.watches_only for p in self.peers.values())
+
+    def behind(self) -> bool:
+        """Whether a component that only gets copies has not come as far as the conversation."""
+        return any(
+            peer.closure is None
+            and (not peer.ready or any(not copy.passed for copy in lane.given.copies.values()))
+            for peer in self.peers.values()
+            if peer.gate is not None and peer.gate.watches_only
+            for lane in (peer.p, peer.s)
+        )
+
     def heard(self, name: str) -> int | None:
         """The number of the last message that came from a peer; None while it waits for an answer
         itself, say of the user."""

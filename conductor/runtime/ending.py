@@ -11,6 +11,9 @@ from conductor.transports.base import Ended
 
 _KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
 
+_QUIET: Final = 0.05
+"""Seconds without a line after which nobody is expected to say any more."""
+
 _LOOK: Final = 0.005
 """Seconds between looks whether everything is answered."""
 
@@ -40,6 +43,15 @@ class Ending:
         """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._heard.wait(), seconds)
+
+    async def observed(self, most: float) -> None:
+        """Waits until those who only get copies have had all of them, and have been answered."""
+        loop = asyncio.get_running_loop()
+        end, since, seen = loop.time() + most, 0.0, -1
+        while loop.time() < end and (self._router.behind() or loop.time() < since + _QUIET):
+            if self._passed != seen:
+                seen, since = self._passed, loop.time()
+            await asyncio.sleep(_LOOK)
 
     async def settled(self, quiet: float, most: float = float("inf")) -> None:
         """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""

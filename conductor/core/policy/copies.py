@@ -123,6 +123,7 @@ class Copies:
         copy: Copied, pending: Pending, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
         """The component answers a copy: it has had its say about it."""
+        copy.passed = True
         if copy.held is not None:
             copy.held.ready = True
             assert pending.target is not None

@@ -78,12 +78,7 @@ class PolicedNotifications:
                     release(lane, out)
                 return
         shown = lane.given.shown.items
-        if (
-            shown
-            and shown[0].params == params
-            and shown[0].method == method
-            and not shown[0].stale
-        ):
+        if shown and shown[0].params == params and shown[0].method == method and not shown[0].stale:
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
