@@ -161,7 +161,9 @@ class PolicedRequests:
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
-        self.walk(lane.across, carried.method, params, carried.heading, pending, out)
+        # Who is trusted may well make another message of it.
+        found = carried.heading if gate.enforced else heading(carried.method, params)
+        self.walk(lane.across, carried.method, params, found, pending, out)
         if carried.pending.cancelled and gate.enforced:
             self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
