@@ -87,6 +87,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyWords = PolicyWords(TRUSTED)
     """What it may do to the conversation. Unless told otherwise, sandboxed ones are `context`, or
     less if they ask for less, and bundled ones what their manifest asks for."""
+    chosen: bool = False
+    """Whether it is the user who named the profile of that."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None
@@ -128,9 +130,13 @@ def folder() -> str:
     return installed if os.path.isdir(installed) else os.path.join(here, "..", "components")
 
 
-def bundled() -> list[str]:
+def bundled() -> tuple[str, ...]:
     """Names of the components that come with conductor."""
-    return sorted(p.parent.name for p in components_folder().glob("*/component.toml"))
+    root = folder()
+    names = (one.name for one in os.scandir(root) if one.is_dir())
+    return tuple(
+        sorted(name for name in names if os.path.isfile(os.path.join(root, name, MANIFEST)))
+    )
 
 
 def manifest(name: str) -> Manifest | None:
@@ -390,6 +396,7 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
         config_file=os.path.abspath(options.config_file) if options.config_file else None,
         limits={**spec.limits, **options.limits},
         policy=policy,
+        chosen=options.profile is not None,
         older=(*spec.older, *options.older),
         on_failure=options.on_failure or spec.on_failure,
         timeout=options.timeout or spec.timeout,

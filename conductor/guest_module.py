@@ -46,6 +46,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         policy,
         spec.instance,
         bytes(spec.kept),
+        frozenset(spec.known_as),
     )
 
 

@@ -40,6 +40,8 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     instance: str = ""
     kept: msgspec.Raw = msgspec.Raw(b"{}")
     """What former instances kept (`conductor.core.keeping`)."""
+    known_as: tuple[str, ...] = ()
+    """Other names of its own: of a bundled one that by which it comes."""
     limits: dict[str, int] = {}
     on_failure: str = "fail"
     policy: PolicyWords = PolicyWords(TRUSTED)
@@ -62,6 +64,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether each delivery is reported (see `conductor.reports.deliveries`)."""
     auditing: bool = False
     """Whether what the guests change is reported (see `conductor.reports.changes`)."""
+    reserved: tuple[str, ...] = ()
+    """Names of MCP servers that only their owners may use (`Router`)."""
     owned: dict[str, list[str]] = {}
     """After it has been started again: addresses of MCP, by the guest whose they are; by the empty
     name those of everybody else in the chain."""

@@ -130,6 +130,7 @@ def segment(
             "recording": recording,
             "auditing": auditing,
             "owned": belongings.by_owner() if run > 1 else {},
+            "reserved": options.reserved,
         }
         return msgspec.json.encode(told) + b"\n"
 
@@ -152,7 +153,10 @@ def segment(
         | ({DELIVERED} if recording else set())
         | ({CHANGED} if auditing else set())
     )
-    component = Component(name, label, CHANNEL, services, policy=union, numbers=numbers)
+    names = frozenset(one for spec in specs for one in (spec.name, *known_as(spec)))
+    component = Component(
+        name, label, CHANNEL, services, policy=union, known_as=names, numbers=numbers
+    )
     return Planned(
         component,
         process(),
@@ -237,6 +241,7 @@ def guest_spec(
         configure=msgspec.Raw(configure),
         instance=instance,
         kept=msgspec.Raw(kept),
+        known_as=known_as(spec),
         limits=spec.limits,
         on_failure=spec.on_failure,
         policy=spec.policy if policed else PolicyWords(TRUSTED),
@@ -274,6 +279,11 @@ def configurations(
         return Configuration(spec.name, file, (told[spec.name] if told else _Told(spec)).now)
 
     return tuple(one(spec, spec.config_file) for spec in specs if spec.config_file is not None)
+
+
+def known_as(spec: Spec) -> tuple[str, ...]:
+    """Other names of a component's own, which its MCP servers may have."""
+    return (spec.bundled,) if spec.bundled else ()
 
 
 def client(spec: Spec) -> Client:

@@ -64,6 +64,9 @@ def plan(
         )
     if options.require_sandbox:
         _require_sandbox(specs[:-1] if agent_last else specs)
+    options = msgspec.structs.replace(
+        options, reserved=(*options.reserved, *(spec.name for spec in specs))
+    )
     guardian = Guardian()
     planned: list[Planned] = []
     guests: list[Spec] = []
@@ -126,7 +129,15 @@ def _single(
     # its policy away. In a conductor that turns out to be a proxy it is a proxy like all others.
     policy = spec.policy.policy()
     services = granted_names(spec.grants) if spec.grants is not None else None
-    component = Component(spec.name, spec.label(role), dialect, services, configure, policy)
+    component = Component(
+        spec.name,
+        spec.label(role),
+        dialect,
+        services,
+        configure,
+        policy,
+        known_as=frozenset(hosting.known_as(spec)),
+    )
     clients = (hosting.client(spec),)
     if spec.command is not None:
         command = spec.command

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -21,6 +22,13 @@ LOCK_FILE: Final = "conductor.lock"
 ISOLATIONS: Final = ("process", "inline", "separate")
 _MOST_OWN: Final = 65_536
 TRACE_CONTENTS: Final = ("redacted", "all", "none")
+
+
+@cache
+def _bundled() -> tuple[str, ...]:
+    from conductor import catalog
+
+    return catalog.bundled()
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +67,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """File that every message is written to (`conductor.trace`); None: no trace."""
     trace_content: str = "redacted"
     """What of the messages: `all`, all but secrets (`redacted`), or `none` but their sizes."""
+    reserved: tuple[str, ...] = msgspec.field(default_factory=_bundled)
+    """Names that no MCP server may have but its owner's: by default those of bundled components."""
     mcp_bridge: str = "auto"
     """How the agent is given MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
     locked: bool = False

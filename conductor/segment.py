@@ -90,6 +90,7 @@ class Segment:
             first_number=spec.numbers,
             audited=[one.name for one in spec.guests] if spec.auditing else (),
             owned=spec.owned,
+            reserved=spec.reserved,
         )
         self._hub = Hub(router, self._perform)
         self._guests = {name: module.instantiate(name) for name, module in modules.items()}

@@ -54,7 +54,6 @@ def _run(spec: SegmentSpec) -> int:
             return _cannot_start(one, error)
     if spec.auditing:
         importlib.import_module("conductor.reports.changes")
-        importlib.import_module("conductor.core.ledger")
     if spec.recording:
         importlib.import_module("conductor.reports.deliveries")
     # Files have been used for the last time, and no guest has run yet.

@@ -63,7 +63,8 @@ RULES: Final = (
     ),
     Rule("conductor.hub", CORE),
     Rule("conductor.recovery", (), ("msgspec",)),
-    Rule("conductor.json_diff", ("conductor.core.alike",), ()),
+    Rule("conductor.json_diff", ("conductor.text_pairs",), ()),
+    Rule("conductor.text_pairs", (), ()),
     Rule(
         "conductor.cage",
         (
@@ -171,9 +172,15 @@ RULES: Final = (
     Rule("conductor.mcp.shim", (), ()),
     Rule(
         "conductor.mcp.shells_stdio",
-        ("conductor.mcp", "conductor.errors", "conductor.transports.fds"),
+        (
+            "conductor.mcp",
+            "conductor.errors",
+            "conductor.transports.fds",
+            "conductor.transports.private",
+        ),
         ("msgspec",),
     ),
+    Rule("conductor.mcp.shells_socket", ("conductor.transports.private",), ()),
     Rule("conductor.mcp.stdio_clients", ("conductor.mcp", "conductor.transports.fds"), ()),
     Rule(
         "conductor.mcp.http", ("conductor.mcp", "conductor.core", "conductor.errors"), ("msgspec",)

@@ -57,7 +57,7 @@ def described(
         "direction": changed.direction,
         "method": _writable(changed.method),
         "session": None if changed.session is None else _writable(changed.session),
-        "matched": changed.matched,
+        "number": changed.number,
         "source": changed.source,
         "source_id": _id(changed.source_id),
         "target": changed.target,

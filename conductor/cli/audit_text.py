@@ -34,12 +34,6 @@ _DID: Final = {
     ("delayed", "notification"): "passed on late the notification {method}",
 }
 
-_GUESSED: Final = {
-    "order": "told by order and likeness, not by an id",
-    "end": "not passed on when it ended",
-}
-"""Of matches that are not certain, what is said of them."""
-
 _CONTEXT: Final = 2
 """Lines shown around a change in a text."""
 
@@ -110,8 +104,6 @@ def _route(record: Record) -> str:
             parts.append(f"to {_end(record, 'target', 1)}")
     if record["session"] is not None:
         parts.append(f"session {record['session']}")
-    if record["matched"] in _GUESSED and record["before"] is not None:
-        parts.append(_GUESSED[record["matched"]])
     return ", ".join(parts)
 
 

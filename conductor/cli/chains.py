@@ -69,13 +69,13 @@ def agent(
 
 @chain_options.taken()
 def proxy(
-    components: options.Proxies,
+    components: options.Proxies = None,
     dialect: options.Dialect = None,
     *,
     given: ChainOptions,
 ) -> int:
     """Runs a chain of proxies that is itself a proxy."""
-    return _run(given.parsed("proxy", components, dialect))
+    return _run(given.parsed("proxy", components or [], dialect))
 
 
 def _run(parsed: fast.Parsed) -> int:

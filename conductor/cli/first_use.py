@@ -8,8 +8,9 @@ what the command line says in words of older versions.
 
 from __future__ import annotations
 
-import hashlib
 import os
+import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -30,7 +31,8 @@ def tell(specs: Sequence[Spec]) -> None:
     for spec in specs:
         if spec.bundled is None:
             _tell(_place(spec), _asks(spec), lines(spec))
-        _tell(f"older\0{spec.source}\0{spec.name}", spec.older, older(spec))
+        said = f"older {spec.source} {spec.name}".encode("utf-8", "backslashreplace").decode()
+        _tell(said, spec.older, older(spec))
 
 
 def tell_program(spec: Spec) -> None:
@@ -47,14 +49,16 @@ def _tell(place: str, what: Any, said: Iterable[str]) -> None:
 
 
 def _place(spec: Spec) -> str:
-    return spec.manifest or spec.script or spec.wasm or ""
+    """Where it is; a name may hold bytes that are no text, which are told apart all the same."""
+    place = spec.manifest or spec.script or spec.wasm or ""
+    return place.encode("utf-8", "backslashreplace").decode()
 
 
 def _asks(spec: Spec) -> Any:
     """What is worth telling of it; nothing: it is not told of."""
     found = spec.asked
     if found is None or not (found.wants or found.command):
-        return _DEFAULT if spec.sandboxed and spec.policy.profile == _DEFAULT else None
+        return _DEFAULT if spec.sandboxed and not spec.chosen else None
     return [found.wants, found.command] if found.command else found.wants
 
 
@@ -74,7 +78,7 @@ def lines(spec: Spec) -> Iterator[str]:
             more = f"; `,profile={wants.profile}` behind it gives that"
             fate = f"it is given {words.profile}{more if spec.sandboxed else ''}"
         yield f"  profile {wants.profile}{why}: {fate}"
-    elif spec.sandboxed and words.profile == _DEFAULT:
+    elif spec.sandboxed and not spec.chosen:
         yield (
             f"  it names no profile, so it has `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
             "`,profile=full` behind it gives all within the guards"
@@ -95,7 +99,7 @@ def lines(spec: Spec) -> Iterator[str]:
 def older(spec: Spec) -> Iterator[str]:
     """How what was said of it in words of older versions is said today."""
     for one in spec.older:
-        said = f"is written `{one.today}` today" if one.today else "gives nothing any more"
+        said = f"is written `{one.today}` today" if one.today else "is left out today"
         yield f"conductor: `{spec.name}`: `{one.said}` {said}"
         if one.lost:
             yield f"  {one.lost}"
@@ -113,14 +117,15 @@ def _each(
 
 def _remember(place: str, what: Any) -> bool:
     """Whether this was not told yet."""
-    name = hashlib.sha256(place.encode()).hexdigest()[:32]
-    told = hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()
-    file = os.path.join(folder(), name)
-    if _read(file) == told.encode():
+    told = msgspec.json.encode([place, what], order="sorted")
+    # Not by a digest: the module for those takes its time, and all of it is compared anyway.
+    key = place.encode()
+    file = os.path.join(folder(), f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}")
+    if _read(file) == told:
         return False
     try:
         os.makedirs(folder(), mode=0o700, exist_ok=True)
-        with open(file, "w", encoding="ascii") as now:
+        with open(file, "wb") as now:
             now.write(told)
     except OSError:
         return True  # it cannot be remembered, so it will be told again: better twice than never
@@ -130,13 +135,17 @@ def _remember(place: str, what: Any) -> bool:
 def _read(file: str) -> bytes:
     try:
         with open(file, "rb") as before:
-            return before.read(128)
+            return before.read()
     except OSError:
         return b""
 
 
 def folder() -> str:
-    """Where it is remembered what was told."""
-    import platformdirs
-
-    return os.path.join(platformdirs.user_state_dir("conductor", appauthor=False), "first-use")
+    """Where it is remembered what was told: in the user's state folder."""
+    if sys.platform == "darwin":
+        base = "~/Library/Application Support"
+    elif sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
+    else:
+        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return os.path.join(os.path.expanduser(base), "conductor", "first-use")

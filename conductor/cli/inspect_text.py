@@ -241,7 +241,7 @@ def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
         "(docs/security.md says what each stops)"
     )
     for how, names in _guards(policy.guards):
-        yield from page.field(how, names, width=20)
+        yield from page.field(how, names, width=25)
     yield ""
     yield from page.text(f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}")
     if policy.hold is not None:

@@ -55,10 +55,11 @@ Lockable = Annotated[
     ),
 ]
 Proxies = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="COMPONENT",
-        help="The proxies, from the editor's side on; see above for how to write one.",
+        help="The proxies, from the editor's side on; see above for how to write one. Without "
+        "any, all passes as it is.",
         show_default=False,
     ),
 ]

@@ -11,15 +11,18 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, Message
 from conductor.core.peer import Lane
 
 
-def take(exchange: Exchange, lane: Lane, message: Message, out: list[Effect]) -> None:
-    """Completes the request an answer is for. A malformed one is an error for who asked."""
+def take(exchange: Exchange, lane: Lane, message: Message, out: list[Effect]) -> bool:
+    """Completes the request an answer is for; whether it is an answer at all. A malformed one is an
+    error for who asked."""
     peer = lane.peer
     key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
     pending = lane.link.sent.pop(key, None) if key is not None else None
     if pending is None:
+        if not message.answers:
+            return False
         what = "no request is open under its id" if key is not None else "it has no valid id"
         exchange.note(out, "warning", peer, f"answer dropped: {what}")
-        return
+        return True
     pending.answer = exchange.number
     result, error = message.result, message.error
     if isinstance(error, Raw) and bytes(error) == b"null":
@@ -34,6 +37,7 @@ def take(exchange: Exchange, lane: Lane, message: Message, out: list[Effect]) ->
     else:
         assert isinstance(result, Raw)
         exchange.complete(pending, b"result", result, out)
+    return True
 
 
 def _wrong(message: Message, error: Raw | UnsetType) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Final
 
 from conductor.core.dialects import PLAIN, Dialect
@@ -48,7 +49,7 @@ class Chain:
                 Role.PROXY,
                 component.dialect,
                 watched=component.name in watched,
-                first_id=first,
+                ids=count(first),
             )
         if len(self.peers) != len(components) + 1:
             raise ValueError("two components have the same name")

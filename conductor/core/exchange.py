@@ -43,8 +43,10 @@ class Exchange:
         *,
         tracing: bool,
         audited: Collection[str] = (),
+        reserved: Collection[str] = (),
         first_number: int = 0,
     ) -> None:
+        """`reserved`: names that are nobody's MCP servers' but their owner's."""
         self.tracing = tracing
         """Whether `Trace` effects are made."""
         self.audited = frozenset(audited)
@@ -56,6 +58,13 @@ class Exchange:
         self.chain = Chain(components, upstream, watched, told)
         self.peers = self.chain.peers
         self.upstream = self.chain.upstream
+        taken = frozenset(reserved)
+        for component in components:
+            taken |= {component.name} | component.known_as
+        for component in components:
+            gate = self.peers[component.name].gate
+            if gate is not None:
+                gate.names_of_others = taken - {component.name} - component.known_as
         self.sessions = Sessions()
         self.count = first_number
         """The last number that was given here."""
@@ -210,9 +219,14 @@ class Exchange:
         self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
     ) -> None:
         """Takes the answer of the peer a request went to."""
-        if pending.past and self.enforcer.must_wait(pending, member, bytes(body), out):
+        hook, past = pending.hook, pending.past
+        # What a component makes of what it carries is looked at first.
+        if (
+            past
+            and pending.given is None
+            and self.enforcer.must_wait(pending, member, bytes(body), out)
+        ):
             return
-        hook = pending.hook
         if hook is None:
             self.reply(pending, member, body, out)
             return

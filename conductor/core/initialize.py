@@ -44,10 +44,11 @@ class Initializer:
     def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
         self._exchange = exchange
         self._enforcer = enforcer
-        self._launcher = Launcher(exchange, self.finish, self.not_a_proxy)
+        self._launcher = Launcher(exchange, self._judge, self.not_a_proxy)
         self._upstream = UpstreamRole(exchange)
         self.check_begun = self._upstream.check_begun
         self.listening = self._launcher.listening
+        self.not_launching = self._launcher.not_launching
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -77,6 +78,9 @@ class Initializer:
                 if allowed is None:
                     return
                 params = allowed
+                if peer.gate.enforced and peer.handshake is not None:
+                    back = partial(self._came_back, peer, peer.handshake)
+                    pending.watchers = (*pending.watchers, back)
         pending.method = INITIALIZE
         target = lane.across
         assert target is not None
@@ -125,6 +129,7 @@ class Initializer:
         else:
             peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
+            peer.handshake.number = self._exchange.number
             late = partial(self._late, peer, peer.handshake)
             self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, peer.handshake, out)
@@ -153,6 +158,31 @@ class Initializer:
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, handshake.params, pending, out)
+
+    def _came_back(
+        self, peer: Peer, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """What a policed proxy passed on of `initialize` is answered: it has as long for that."""
+
+        def late(out: list[Effect]) -> None:
+            if peer.handshake is handshake and handshake.held is None and peer.closure is None:
+                held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+                self._enforcer.handshake.held(peer, held, out)
+                self._over_without(peer, handshake)
+                self.finish(handshake, member, body, out)
+
+        self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
+
+    @staticmethod
+    def _over_without(peer: Peer, handshake: Handshake) -> None:
+        """What a proxy still answers to its role request is nobody's."""
+        pending = handshake.pending
+        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy.target, copy.target_id = pending.target, pending.target_id
+        copy.hook = lambda *_: None
+        if peer.p.link.sent.get(copy.target_id) is pending:
+            peer.p.link.sent[copy.target_id] = copy
+        pending.hook = None
 
     def _shadow(
         self, lane: Lane, params: Raw | UnsetType, pending: Pending, out: list[Effect]
@@ -243,6 +273,12 @@ class Initializer:
                     "it answered `initialize` without forwarding it; its successors are not ready"
                 )
                 self._exchange.note(out, "warning", peer, text)
+        self._judge(handshake, member, body, out)
+
+    def _judge(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A proxy's answer to its role request goes back, as far as its policy lets it."""
+        assert handshake.pending.target is not None
+        peer = handshake.pending.target.peer
         if peer.gate is not None and peer.shadow is None:
             if member == b"result" and peer.offer_shape is not None:
                 kept = offer.RESULT | (peer.answer_shape or offer.NOTHING)
@@ -318,7 +354,28 @@ class Initializer:
                 target.peer.speak(PACP)
                 self.deliver(target, params, pending, out)
                 return
+        elif (
+            member == b"error"
+            and target.peer.role is Role.AGENT
+            and self._exchange.version is None  # it has never taken one
+        ):
+            error = read_error(body)
+            if error.unknown_method:
+                self._not_an_agent(target.peer, pending, error.message, out)
+                return
         self._pass_back(pending, member, body, None, out)
+
+    def _not_an_agent(self, peer: Peer, pending: Pending, said: str, out: list[Effect]) -> None:
+        """Ends the chain over a last component that does not know what an agent is asked first."""
+        what = peer.label.removeprefix("agent ")
+        reason = Closure(
+            f"the last component, {what}, is not an agent (it answered `{INITIALIZE}`: {said})",
+            "a chain ends with an agent: put one behind it, such as `demo`, or use "
+            "`conductor proxy` for a chain without an agent",
+            {"component": peer.name},
+        )
+        self._exchange.fail(pending, reason, out)
+        self._exchange.chain_fails(peer, reason, out)
 
     def _pass_back(
         self,

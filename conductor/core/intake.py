@@ -19,12 +19,23 @@ from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.refusals import refuse, refuse_frame, refuse_version
-from conductor.core.requests import NOT_STRUCTURED, ROLES, STRUCTURED, Requests
+from conductor.core.refusals import refuse, refuse_frame, refuse_message
+from conductor.core.requests import (
+    NOT_STRUCTURED,
+    ONE_HOP,
+    ROLES,
+    STRUCTURED,
+    Requests,
+)
 from conductor.core.services import Services, called
 from conductor.core.trail import Source, take_mark
 
 _SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
+_CONDUCTORS: Final = ("_", ONE_HOP)
+"""How methods begin that may be the conductor's to deal with."""
+_VERSION: Final = '`jsonrpc` must be "2.0"'
+_NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
+_BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
@@ -108,7 +119,10 @@ class Intake:
         except Malformed as error:
             refuse_frame(self._exchange, peer.c, frame[1:], error, out)
             return
-        if not isinstance(message, Message) or isinstance(message.method, UnsetType):
+        if isinstance(message, Message) and (message.method is UNSET) != message.answers:
+            text = _BOTH if message.answers else _NEITHER
+            refuse_message(self._exchange, peer.c, message, text, None, out)
+        elif not isinstance(message, Message) or isinstance(message.method, UnsetType):
             text = "only single requests and notifications on side c"
             self._exchange.note(out, "warning", peer, text)
         elif message.id is UNSET:
@@ -125,9 +139,14 @@ class Intake:
     ) -> None:
         method = message.method
         if isinstance(method, UnsetType):
-            answers.take(self._exchange, lane, message, out)
+            if not answers.take(self._exchange, lane, message, out):
+                refuse_message(self._exchange, lane, message, _NEITHER, batch, out)
+                return
         elif message.jsonrpc != "2.0":
-            refuse_version(self._exchange, lane, message, batch, out)
+            refuse_message(self._exchange, lane, message, _VERSION, batch, out)
+            return
+        elif message.answers:
+            refuse_message(self._exchange, lane, message, _BOTH, batch, out)
             return
         elif message.id is UNSET:
             self._notification(lane, method, message.params, out)
@@ -152,9 +171,14 @@ class Intake:
         if method in _SPECIAL:
             self._special_notification(lane, method, params, out)
             return
-        if method.startswith("_") and (service := called(lane, method)) is not None:
-            self._services.ask(lane, service, params, None, out)
-            return
+        if method.startswith(_CONDUCTORS):
+            if method.startswith(ONE_HOP):
+                text = f"`{method}` dropped: it concerns one connection, and is not known here"
+                self._exchange.note(out, "warning", lane.peer, text)
+                return
+            if (service := called(lane, method)) is not None:
+                self._services.ask(lane, service, params, None, out)
+                return
         target = lane.across
         if target is None or not lane.peer.admitted:
             self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")

@@ -43,6 +43,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
+    @property
+    def answers(self) -> bool:
+        """Whether it has what only responses have; with a `method` too it is no message at all."""
+        return self.result is not UNSET or self.error is not UNSET
+
 
 class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIGN's vocabulary
     """A frame that is no valid JSON-RPC message, or a request that is refused.

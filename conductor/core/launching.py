@@ -46,9 +46,8 @@ class Launcher:
         The peer of the second connection exists from now on, whether or not it is still needed.
         """
         name = successor_name(peer.name)
-        successor = Peer(
-            Component(name, f"the successor connection of {peer.label}"), Role.PROXY, PLAIN
-        )
+        component = Component(name, f"the successor connection of {peer.label}")
+        successor = Peer(component, Role.PROXY, PLAIN, ids=peer.ids)
         successor.launched_by = peer
         successor.p.wraps = False
         successor.gate = peer.gate
@@ -85,6 +84,18 @@ class Launcher:
             self.not_needed(handshake, out)
         else:
             self._not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
+
+    def not_launching(self, peer: Peer, out: list[Effect]) -> None:
+        """The proxy was told to launch its successor a while ago. One of unknown dialect that has
+        not begun to, and has not refused either, has passed over what it does not know."""
+        handshake = peer.handshake
+        if handshake is None or handshake.held is None or not peer.guessing or peer.forwarded:
+            return
+        text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
+        hint = f"name its dialect, and it is not asked: `{peer.name},dialect={SACP.name}`"
+        self._exchange.note(out, "warning", peer, f"{text}\nhint: {hint}")
+        confirm(peer, SACP, out, unsettled=True)
+        self.not_needed(handshake, out)
 
     def not_needed(self, handshake: Handshake, out: list[Effect]) -> None:
         """The proxy reaches its successor by envelopes: its answer goes back now."""

@@ -11,7 +11,7 @@ from conductor.core.dialects import INITIALIZE, LAUNCH
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.peer import Lane
-    from conductor.core.policy.given import Carried, Copied
+    from conductor.core.policy.given import Carried, Copied, Turn
     from conductor.core.policy.keys import Heading
     from conductor.core.trail import Source, Trail
 
@@ -58,6 +58,7 @@ class Pending:
         "target",
         "target_id",
         "trail",
+        "turn",
         "watchers",
     )
 
@@ -97,6 +98,8 @@ class Pending:
         """Whether a policed component has sent it of its own."""
         self.session: str | None = None
         """Of a prompt that an agent has: its session."""
+        self.turn: Turn | None = None
+        """Of a request that a component passes on or sends of its own: what that is part of."""
         self.number = 0
         """Of the message that it is."""
         self.answer = 0

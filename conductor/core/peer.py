@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ class Component(msgspec.Struct, frozen=True):
     """Which instance of it this is, if not the first, as far as whoever made the router knows."""
     kept: bytes = b"{}"
     """What former instances kept for it, likewise."""
+    known_as: frozenset[str] = frozenset()
+    """Other names of its own, which its MCP servers may have."""
     numbers: range | None = None
     """For a host of guests that reports what passes between them: the numbers its messages have. It
     is told the numbers of all others."""
@@ -90,7 +92,6 @@ class Peer:
     """One connection's mutable state."""
 
     __slots__ = (
-        "_ids",
         "admitted",
         "answer_shape",
         "backlog",
@@ -103,6 +104,7 @@ class Peer:
         "guessing",
         "handshake",
         "heard",
+        "ids",
         "initialize",
         "kept",
         "label",
@@ -132,10 +134,10 @@ class Peer:
         dialect: Dialect | None,
         *,
         watched: bool = False,
-        first_id: int = 1,
+        ids: Iterator[int] | None = None,
     ) -> None:
-        """`watched`: it has a gate though it has no policy. `first_id`: where the ids of requests
-        begin that it is given."""
+        """`watched`: it has a gate though it has no policy. `ids`: of the requests it is given,
+        where they do not begin with 1."""
         self.name = component.name
         self.label = component.label or f"`{component.name}`"
         self.component = component
@@ -144,7 +146,9 @@ class Peer:
         """How often it has been started, this time included."""
         self.kept = Keeping(component.kept)
         """What it wants to be told when it is started again."""
-        self.gate = Gate(component.policy) if component.policy is not None or watched else None
+        self.gate: Gate | None = None
+        if component.policy is not None or watched:
+            self.gate = Gate(component.policy, component.name)
         self.closure: Closure | None = None
         self.admitted = True
         """Whether its messages are let through; upstream's are once it has sent `initialize`."""
@@ -183,8 +187,9 @@ class Peer:
         self.answer_shape: Shape | None = None
         """The same for the answer to the `initialize` it forwarded."""
         plain = Writer()
-        self._ids = count(first_id)
-        self.p = Lane(self, Side.P, Link(self._ids), plain)
+        self.ids = count(1) if ids is None else ids
+        """Of the requests it is given: one count for both sides, so an id is never open on both."""
+        self.p = Lane(self, Side.P, Link(self.ids), plain)
         self.s = Lane(self, Side.S, self.p.link, plain)
         self.p.other, self.s.other = self.s, self.p
         self.c = Lane(self, Side.P, self.p.link, plain)
@@ -199,10 +204,14 @@ class Peer:
         self.p.wraps = self.role in (Role.PROXY, Role.OUTER) and not dialect.sideband
         self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
         if dialect.sideband and not self.sides:
-            # One count for both sides: an id is never open on both.
-            self.s.link, self.c.link = Link(self._ids), Link()
+            self.s.link, self.c.link = Link(self.ids), Link()
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
+
+    @property
+    def ready_some_time(self) -> bool:
+        """Whether it can be written to, or will be."""
+        return self.ready or (self.closure is None and self.handshake is not None)
 
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""

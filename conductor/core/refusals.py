@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.effects import Effect, Send
@@ -26,14 +26,18 @@ def refuse_frame(
     out.append(Send(lane.peer.name, answer))
 
 
-def refuse_version(
-    exchange: Exchange, lane: Lane, message: Message, batch: Batch | None, out: list[Effect]
+def refuse_message(
+    exchange: Exchange,
+    lane: Lane,
+    message: Message,
+    text: str,
+    batch: Batch | None,
+    out: list[Effect],
 ) -> None:
-    """Refuses a request or notification of another JSON-RPC."""
-    asked = not isinstance(message.id, UnsetType)
+    """The same for a message that could be read and is none of JSON-RPC 2.0: `text` says why."""
     raw = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
-    error = Malformed(INVALID_REQUEST, '`jsonrpc` must be "2.0"', raw)
-    if asked or batch is not None or lane.peer is exchange.upstream:
+    error = Malformed(INVALID_REQUEST, text, raw)
+    if raw is not None or batch is not None or lane.peer is exchange.upstream:
         refuse(exchange, lane, error, batch, out)
     else:
         exchange.note(out, "warning", lane.peer, error.text)

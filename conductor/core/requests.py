@@ -11,7 +11,13 @@ from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_ME
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
-from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Message
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Malformed,
+    Message,
+)
 from conductor.core.link import Batch, Pending
 from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
@@ -19,13 +25,17 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.rights import SETUP
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
+from conductor.core.topology import Role
 from conductor.core.trail import Source, Trail
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
 """How JSON-RPC params may begin."""
+ONE_HOP: Final = "$/"
+"""How methods begin that concern one connection: the ids they name are those of nobody else."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
 
 
@@ -88,6 +98,8 @@ class Requests:
                 pending.trail.source, pending.trail.params = lane, params
             if method in ROLES:
                 self._initializer.request(lane, method, params, pending, out)
+            elif method.startswith(ONE_HOP):
+                raise Malformed(METHOD_NOT_FOUND, _NOTIFIED.format(method))
             elif method.startswith("_") and (service := called(lane, method)) is not None:
                 self._services.ask(lane, service, params, pending, out)
             else:
@@ -98,7 +110,7 @@ class Requests:
                 if method in CONCERNED:
                     self._owners.asked(lane, method, params, pending)
                     if method in SETUP:
-                        self._learn(method, params, pending)
+                        self._learn(lane, method, params, pending)
                 if lane.policed:
                     self._policed.ask(lane, method, params, pending, out)
                 else:
@@ -106,12 +118,16 @@ class Requests:
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
 
-    def _learn(self, method: str, params: Raw | UnsetType, pending: Pending) -> None:
+    def _learn(self, lane: Lane, method: str, params: Raw | UnsetType, pending: Pending) -> None:
         """Takes note of a session when it is set up."""
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
-            if member == b"result":
-                self._exchange.sessions.set_up(method, params, body)
+            target, gate = pending.target, lane.peer.gate
+            if pending.passes is not None and gate is not None and gate.enforced:
+                return  # what a policed component makes of a set-up is nothing to go by
+            if member == b"result" and target is not None:
+                by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
+                self._exchange.sessions.set_up(method, params, body, by_itself)
 
         pending.watchers = (*pending.watchers, answered)
 
@@ -134,5 +150,5 @@ class Requests:
         raw = (members.read(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
-        if pending is not None and self._policed.may_cancel(pending):
+        if pending is not None and self._policed.may_cancel(pending, out):
             self._exchange.cancel(pending, out, Source(lane, self._exchange.number))

@@ -34,7 +34,8 @@ class Router:
     `auto`: then the first request from upstream decides (`initialize`, or a role request).
     `upstream` is the dialect spoken with an outer conductor where it is known beforehand;
     `tracing` has `Trace` effects made, `audited` names the components of which `Changed` are;
-    `first_number` is where the numbers of messages begin in a host of guests that reports what
+    `reserved` are names of MCP servers besides those of the components that only their owners may
+    use; `first_number` is where the numbers of messages begin in a host of guests that reports what
     passes between them (`conductor.core.trail`); `max_depth` how deep a frame may nest (at most
     `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a chain that cannot be: two components of one
     name, or no agent.
@@ -49,6 +50,7 @@ class Router:
         tracing: bool = False,
         audited: Collection[str] = (),
         owned: Mapping[str, Collection[str]] | None = None,
+        reserved: Collection[str] = (),
         first_number: int = 0,
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
@@ -59,6 +61,7 @@ class Router:
             upstream,
             tracing=tracing,
             audited=audited,
+            reserved=reserved,
             first_number=first_number,
         )
         self._enforcer = Enforcer(self._exchange)
@@ -298,4 +301,11 @@ class Router:
         """The address asked for by a `Listen` effect: raw JSON of a stdio server entry."""
         out: list[Effect] = []
         self._initializer.listening(self.peers[name], server, out)
+        return out
+
+    def not_launching(self, name: str) -> list[Effect]:
+        """Since a `Listen` effect so much time has passed that the peer would have done something
+        about it, were it one that launches its successor."""
+        out: list[Effect] = []
+        self._initializer.not_launching(self.peers[name], out)
         return out

@@ -10,7 +10,7 @@ import msgspec
 
 from conductor import catalog, digests
 from conductor.catalog import Spec
-from conductor.core.policy.rights import Direction, Grants, Right, Rule
+from conductor.core.policy.rights import PROFILES, ROWS, TRUSTED, Direction, Grants, Right, Rule
 from conductor.core.policy.words import PolicyWords, merged, shown
 from conductor.errors import UsageError
 from conductor.limits import DEFAULT_LIMITS
@@ -95,11 +95,11 @@ def _powers(spec: Spec) -> dict[str, Any]:
         "profile": words.profile,
         "rights": rights(words),
         "grants": grants(words),
-        "fails": words.fails,
-        "hold": words.hold,
         "on_violation": words.on_violation,
         "on_failure": spec.on_failure,
     }
+    if words.profile != TRUSTED:
+        found |= {"fails": words.fails, "hold": words.hold}
     if spec.config:
         encoded = msgspec.json.encode(without_secrets_in(spec.config), order="sorted")
         found["config"] = encoded.decode()
@@ -110,10 +110,19 @@ def rights(words: PolicyWords) -> list[str]:
     """The rules of a policy as texts, one for each direction and key."""
     policy = words.policy()
     held: dict[tuple[Direction, str], Right] = {}
-    for rule in policy.rules if policy is not None else ():
+    for rule in (*map(_full, PROFILES[policy.profile]), *policy.extra) if policy else ():
         key = rule.direction, rule.key
         held[key] = held.get(key, Right.NONE) | rule.rights
     return [shown(Rule(way, key, right)) for (way, key), right in held.items()]
+
+
+def _full(rule: Rule) -> Rule:
+    """A profile's rule without what its rows give to single rules only."""
+    most = Right.NONE
+    for row in ROWS:
+        if any(rule.covers(row.direction, key) for key in row.keys):
+            most |= row.full
+    return Rule(rule.direction, rule.key, rule.rights & most)
 
 
 def grants(words: PolicyWords) -> list[str]:

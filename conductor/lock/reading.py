@@ -59,7 +59,7 @@ def parse(text: str, path: str) -> Lock:
         what = f"its format is version {version!r}" if "version" in held else "it has no version"
         raise UsageError(
             f"cannot read the lock file `{path}`{where}: {what}; "
-            f"this conductor knows version {VERSION}",
+            f"this conductor knows versions {OLDER} and {VERSION}",
             f"use the conductor that wrote it, or remove it: {REMAKE}",
         )
     if version == OLDER:

@@ -19,6 +19,7 @@ from conductor.core.policy.words import (
     permits,
     read_rule,
     shown,
+    within,
 )
 from conductor.errors import UsageError
 from conductor.limits import DEFAULT_LIMITS
@@ -69,11 +70,10 @@ def _less(given: PolicyWords, wants: Wants) -> PolicyWords:
     if given.profile == TRUSTED:
         return given if wants.profile in (None, TRUSTED) else _asked(wants, wants.profile)
     most = Policy(given.profile, PROFILES["observer"])
-    asked = PROFILES.get(wants.profile or "")
-    fits = asked is not None and all(permits(most, rule) for rule in asked)
+    asked = wants.profile if wants.profile in PROFILES else None
     return msgspec.structs.replace(
         given,
-        profile=wants.profile if fits else given.profile,
+        profile=asked if asked is not None and within(Policy(asked), most) else given.profile,
         allow=tuple(rule for rule in wants.rights if permits(most, parse_rule(rule))),
         fails=wants.fails,
     )

@@ -223,12 +223,12 @@ class Bridge:
             return True
         if not self._setups.native:
             return False
-        if method == CANCEL:
-            key = canonical_id(read(bytes_of(message.params)).get("requestId", b""))
-            return key is not None and self._native.cancel(key)
-        if method not in METHODS:
-            return False
         id_, params = bytes_of(message.id), bytes_of(message.params)
+        if method == CANCEL and id_ is None:
+            key = canonical_id(read(params).get("requestId", b""))
+            return key is not None and self._native.cancel(key)
+        if method not in METHODS or message.answers:
+            return False
         if id_ is None:
             return self._native.notification(method, params)
         return self._native.request(id_, method, params)

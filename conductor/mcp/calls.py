@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -18,6 +19,7 @@ class Call:
     __slots__ = (
         "cancelled",
         "first_error",
+        "give_back",
         "id",
         "inner_id",
         "key",
@@ -61,3 +63,6 @@ class Call:
         self.first_error: bytes | None = None
         """How the first generation that was tried refused it."""
         self.cancelled = False
+        self.give_back: Callable[[], None] | None = None
+        """Takes it instead of an answer, where the component turns out to be of another generation
+        than whoever asks; None: it is asked in that."""

@@ -9,11 +9,12 @@ from conductor.mcp.adapters import Adapter, Request
 from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
 from conductor.mcp.downgrade import Downgrade
+from conductor.mcp.generations import Generation
 from conductor.mcp.json import EMPTY
 from conductor.mcp.line import Line, OnAnswer
 from conductor.mcp.providers import Provider
 from conductor.mcp.relay import Relay
-from conductor.mcp.revisions import DISCOVER, PROBE, modern
+from conductor.mcp.revisions import DISCOVER, INITIALIZE, PROBE, modern
 from conductor.mcp.servers import Server
 from conductor.mcp.upgrade import Upgrade
 
@@ -21,8 +22,12 @@ from conductor.mcp.upgrade import Upgrade
 class Client:
     """A client of one server. What it says before its way is clear waits in order."""
 
-    def __init__(self, server: Server, line: Line, consumer: Consumer) -> None:
+    def __init__(
+        self, server: Server, line: Line, consumer: Consumer, speaks: Generation | None = None
+    ) -> None:
+        """`speaks`: the generation of an agent that takes servers of ACP transport."""
         self.server = server
+        self._speaks = speaks
         self.consumer = consumer
         self._line = line
         self._adapter: Adapter | None = None
@@ -37,6 +42,10 @@ class Client:
 
     # -- from the client -----------------------------------------------------------------------
 
+    def open(self, generation: Generation, then: OnAnswer) -> None:
+        """The client connects, in its generation; as of `Provider.open`."""
+        self._provider.open(generation, then)
+
     def request(self, asked: Request) -> None:
         """The client asks."""
         if self._modern and asked.method == "initialize" and self._adapter is not None:
@@ -50,6 +59,8 @@ class Client:
         self._waiting.append(lambda: self.request(asked))
         if not self._choosing:
             self._modern = modern(asked.method, asked.params)
+            if self._speaks is not None and self._speaks.stateless:
+                self._modern = asked.method != INITIALIZE
             self._first = asked.method
             probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(asked.id, member, body))
             if asked.method == DISCOVER:  # what the client asks first is what has to be known first
@@ -88,9 +99,13 @@ class Client:
     # -- the way -------------------------------------------------------------------------------
 
     def _choose(self, probe: Call) -> None:
-        """Finds out what the component speaks, unless that is known, and goes on by that."""
+        """Finds out what the component speaks, unless that is known, and goes on by that.
+
+        Of the client's own generation a component is not asked: what the client says tells."""
         self._choosing = True
-        if not self.server.generation.stateless or self.server.discovered is not None:
+        generation = self.server.generation
+        known = not generation.stateless or self.server.discovered is not None
+        if known or (self._speaks is generation and self._first != INITIALIZE):
             self._chosen()
         else:
             self._provider.request(probe)
@@ -112,8 +127,12 @@ class Client:
             self._refused(id_, body)
 
     def _chosen(self) -> None:
-        stateless = self.server.generation.stateless
-        if stateless == self._modern:
+        stateless, confirmed = self.server.generation.stateless, self.server.confirmed
+        if self._speaks is self.server.generation and self._first != INITIALIZE:
+            self._adapter = Relay(
+                self.consumer, self._provider, None if confirmed else self._given_back
+            )
+        elif stateless == self._modern:
             self._adapter = Relay(self.consumer, self._provider)
         elif stateless:
             self._adapter = Upgrade(self.consumer, self._provider)
@@ -121,6 +140,13 @@ class Client:
             self._provider.close()  # it may have been opened to find out; all share one session
             self._adapter = Downgrade.of(self.server, self._line).port(self.consumer)
         self._go_on()
+
+    def _given_back(self, asked: Request) -> None:
+        """The component is of another generation than the client's request was passed on in."""
+        if isinstance(self._adapter, Relay):
+            self._adapter = None
+            self._chosen()
+        self.request(asked)
 
     def _go_on(self) -> None:
         self._choosing = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec import Raw
@@ -30,7 +31,7 @@ from conductor.mcp.generations import (
     message,
     outcome,
 )
-from conductor.mcp.json import EMPTY, read, text, write
+from conductor.mcp.json import EMPTY, NULL, read, text, write
 from conductor.mcp.line import Line, OnAnswer
 from conductor.mcp.revisions import CANCELLED
 from conductor.mcp.servers import Server
@@ -55,16 +56,19 @@ class NativeConsumer:
     def __init__(self, line: Line, generation: Generation, server: Server, connection: str) -> None:
         self._line = line
         self.generation = generation
-        self.connection = connection
         declared = server.declared
         self._values: dict[str, object] = {
             "id": declared.id,
             "url": declared.url,
             "name": declared.name,
-            "connection": connection,
         }
+        self.join(connection)
         self._open: dict[bytes, Carried] = {}
         """What the agent has asked: by the id of ACP."""
+
+    def join(self, connection: str) -> None:
+        """The connection is called this; nothing, before it is open."""
+        self.connection = self._values["connection"] = connection
 
     def note(self, id_: bytes, asked: Carried) -> None:
         """The agent asks something."""
@@ -121,7 +125,7 @@ class NativeConsumer:
 
     def drop(self) -> None:
         """Tells the agent that the connection is closed."""
-        if self.generation.disconnect is None:
+        if self.generation.disconnect is None or not self.connection:
             return
         params = write(generations.fill(self.generation.disconnect_with, self._values))
         if self.generation.disconnect_asks:
@@ -158,7 +162,7 @@ class Native:
         """A request of the agent; whether it was one about a server of ours."""
         asked = carried(params)
         if method in CONNECTS:
-            return self._connect(id_, CONNECTS[method], asked)
+            return self._connect(id_, method, asked)
         found = self._find(method, asked)
         if found is None:
             return False
@@ -172,6 +176,7 @@ class Native:
             error = error_object(INVALID_PARAMS, f"`{method}` holds no message of MCP")
             self._down.answer(id_, b"error", error)
             return True
+        client.server.prefer(consumer.generation)
         consumer.note(id_, asked)
         same = consumer.generation.numbered
         raw = params if same else None
@@ -204,23 +209,36 @@ class Native:
                 return True
         return False
 
-    def _connect(self, id_: bytes, generation: Generation, asked: Carried) -> bool:
+    def _connect(self, id_: bytes, method: str, asked: Carried) -> bool:
         server = self._servers.get(asked.server or "")
         if server is None:
             return False
-        self._count += 1
-        connection = f"conductor-{server.listener}-{self._count}"
-        self._attach(connection, server, generation)
-        name = generation.disconnect_with[0][0]
-        self._down.answer(id_, b"result", write({name: connection}))
+        consumer = NativeConsumer(self._down, CONNECTS[method], server, "")
+        same = next((one for one in server.ladder if one.connect == method), None)
+        client = Client(server, self._up, consumer, same)
+        opened = partial(self._opened, id_, client, consumer)
+        if same is None or same.waits:
+            opened(b"result", NULL)
+        else:  # the component may speak as the agent does: so it is asked what the agent asks
+            client.open(same, opened)
         return True
 
-    def _attach(
-        self, connection: str, server: Server, generation: Generation
-    ) -> tuple[Client, NativeConsumer]:
-        consumer = NativeConsumer(self._down, generation, server, connection)
-        found = self._clients[connection] = Client(server, self._up, consumer), consumer
-        return found
+    def _opened(
+        self, id_: bytes, client: Client, consumer: NativeConsumer, member: bytes, body: bytes
+    ) -> None:
+        """The agent is connected, under the component's id where that tells it from others."""
+        if member == b"error":
+            client.closed()
+            self._down.answer(id_, member, body)
+            return
+        self._count += 1
+        connection = text(Raw(body))
+        if not connection or connection in self._clients:
+            connection = f"conductor-{client.server.listener}-{self._count}"
+        consumer.join(connection)
+        self._clients[connection] = client, consumer
+        name = consumer.generation.disconnect_with[0][0]
+        self._down.answer(id_, member, write({name: connection}))
 
     def _find(self, method: str, said: Carried) -> tuple[Client, NativeConsumer] | None:
         if said.connection is not None:
@@ -233,4 +251,7 @@ class Native:
             return None
         generation = _CONNECTIONLESS.get(method, STATELESS)
         key = f"{generation.name} {server.listener}"
-        return self._clients.get(key) or self._attach(key, server, generation)
+        if key not in self._clients:
+            consumer = NativeConsumer(self._down, generation, server, key)
+            self._clients[key] = Client(server, self._up, consumer, generation), consumer
+        return self._clients[key]

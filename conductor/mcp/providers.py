@@ -17,7 +17,7 @@ from conductor.core.jsonrpc import (
 from conductor.mcp import generations
 from conductor.mcp.calls import Call
 from conductor.mcp.generations import Carried, Generation
-from conductor.mcp.json import code, encode, read, text, write
+from conductor.mcp.json import NULL, code, encode, read, text, write
 from conductor.mcp.line import Line, OnAnswer
 from conductor.mcp.revisions import CANCELLED
 from conductor.mcp.servers import Server
@@ -59,11 +59,26 @@ class Provider:
         self._line = line
         self._state = "new"
         self._waiting: list[Callable[[], None]] = []
-        self._calls: set[Call] = set()
+        self._first: Generation | None = None
+        """The generation to connect in first, if that is not the server's likeliest."""
+        self._openers: list[OnAnswer] = []
+        self._calls: dict[Call, None] = {}
         self._asked: dict[bytes, OnAnswer] = {}
         server.providers.append(self)
 
     # -- opening -----------------------------------------------------------------------------
+
+    def open(self, generation: Generation, then: OnAnswer) -> None:
+        """Connects now, first in `generation`, which whoever asks speaks; `then` is told the id of
+        the connection (null: the component has none), or why there is none."""
+        self._first = generation
+        self._openers.append(then)
+        self._when_open(lambda: self._tell_openers(b"result", self.connection or NULL))
+
+    def _tell_openers(self, member: bytes, body: bytes) -> None:
+        openers, self._openers = self._openers, []
+        for each in openers:
+            each(member, body)
 
     def _when_open(self, then: Callable[[], None]) -> None:
         if self._state == "open":
@@ -72,7 +87,7 @@ class Provider:
         self._waiting.append(then)
         if self._state == "new":
             self._state = "opening"
-            self.generation = self.server.generation
+            self.generation = self._first or self.server.generation
             self._connect()
 
     def _connect(self) -> None:
@@ -110,6 +125,7 @@ class Provider:
                 self._opened()
             return
         further = self._further() if code(body) in _UNKNOWN else None
+        self._first = None
         if self._state == "closed":
             return
         if further is None:
@@ -120,6 +136,8 @@ class Provider:
 
     def _further(self) -> Generation | None:
         """The next generation that is connected to in another way."""
+        if self._first is not None:
+            return None if self.server.confirmed else self.server.generation
         found = self.server.after(self.generation)
         while found is not None and found.connect == self.generation.connect:
             found = self.server.after(found)
@@ -135,6 +153,7 @@ class Provider:
         """It cannot be opened; whoever waits is told, and whoever asks later tries again."""
         self._state = "new"
         self._waiting.clear()
+        self._tell_openers(b"error", error)
         for call in list(self._calls):
             self._done(call, b"error", call.first_error or error)
 
@@ -143,12 +162,12 @@ class Provider:
     def request(self, call: Call) -> None:
         """Sends a request, now or once the connection is open."""
         call.provider = self
-        self._calls.add(call)
+        self._calls[call] = None
         self.latest = self.server.fresh()
         self._when_open(lambda: self._send(call))
 
     def _send(self, call: Call) -> None:
-        if call not in self._calls:
+        if call not in self._calls or self._gives_back(call):
             return
         generation, server = self.generation, self.server
         inner_id: str | int | None = None
@@ -166,6 +185,19 @@ class Provider:
         call.id = self._line.ask(
             generation.request, whole, lambda member, body: self._answered(call, member, body)
         )
+
+    def _gives_back(self, call: Call) -> bool:
+        """Whether a request was asked in a generation that is not the component's: then it goes
+        back, with all that were asked so."""
+        if call.give_back is None or self.server.generation.stateless:
+            return False
+        back = [each for each in self._calls if each.give_back is not None]
+        for each in back:
+            del self._calls[each]
+        for each in back:
+            assert each.give_back is not None
+            each.give_back()
+        return True
 
     def _with_token(self, call: Call, params: bytes | None, number: int) -> bytes | None:
         """Progress names no connection here, so its token must be one of this server's own."""
@@ -185,6 +217,8 @@ class Provider:
         if call not in self._calls:
             return  # nobody waits for it any more
         generation, server = self.generation, self.server
+        if member == b"error" and self._gives_back(call):
+            return
         if member == b"error" and not server.confirmed and code(body) in _UNKNOWN:
             found = server.after(generation)
             if found is not None and not call.cancelled and self._fits(found, body):
@@ -217,7 +251,7 @@ class Provider:
             self._connect()
 
     def _done(self, call: Call, member: bytes, body: bytes) -> None:
-        self._calls.discard(call)
+        self._calls.pop(call, None)
         call.on_answer(member, body)
 
     def notify(self, method: str, params: bytes | None) -> None:
@@ -243,7 +277,7 @@ class Provider:
         if call.id is not None:
             self._line.cancel(call.id)
         if forget:
-            self._calls.discard(call)
+            self._calls.pop(call, None)
 
     # -- from the component --------------------------------------------------------------------
 
@@ -305,6 +339,7 @@ class Provider:
             reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
         opened, self._state = self._state == "open", "closed"
         self._waiting.clear()
+        self._tell_openers(b"error", _error(f"{self.server.label} is not offered any more"))
         if opened:
             self._disconnect()
 

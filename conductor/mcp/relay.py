@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from msgspec import Raw
 
 from conductor.core.jsonrpc import canonical_id
@@ -17,9 +20,16 @@ from conductor.mcp.revisions import CANCELLED, SUBSCRIPTION
 class Relay:
     """Passes everything on, both ways, with ids and cancellations put right."""
 
-    def __init__(self, consumer: Consumer, provider: Provider) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        provider: Provider,
+        give_back: Callable[[Request], None] | None = None,
+    ) -> None:
+        """`give_back`: takes requests whose component is of another kind after all."""
         self._consumer = consumer
         self._provider = provider
+        self._give_back = give_back
         self._calls: dict[bytes, Call] = {}
         self._asked: dict[OnAnswer, bytes] = {}
 
@@ -42,8 +52,14 @@ class Relay:
             request_id=asked.request_id,
             raw=asked.raw,
         )
+        if self._give_back is not None:
+            call.give_back = partial(self._gives_back, key, asked, self._give_back)
         self._calls[key] = call
         self._provider.request(call)
+
+    def _gives_back(self, key: bytes, asked: Request, to: Callable[[Request], None]) -> None:
+        self._calls.pop(key, None)
+        to(asked)
 
     def cancel(self, key: bytes) -> None:
         """The client's request of this id is to be cancelled, and answered nevertheless."""

@@ -87,6 +87,13 @@ class Server:
         at = self.ladder.index(generation) + 1
         return self.ladder[at] if not self.confirmed and at < len(self.ladder) else None
 
+    def prefer(self, generation: Generation) -> None:
+        """Whoever asks speaks `generation`: it is tried first, where the declaration is in a form
+        of it. (Components of the stateless one declare as others do, and are told by that.)"""
+        if generation in self.ladder and not self.confirmed and not self.ladder[0].stateless:
+            others = (one for one in self.ladder if one is not generation)
+            self.generation, self.ladder = generation, (generation, *others)
+
     def confirm(self, generation: Generation) -> None:
         """The component has shown that it speaks `generation`."""
         self.generation, self.confirmed = generation, True

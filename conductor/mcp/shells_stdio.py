@@ -12,7 +12,6 @@ import hmac
 import itertools
 import re
 import secrets
-import shutil
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +25,7 @@ from conductor.mcp.shells_socket import command, socket_for_shims
 from conductor.mcp.shim import TOKEN_VARIABLE
 from conductor.mcp.stdio_clients import KEY_LENGTH, TOKEN_LENGTH, Client, Login
 from conductor.transports.fds import FdWriter
+from conductor.transports.private import Folder
 
 if TYPE_CHECKING:
     from conductor.mcp.shells import Log, ShellEvents
@@ -50,7 +50,7 @@ class StdioShell:
         self._log = log
         self._limit = line_limit
         self._socket: socket.socket | None = None
-        self._folder = ""
+        self._folder: Folder | None = None
         self._address = ""
         self._doors: dict[bytes, Door] = {}
         self._keys: dict[str, bytes] = {}
@@ -220,6 +220,6 @@ class StdioShell:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
+        if self._folder is not None:
+            self._folder.remove()
+            self._folder = None

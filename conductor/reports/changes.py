@@ -19,7 +19,6 @@ from conductor.core.jsonrpc import MAX_DEPTH
 CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped", "delayed"})
 _KINDS: Final = frozenset({"request", "response", "notification"})
 _DIRECTIONS: Final = frozenset({"up", "down"})
-_MATCHED: Final = frozenset({"token", "request", "value", "order", "end"})
 
 _ROOM: Final = 8 * 1024
 """Bytes that everything else in such a line takes at most, its method and session apart."""
@@ -89,7 +88,7 @@ def read(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, Si
     if changed.peer not in guests:
         raise ValueError(f"`{changed.peer}` is not one of its guests")
     words = ((changed.change, CHANGES), (changed.kind, _KINDS), (changed.direction, _DIRECTIONS))
-    for word, known in (*words, (changed.matched, _MATCHED)):
+    for word, known in words:
         if word not in known:
             raise ValueError(f"no change is called {word!r}")
     before, after = (None if one is None else bytes(one) for one in payloads.values())

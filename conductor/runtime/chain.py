@@ -46,6 +46,7 @@ from conductor.runtime.flow import Flow
 from conductor.runtime.supervisor import Supervisor
 from conductor.runtime.tasks import Tasks
 from conductor.serving import Serving
+from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
@@ -54,6 +55,9 @@ _SETTLE: Final = 0.3
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
+
+_LAUNCH: Final = 5.0
+"""Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
 
 Log = Callable[[str, str, str], None]
 
@@ -93,6 +97,7 @@ class Runtime:
             mode,
             upstream=outer_dialect,
             tracing=tracer is not None,
+            reserved=options.reserved,
             # A host of several guests says itself what they change.
             audited=[one.component.name for one in planned if len(one.guests) < 2]
             if auditor is not None
@@ -139,6 +144,7 @@ class Runtime:
             for name, one in self._planned.items():
                 await self.connect(name, one.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
+            private.clear()  # nothing is to be done before the components have started
             self._tasks.start(self._supervisor.time_out())
             if self._options.watch:
                 self._tasks.start(self._supervisor.watch())
@@ -398,6 +404,8 @@ class Runtime:
         effects = self.router.listening(name, transport.server(successor))
         await self.connect(successor, transport)
         self.apply(effects)
+        await asyncio.sleep(_LAUNCH)
+        self.apply(self.router.not_launching(name))
 
     def _fail(self, reason: Closure) -> None:
         if self._failure is None:

@@ -11,17 +11,15 @@ import contextlib
 import hmac
 import os
 import secrets
-import shutil
 import socket
 import sys
-import tempfile
-from pathlib import Path
 
 import msgspec
 
 from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.private import JOIN, Folder
 
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 
@@ -35,8 +33,8 @@ class ListeningTransport(Piped):
         self._limit = line_limit
         self._linger = linger
         self._end_timer: asyncio.TimerHandle | None = None
-        self._folder = tempfile.mkdtemp(prefix="conductor-")  # mode 0700
-        self._path = str(Path(self._folder) / "successor")
+        self._folder = Folder(JOIN)
+        self._path = self._folder.socket
         self._token = secrets.token_hex(32)
         self._listener: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None
@@ -92,7 +90,7 @@ class ListeningTransport(Piped):
                 end.close()
         if self._listener is not None:
             self._listener.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     async def _accept(self, events: Events) -> None:
         loop = asyncio.get_running_loop()

@@ -48,6 +48,8 @@ class Host:
         self._others: set[Any] = set()
         """Ids of servers that others have declared, in whatever session."""
         self._count = self._opened = 0
+        self._secret = ""
+        """What nobody can guess of the ids it gives, where the proxy is granted randomness."""
         running.mcp = self
 
     def handlers(self) -> Handlers:
@@ -55,6 +57,7 @@ class Host:
         inner = setup.handlers(self._engine)
 
         async def declare(request: Request, following: Next) -> Any:
+            await self._draw()
             declared = self._declare(request)
             result = await inner[request.method](request, following)
             session = result.get("sessionId") if isinstance(result, dict) else None
@@ -80,6 +83,16 @@ class Host:
         }
 
     # -- declarations --------------------------------------------------------------------------
+
+    async def _draw(self) -> None:
+        """Draws what makes the ids of servers unguessable, once; others could squat on them."""
+        if self._secret or "random" not in (self._engine.grants or ()):
+            return
+        try:
+            drawn = (await self._engine.proxy.random.bytes(8)).hex()
+        except ProxyError:
+            return
+        self._secret = self._secret or drawn
 
     def _declare(self, request: Request) -> list[Declared]:
         """Adds the servers to a session's setup."""
@@ -114,12 +127,16 @@ class Host:
 
     def _numbered(self, number: int) -> str:
         """A number no former life of this proxy has given."""
-        life = self._engine.instance
+        life = self._life()
         return f"{life}.{number}" if life else str(number)
+
+    def _life(self) -> str:
+        """What the numbers of this life of the proxy begin with."""
+        return ".".join(one for one in (self._engine.instance, self._secret) if one)
 
     def _of_former_life(self, number: str) -> bool:
         life, _, last = number.rpartition(".")
-        return life != self._engine.instance and last.isdecimal()
+        return life != self._life() and last.isdecimal()
 
     def _known(self, id_: Any) -> Declared | None:
         """The declaration of an id; if a former life of this proxy made it, it is taken over.

@@ -12,7 +12,8 @@ import pytest
 from conductor.catalog import components_folder
 from conductor.cli import inspect_policy
 from conductor.core.guards import GUARDS
-from conductor.core.policy import PROFILES, TRUSTED, PolicyWords
+from conductor.core.policy.rights import PROFILES, ROWS, SAYS, TRUSTED, Grants
+from conductor.core.policy.words import PolicyWords
 
 from .support import conductor, environment
 
@@ -34,68 +35,125 @@ def facts(component: str) -> dict[str, Any]:
     return found
 
 
-def test_the_default_of_a_module_is_every_verb_within_every_guard() -> None:
+def test_full_is_everything_within_every_guard() -> None:
     policy = facts("passthrough")["policy"]
     assert (policy["profile"], policy["enforced"], policy["on_violation"]) == ("full", True, "pass")
-    verbs = ["observe", "modify", "answer", "originate"]
-    assert policy["verbs"] == [
-        {"direction": way, "verbs": verbs, "methods": ["*"]} for way in ("down", "up")
-    ]
+    assert (policy["says"], policy["grants"], policy["fails"]) == (
+        "everything but what is guarded",
+        ["turns=within"],
+        "open",
+    )
+    held = {
+        (one["direction"], key): one["rights"] for one in policy["rights"] for key in one["keys"]
+    }
+    assert held["down", "session/prompt"] == ["copy", "carry", "answer", "amend", "originate"]
+    assert held["up", "session/update[tool_call]"] == ["copy"]
+    assert ("up", "mcp/*") not in held
     assert [one["name"] for one in policy["guards"]] == [one.name for one in GUARDS]
     assert not any(one["lifted"] for one in policy["guards"])
     text = card("passthrough")
-    assert "towards the agent see, change, answer and send of its own: every message" in text
-    for guard in GUARDS:
-        assert f"{guard.name} {guard.protects}" in text
-    assert "LIFTED" not in text
+    assert "change the handshake, a session's set-up, prompts, what is said" in text
+    assert "turns send prompts of its own, within a turn of the user's" in text
+    assert all(guard.name in text for guard in GUARDS)
+    assert "WIDENED" not in text
     assert "is undone and reported; the session goes on" in text
+    assert "A request it held when it failed goes on as it was" in text
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_each_profile_is_told_in_sentences(profile: str) -> None:
     component = f"passthrough,profile={profile}"
-    assert facts(component)["policy"]["profile"] == profile
+    policy = facts(component)["policy"]
+    assert (policy["profile"], policy["says"]) == (profile, SAYS[profile])
     text = card(component)
     said = {
-        "observer": "towards the client see a copy of: every message nothing it says reaches "
-        "anybody",
-        "context": "towards the agent see and change: session/prompt, session/new, session/load, "
-        "session/resume, session/fork all else passes it by unseen",
-        "filter": "towards the client see and change: every message",
-        "tools": "towards the client see, change and answer: mcp/*, _mcp/*, _scp/mcp",
-        "full": "towards the client see, change, answer and send of its own: every message",
+        "none": "(profile none) nothing it says reaches anybody",
+        "observer": "get copies of all else but the traffic of MCP servers and extensions nothing "
+        "it says reaches anybody",
+        "context": "change a session's set-up, prompts serve MCP servers of its own all else goes "
+        "past it unseen",
+        "filter": "change a session's set-up, prompts, what is said, thought and planned change "
+        "answers to prompts drop what is said, thought and planned serve",
+        "tools": "change a session's set-up serve MCP servers of its own",
+        "full": "answer prompts drop what is said, thought and planned send of its own",
     }[profile]
     assert said in text
-    assert ("permission-answers" in text) == (profile != "observer")
+    assert ("permission-answers" in text) == (profile not in ("none", "observer"))
+
+
+def test_a_card_fits_on_a_screen() -> None:
+    for component in ("passthrough", "hooks", "redact"):
+        out = conductor("inspect", component, env=environment(COLUMNS="100")).out
+        assert len(out.splitlines()) <= 70, out
+
+
+def test_every_row_has_a_name_or_a_grant() -> None:
+    for row in ROWS:
+        named = (row.direction, row.keys[0]) in inspect_policy.NAMES
+        assert named or not row.full, row.keys
+    assert list(inspect_policy.GRANTS) == list(Grants().__struct_fields__)
 
 
 def test_what_was_granted_besides_is_told() -> None:
-    component = "passthrough,profile=observer,allow=down:session/prompt:modify,on_violation=fail"
+    component = (
+        "passthrough,profile=observer,allow=down:session/prompt:carry,on_violation=fail,"
+        "fails=closed,hold=30,allow=up:session/update[agent_message_chunk]:originate"
+    )
     text = card(component)
-    assert "towards the agent see and change: session/prompt" in text
-    assert "ends the component" in text
-    held = facts(component)["policy"]["verbs"]
-    assert {"direction": "down", "verbs": ["modify"], "methods": ["session/prompt"]} in held
+    assert "change prompts send of its own agent_message_chunk get copies of all else" in text
+    assert "ends the component. A request it held when it failed is refused" in text
+    assert "may hold a prompt for 30 s" in text
+    held = facts(component)["policy"]["rights"]
+    assert {
+        "direction": "down",
+        "rights": ["copy", "carry"],
+        "keys": ["session/prompt"],
+    } in held
 
 
-def test_lifted_guards_stand_apart_with_what_can_happen() -> None:
-    component = "passthrough,unguard=files,unguard=terminals"
+def test_each_named_grant_is_told() -> None:
+    component = (
+        "passthrough,profile=none,turns=unprompted,commands=review+plan,permission=narrow,"
+        "mcp=others,sessions=own,modes,editor=panel,methods=_x/*,texts,capabilities=*"
+    )
+    text = card(component)
+    for said in (
+        "turns send prompts of its own, at any time",
+        "commands list and send commands: review, plan",
+        "permission take options of permission requests away, and reject these",
+        "mcp read, change and answer the traffic of others' MCP servers",
+        "sessions open sessions of its own",
+        "modes have modes and options of its own",
+        "editor reach the user beside the session: panel",
+        "methods send, change and answer extension methods: _x/*",
+        "texts change words inside tool calls",
+        "capabilities claim capabilities: any",
+    ):
+        assert said in text
+    policy = facts(component)["policy"]
+    assert policy["grants"][0] == "turns=unprompted"
+    assert any(one["keys"] == ["_x/*"] for one in policy["rights"])
+
+
+def test_guards_that_a_grant_widens_stand_apart() -> None:
+    component = "passthrough,permission=narrow"
     guards = facts(component)["policy"]["guards"]
-    assert [one["name"] for one in guards if one["lifted"]] == ["files", "terminals"]
-    before, after = card(component).split("LIFTED, so this can happen")
-    (files,) = [one for one in GUARDS if one.name == "files"]
-    assert files.protects not in before
-    assert f"files {files.attack} (by unguard=files)" in after
+    widened = [one["name"] for one in guards if one["lifted"]]
+    known = [one.name for one in GUARDS if one.lifted_by.startswith("permission=")]
+    assert widened == known
+    if not known:
+        pytest.skip("the table of guards names no grants yet")
+    assert f"WIDENED by permission {', '.join(known)}" in card(component)
 
 
 @pytest.mark.parametrize("component", ["python p.py", "py:a:b", "passthrough,profile=trusted"])
 def test_what_is_trusted_says_that_no_rule_is_enforced(component: str) -> None:
     found = facts(component)["policy"]
     assert (found["profile"], found["enforced"]) == ("trusted", False)
-    assert "verbs" not in found or found["verbs"] == []
+    assert found["rights"] == []
     text = card(component)
     assert "Trusted: no rule is enforced" in text
-    assert "`,profile=full`" in text
+    assert "`,profile=filter`" in text
 
 
 def test_a_command_may_be_given_a_profile() -> None:
@@ -175,7 +233,7 @@ def test_the_fences_of_its_process_are_named() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 132])
 def test_it_is_wrapped_at_the_width_of_the_terminal(width: int) -> None:
-    ran = conductor("inspect", "datetime,unguard=files", env=environment(COLUMNS=str(width)))
+    ran = conductor("inspect", "datetime,texts", env=environment(COLUMNS=str(width)))
     long = [line for line in ran.out.splitlines() if len(line) > width]
     assert all(len(line.split()[-1]) > width - 30 for line in long), long  # paths, digests
     assert max(map(len, ran.out.splitlines())) > width - 15
@@ -185,10 +243,11 @@ def test_it_is_wrapped_at_the_width_of_the_terminal(width: int) -> None:
 @pytest.mark.parametrize("wanted", PROFILES)
 def test_profiles_are_compared_by_what_they_allow(given: str, wanted: str) -> None:
     wider = {
-        "observer": {"observer"},
-        "context": {"context"},
-        "filter": {"context", "filter"},
-        "tools": {"tools"},
+        "none": {"none"},
+        "observer": {"none", "observer"},
+        "context": {"none", "context", "tools"},
+        "filter": {"none", "context", "filter", "tools"},
+        "tools": {"none", "tools"},
         "full": set(PROFILES),
         TRUSTED: set(PROFILES),
     }

@@ -54,7 +54,7 @@ def locked(folder: Path, *arguments: str) -> Ran:
 def written(folder: Path, name: str = "conductor.lock") -> list[dict[str, Any]]:
     """The components in a lock file."""
     held = tomllib.loads((folder / name).read_text())
-    assert held["version"] == 1
+    assert held["version"] == 2
     found: list[dict[str, Any]] = held["component"]
     return found
 
@@ -77,24 +77,22 @@ def test_what_is_written_of_each_kind(here: Path) -> None:
     assert "conductor.lock written: 4 components" in ran.out
     date, module, code, agent = written(here)
     assert (date["kind"], date["source"], date["version"]) == ("bundled", "datetime", "0.1.0")
-    assert (date["profile"], date["grants"], date["dialect"]) == (
+    assert (date["profile"], date["services"], date["dialect"]) == (
         "context",
         ["clock", "log"],
         "channel",
     )
-    assert "down:session/prompt:modify" in date["verbs"]
+    assert "down:session/prompt:carry" in date["rights"]
+    assert (date["grants"], date["fails"]) == ([], "open")
     assert (module["kind"], module["source"]) == ("module", "./p.wasm")
     assert module["sha256"] == digest(here / "p.wasm")
     assert module["size"] == (here / "p.wasm").stat().st_size
     assert (module["carrier"], module["imports"], module["isolation"]) == ("core", [], "process")
     assert (module["limits"]["memory_bytes"], module["limits"]["cpu_ms"]) == (16 * 1024**2, 1000)
-    assert (module["on_failure"], module["on_violation"], module["unguard"]) == (
-        "restart",
-        "pass",
-        [],
-    )
+    assert (module["on_failure"], module["on_violation"]) == ("restart", "pass")
+    assert (module["profile"], module["grants"]) == ("context", [])
     assert (code["kind"], code["sha256"]) == ("python", digest(here / "mine.py"))
-    assert (code["grants"], code["profile"]) == ("all", "trusted")
+    assert (code["services"], code["profile"]) == ("all", "trusted")
     assert (agent["role"], agent["pinned"], agent["args"]) == ("agent", False, ["--x"])
     assert (agent["program"], agent["sha256"]) == ("./agent", digest(here / "agent"))
     head = (here / "conductor.lock").read_text().partition("\n\n")[0]
@@ -133,7 +131,7 @@ def test_check_fails_where_the_file_would_change_and_a_new_lock_says_what_did(he
     said = (
         "+ datetime, bundled",
         "digest: sha256:0e00d1e6f68235f8… → sha256:",
-        "grants: + clock",
+        "services: + clock",
         "limits.memory_bytes: 64 MiB → 16 MiB",
     )
     ran.assert_error(1, "conductor.lock would change", *said)
@@ -161,14 +159,38 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
 
 def test_more_is_refused_and_less_is_not(here: Path) -> None:
     """Each kind of more and less: `tests/lock/test_lock.py`."""
-    less, more = "./p.wasm,profile=context,memory=16MiB", "./p.wasm,grant=clock,on_failure=bypass"
+    less, more = "./p.wasm,memory=16MiB", "./p.wasm,profile=full,grant=clock,on_failure=bypass"
     lock(here, less, "demo")
-    said = ("grants: + clock", "profile: context → full", "on_failure: restart → bypass",
+    said = ("services: + clock", "profile: context → full", "on_failure: restart → bypass",
             "limits.memory_bytes: 16 MiB → 64 MiB")  # fmt: skip
     locked(here, more, "demo").assert_error(2, "  p (./p.wasm):\n", *said)
     lock(here, more.replace("=bypass", "=restart+bypass"), "demo")
     ran = locked(here, less, "demo")
     assert (ran.code, ran.out) == (0, "hi\n"), ran
+
+
+def test_an_older_lock_is_obeyed_and_rewritten(here: Path) -> None:
+    lock(here, "datetime", "demo")
+    file = here / "conductor.lock"
+    today = file.read_text()
+    verbs = '"down:session/prompt:modify", "down:session/new:modify", "down:session/load:modify"'
+    begin, end = today.index("rights = ["), today.index("on_violation")
+    older = f"{today[:begin]}verbs = [{verbs}]\nunguard = []\n{today[end:]}"
+    older = older.replace("version = 2", "version = 1").replace("services", "grants")
+    file.write_text(older)
+    locked(here, "datetime", "demo").assert_error(2, "rights: + down:session/resume:carry")
+    file.write_text(older.replace("new:modify", "*:modify"))
+    ran = locked(here, "datetime,config.template=x", "demo")
+    ran.assert_error(2, "config: none")
+    ran = locked(here, "datetime", "demo")
+    assert ran.code == 0
+    assert "conductor.lock: it is in words of an older version: `conductor lock --upg" in ran.err
+    out = lock(here, "--upgrade").out
+    assert "rewritten in today's words" in out
+    assert "verbs: down:session/*:modify → down:session/*:copy+carry" in out
+    assert locked(here, "datetime", "demo").err == ""
+    conductor("lock", "--upgrade", "demo", cwd=here).assert_error(2, "takes no components")
+    conductor("lock", cwd=here).assert_error(2, "nothing to lock", "conductor lock COMPONENT…")
 
 
 def test_other_components_are_refused(here: Path) -> None:
@@ -203,7 +225,7 @@ def test_a_command_is_held_to_its_program_and_script_and_arguments(here: Path) -
 
 
 def test_the_agent_may_update_itself_unless_it_is_locked_as_well(here: Path) -> None:
-    chain = ("./p.wasm", "./agent")
+    chain = ("./p.wasm,profile=context", "./agent")
     lock(here, *chain)
     assert locked(here, *chain).err == ""
     agent = here / "agent"
@@ -270,11 +292,13 @@ def test_secrets_are_not_written(here: Path) -> None:
 
 def test_a_file_that_is_no_lock_is_neither_obeyed_nor_overwritten(here: Path) -> None:
     file = here / "conductor.lock"
-    file.write_text("# mine\n\nversion = 2\n")
-    said = "`conductor.lock`, line 3: its format is version 2; this conductor knows version 1"
+    file.write_text("# mine\n\nversion = 3\n")
+    said = (
+        "`conductor.lock`, line 3: its format is version 3; this conductor knows versions 1 and 2"
+    )
     locked(here, "./p.wasm", "demo").assert_error(2, said, "remove it")
     conductor("lock", "./p.wasm", "demo", cwd=here).assert_error(2, said, "--output FILE")
-    assert file.read_text() == "# mine\n\nversion = 2\n"
+    assert file.read_text() == "# mine\n\nversion = 3\n"
 
 
 def test_without_a_lock_file_nothing_runs(here: Path) -> None:

@@ -33,13 +33,15 @@ for line in sys.stdin:
 
 CHANGED = {
     "trusted": "the QUICK brown FOX",
-    "full": "the QUICK brown FOX",
+    "full,ids=kept": "the QUICK brown FOX",
     "filter": "the QUICK brown FOX",
     "context": "the QUICK brown fox",
     "tools": "the quick brown fox",
     "observer": "the quick brown fox",
+    "none": "the quick brown fox",
+    "tools,allow=down:session/prompt:carry": "the QUICK brown fox",
     "tools,allow=down:session/prompt:modify": "the QUICK brown fox",
-    "filter,allow=down:*:originate": "the QUICK brown FOX",
+    "filter,allow=up:*:originate": "the QUICK brown FOX",
 }
 
 

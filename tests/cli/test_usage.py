@@ -29,7 +29,6 @@ WRONG = {
         "put it in quotes",
     ),
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
-    "no proxy": (["proxy"], "`conductor proxy` needs a COMPONENT", "conductor proxy --help"),
     "no value": (["agent", "--log"], "'--log' requires an argument", "conductor agent --help"),
     "flag with a value": (["agent", "--proxy=1", "demo"], "does not take a value", "--help"),
     "isolation": (

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from conductor.core import Component, Effect, Listen, Reopen, Router, Send, Serve
+from conductor.core import Component, Effect, Listen, Reopen, Router, Send, Serve, Wake
 from conductor.core.dialects import DIALECTS
 
 Json = dict[str, Any]
@@ -262,6 +262,8 @@ class Stage:
         self.actors = {actor.name: actor for actor in actors}
         self.log: list[str] = []
         self.effects: list[Effect] = []
+        self.wakes: list[Wake] = []
+        """What was asked to be woken for; no time passes here by itself."""
         self.client: list[Json] = []
         """What the upstream peer was told."""
         self.lines: list[bytes] = []
@@ -304,6 +306,8 @@ class Stage:
                 case Serve(_, _, token, _):
                     if token is not None:
                         self._perform(self.router.served(token, b'{"served":true}'))
+                case Wake():
+                    self.wakes.append(effect)
                 case _:
                     self.effects.append(effect)
 

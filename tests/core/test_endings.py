@@ -201,13 +201,14 @@ def test_skipped_on_sides() -> None:
         (
             pb
             >> ("client", "p", request(5, "initialize", V1))
-            << ("p", "p", request(1, "initialize", V1))
+            << ("p", "p", request(5, "initialize", V1))
         )
         pb >> ("p", "s", request(1, "_x")) << ("client", "s", request(1, "_x"))
         head = b'{"jsonrpc":"2.0","id":1,"result":"'
         pb >> (lambda r: r.skipped("p", b"s" + head, "long"))
         pb >> (lambda r: r.skipped("client", b"s" + head, "long"))
         pb << ("p", "s", error(1, -32603, Hole("text"), {"component": "client"}))
+        head = b'{"jsonrpc":"2.0","id":5,"result":"'
         pb >> (lambda r: r.skipped("p", b"p" + head, "long"))
         pb << ("client", "p", error(5, -32603, Hole("init"), {"component": "p"}))
         pb >> (lambda r: r.skipped("p", b'c{"id":1,"method":"log","params":', "long"))
@@ -227,9 +228,9 @@ def test_a_request_that_cannot_be_delivered_is_answered() -> None:
         (
             pb
             >> ("client", "p", request(5, "initialize", V1))
-            << ("p", "p", request(1, "initialize", V1))
+            << ("p", "p", request(5, "initialize", V1))
         )
-        frame = b'p{"jsonrpc":"2.0","id":1,"method":"initialize"}\n'
+        frame = b'p{"jsonrpc":"2.0","id":5,"method":"initialize"}\n'
         pb >> (lambda r: r.undeliverable("p", frame, "too big"))
         pb << Noted("warning", "p", "not delivered: too big")
         text = "proxy `p` was not given `initialize`: too big"

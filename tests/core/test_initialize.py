@@ -210,6 +210,34 @@ NOT_A_PROXY = Closure(
 )
 
 
+@pytest.mark.parametrize("code", [-32601, -32600])
+def test_a_last_component_that_knows_no_initialize_is_no_agent(code: int) -> None:
+    text = "the last component, `agent`, is not an agent (it answered `initialize`: a proxy)"
+    with begin_proxy() as pb:
+        pb >> ("agent", error(1, code, "a proxy"))
+        pb << ("p", error("f", -32603, Hole("text"), {"component": "agent"}))
+        said, _, hint = pb.values["text"].partition("\nhint: ")
+        assert said == text
+        assert "put one behind it" in hint
+        pb << Fail("agent", Closure(text, hint, {"component": "agent"}))
+
+
+def test_other_errors_of_an_agent_go_back_and_so_do_all_once_it_was_initialized() -> None:
+    with begin_proxy() as pb:
+        pb >> ("agent", error(1, -32000, "no")) << ("p", error("f", -32000, "no"))
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "initialize", V1)) << ("agent", request(2, "initialize", V1))
+        pb >> ("agent", error(2, -32600, "again?")) << ("client", error(1, -32600, "again?"))
+
+
+def begin_proxy() -> Playbook:
+    """A chain of a proxy and what may be an agent, which has been asked to initialize."""
+    pb = agent_mode("acp")
+    pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+    pb >> ("p", wrapped("f", "initialize", V1)) << ("agent", request(1, "initialize", V1))
+    return pb
+
+
 def test_an_sdk_proxy_forwards_the_role_request_it_does_not_know() -> None:
     with agent_mode(None) as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
@@ -474,7 +502,7 @@ def test_an_scp_proxy_launches_its_successor(kind: str | None) -> None:
         pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
         pb << ("client", result(7, ANSWER))
         pb >> ("p/successor", request(2, "_x")) << ("agent", request(2, "_x"))
-        pb >> ("agent", request(1, "_up")) << ("p/successor", request(1, "_up"))
+        pb >> ("agent", request(1, "_up")) << ("p/successor", request(Hole("up"), "_up"))
         pb >> ("p", request("e", "proxy/successor", {"method": "_x"}))
         pb << ("p", error("e", -32600, "`_x` before `initialize`"))
         pb >> ("p/successor", request("e", "proxy/successor", {"method": "_x"}))
@@ -568,6 +596,34 @@ def test_it_ends_while_its_answer_is_held(kind: str | None, launched: bool) -> N
             pb >> (lambda r: r.closed("p/successor", gone(None)))
 
 
+@pytest.mark.parametrize("late", [result(4, {}), error(4, -32000, "no shims")])
+def test_one_that_passes_over_scp_is_sacp_or_pacp(late: Json) -> None:
+    with held(None) as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(4, "_scp/proxy", {"servers": [{}]}))
+        pb >> (lambda r: r.not_launching("p"))
+        pb << Noted("warning", "p", "did not answer `_scp/proxy`")
+        pb << ("p", request(5, "_x")) << ("client", result(7, ANSWER))
+        pb >> (lambda r: r.not_launching("p")) >> ("p", late)
+        nested = {"message": {"method": "_x"}}
+        pb >> ("p", request("q", "_proxy/successor/send/request", nested))
+        pb << ("agent", request(1, "_x"))
+
+
+@pytest.mark.parametrize("kind", ["scp", None])
+def test_an_scp_proxy_may_take_its_time(kind: str | None) -> None:
+    with held(kind) as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        if kind is None:
+            pb >> ("p/successor", request(1, "initialize", OFFER))
+            pb << ("agent", request(1, "initialize", V1))
+        pb >> (lambda r: r.not_launching("p"))
+        pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
+        pb << ("client", result(7, ANSWER))
+        pb >> (lambda r: r.not_launching("p"))
+
+
 # -- proxy mode ----------------------------------------------------------------------------------
 
 ENVELOPES = {
@@ -629,11 +685,12 @@ def test_proxy_mode_over_sides() -> None:
         (
             pb
             >> ("client", "p", request(7, "initialize", V1))
-            << ("p", request(1, "proxy/initialize", V1))
+            << ("p", request(7, "proxy/initialize", V1))
         )
-        pb >> ("p", wrapped("f", "initialize", V1)) << ("client", "s", request(1, "initialize", V1))
-        pb >> ("client", "s", result(1, OK)) << ("p", result("f", OK))
-        pb >> ("p", result(1, OK)) << ("client", "p", result(7, OK))
+        pb >> ("p", wrapped("f", "initialize", V1))
+        pb << ("client", "s", request(Hole("i"), "initialize", V1))
+        pb >> ("client", "s", result(Hole("i"), OK)) << ("p", result("f", OK))
+        pb >> ("p", result(7, OK)) << ("client", "p", result(7, OK))
         pb >> ("client", "p", request(8, "proxy/initialize", V1))
         pb << ("client", "p", error(8, -32600, "on side p it is plain `initialize`"))
         pb >> ("client", "s", request(8, "initialize", V1))

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from conductor.core import CHANNEL, Closure, Component, Effect, Fail, Router, Send
-from conductor.core.policy import PolicyWords
-from tests.core import policed
-from tests.core.actors import Guest
+from conductor.core import Closure, Fail
 from tests.core.plays import OK, V1, agent_mode, begin_acp, error, notification, request, result
 from tests.playbook import Playbook
 
@@ -24,11 +19,6 @@ def wrapped(id_: object, method: str, params: object = None) -> dict[str, object
 def envelope(id_: object, method: str) -> dict[str, object]:
     """The same as the conductor writes it."""
     return request(id_, "proxy/successor", {"method": method})
-
-
-def sent(effects: list[Effect]) -> list[tuple[str, bytes]]:
-    """What effects send, to whom."""
-    return [(one.peer, one.frame) for one in effects if isinstance(one, Send)]
 
 
 def test_a_proxy_leaves_and_returns_while_its_neighbours_go_on() -> None:
@@ -90,75 +80,6 @@ def test_an_end_of_the_chain_cannot_be_bypassed() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> (lambda r: r.bypassed("agent", GONE))
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-
-
-@pytest.mark.parametrize("profile", ["full", "context"])
-def test_a_policed_guest_leaves_with_messages_held_and_returns(profile: str) -> None:
-    """Nothing that waited behind what it held is lost; what it was given before counts no more."""
-    policy = PolicyWords(profile).policy()
-    guest = Component("p", "proxy `p`", CHANNEL, policy=policy)
-    router = Router([guest, Component("agent", "agent `agent`")])
-    router.receive(
-        "client", b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
-    )
-    router.receive(
-        "p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
-    )
-    router.receive("agent", b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
-    router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
-    prompt = (
-        b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"S","prompt":[]}}'
-    )
-    behind_it = b'{"jsonrpc":"2.0","method":"_next","params":{"sessionId":"S"}}'
-    first = sent(router.receive("client", prompt))
-    assert [peer for peer, _ in first] == ["p"]
-    behind = sent(router.receive("client", behind_it))
-    gone = sent(router.leaving("p", GONE))
-    assert any(peer == "client" and b'"id":7' in frame for peer, frame in gone)
-    # It reaches the agent now, or is the guest's again when it has returned.
-    told = sent(router.returned("p"))
-    told += sent(
-        router.receive(
-            "p", b's{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":1}}'
-        )
-    )
-    told += sent(router.receive("p", b'p{"jsonrpc":"2.0","id":3,"result":{"protocolVersion":1}}'))
-    everything = [*behind, *gone, *told]
-    assert sum(peer == "agent" and b"_next" in frame for peer, frame in everything) == (
-        profile == "context"
-    )
-
-
-def test_what_it_held_up_of_its_own_does_not_reach_its_next_instance() -> None:
-    """The answer to a request it has sent on: nobody there has asked."""
-    session = {"sessionId": "S"}
-    with policed.chain("down:_x:modify", "up:_y:observe") as pb:
-        pb >> ("client", request("c", "_x", session)) << ("g", "p", request(2, "_x", session))
-        pb >> ("agent", request("a", "_y", session)) << ("g", "s", request(1, "_y", session))
-        pb << ("client", request(1, "_y", session))
-        pb >> ("g", "p", request("m", "_y", session))
-        pb >> ("client", result(1, "late"))  # behind what `g` holds
-        pb >> (lambda r: r.leaving("g", GONE)) << ("client", error("c", -32603, TEXT, DATA))
-        pb << ("agent", result("a", "late"))
-
-
-def test_a_request_outlives_all_who_had_it_and_may_not_answer_it() -> None:
-    """The first has sent it on, the second was only shown it; then both are gone."""
-    first = policed.policy("down:session/prompt:modify", "down:$/cancel_request:modify")
-    second = policed.policy("up:session/update:modify")
-    held = [policed.component(first, name="f"), policed.component(second)]
-    router = Router([*held, Component("agent")])
-    policed.initialize(router, {"f": Guest("f"), "g": Guest("g")})
-    asked = policed.prompt("hi")
-    with Playbook(router) as pb:
-        pb >> ("client", request("c", "session/prompt", asked))
-        pb << ("f", "p", request(2, "session/prompt", asked))
-        pb >> ("f", "s", request("m", "session/prompt", asked))
-        pb << ("g", "p", request(2, "session/prompt", asked))
-        pb >> (lambda r: r.bypassed("f", GONE))
-        pb >> (lambda r: r.bypassed("g", GONE)) << ("agent", request(2, "session/prompt", asked))
-        pb >> ("client", policed.cancel("c")) << ("agent", policed.cancel(2))
-        pb >> ("agent", result(2, "done")) << ("client", result("c", "done"))
 
 
 def test_a_request_expires() -> None:

@@ -110,9 +110,9 @@ def test_null_params_are_none() -> None:
 
 def test_members_beyond_the_protocol_stay_behind() -> None:
     with begin(agent_only()) as pb:
-        pb >> ("client", {**request(1, "_x", []), "result": 1, "error": 2, "more": 3})
+        pb >> ("client", {**request(1, "_x", []), "more": 3})
         pb << ("agent", request(2, "_x", []))
-        pb >> ("client", {**notification("_x", []), "result": 1})
+        pb >> ("client", {**notification("_x", []), "more": 1})
         pb << ("agent", notification("_x", []))
 
 
@@ -162,7 +162,6 @@ def test_answers_nobody_waits_for_are_dropped() -> None:
         pb >> ("agent", result(2.5, 1)) << Noted("warning", "agent", "no valid id")
         pb >> ("agent", {"jsonrpc": "2.0", "result": 1})
         pb << Noted("warning", "agent", "no valid id")
-        pb >> ("agent", b'{"jsonrpc":"2.0"}') << Noted("warning", "agent", "no valid id")
 
 
 def test_errors_pass_byte_for_byte() -> None:
@@ -219,6 +218,58 @@ def test_a_malformed_request_is_answered_under_its_id(peer: str, frame: bytes) -
     with begin(agent_only()) as pb:
         pb >> (peer, frame) << Noted("warning", peer, "must be")
         pb << (peer, error(7, -32600, Hole("text")))
+
+
+NEITHER = "a message must have a `method`, or a `result` or `error`"
+BOTH = "a message with a `method` must have neither `result` nor `error`"
+SHAPELESS: list[tuple[bytes, object, str]] = [
+    (b"{}", None, NEITHER),
+    (b'{"jsonrpc":"2.0"}', None, NEITHER),
+    (b'{"jsonrpc":"2.0","params":{}}', None, NEITHER),
+    (b'{"jsonrpc":"2.0","id":7}', 7, NEITHER),
+    (b'{"id":"a","params":[]}', "a", NEITHER),
+    (b'{"jsonrpc":"2.0","id":1.5}', None, NEITHER),
+    (b'{"jsonrpc":"2.0","id":7,"method":"_x","result":1}', 7, BOTH),
+    (b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{},"result":null}', 7, BOTH),
+    (b'{"jsonrpc":"2.0","id":7,"method":"_x","error":{"code":1,"message":"a"}}', 7, BOTH),
+    (b'{"jsonrpc":"2.0","id":{},"method":"_x","error":null}', None, BOTH),
+    (b'{"jsonrpc":"2.0","method":"_x","result":1}', None, BOTH),
+    (b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{},"error":1}', None, BOTH),
+]
+
+
+@pytest.mark.parametrize(("frame", "id_", "text"), SHAPELESS)
+@pytest.mark.parametrize("begun", [True, False])
+def test_what_is_neither_or_both_is_refused(
+    frame: bytes, id_: object, text: str, *, begun: bool
+) -> None:
+    with begin(agent_only()) if begun else agent_only() as pb:
+        pb >> ("client", frame) << Noted("warning", "client", text)
+        pb << ("client", error(id_, -32600, text))
+        pb >> ("agent", frame) << Noted("warning", "agent", text)
+        if id_ is not None:
+            pb << ("agent", error(id_, -32600, text))
+
+
+@pytest.mark.parametrize(("frame", "id_", "text"), SHAPELESS)
+def test_what_is_neither_or_both_is_refused_on_each_side(
+    frame: bytes, id_: object, text: str
+) -> None:
+    with proxy_mode("channel", "channel") as pb:
+        for side in ("p", "s", "c"):
+            pb >> ("p", side.encode() + frame) << Noted("warning", "p", text)
+            if id_ is not None:
+                pb << ("p", side, error(id_, -32600, text))
+        pb >> ("client", b"s" + frame) << Noted("warning", "client", text)
+        pb << ("client", "s", error(id_, -32600, text))
+
+
+def test_a_request_that_is_an_answer_too_completes_nothing() -> None:
+    with begin(agent_only()) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", {**request(2, "_y"), "result": 1}) << Noted("warning", "agent", BOTH)
+        pb << ("agent", error(2, -32600, BOTH))
+        pb >> ("agent", result(2, 1)) << ("client", result(1, 1))
 
 
 def test_blank_lines_are_nothing() -> None:
@@ -358,12 +409,12 @@ def test_a_cancel_keeps_to_its_side() -> None:
             >> ("client", "p", request(1, "initialize", V1))
             << ("p", "p", request(1, "initialize", V1))
         )
-        pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(2, "_x"))
-        pb >> ("p", "s", request(2, "_y")) << ("client", "s", request(1, "_y"))
-        pb >> ("client", "s", request(5, "_z")) << ("p", "s", request(1, "_z"))
-        pb >> ("client", "s", cancel(5)) << ("p", "s", cancel(1))
-        pb >> ("client", "p", cancel(5)) << ("p", "p", cancel(2))
-        pb >> ("p", "p", cancel(2)) >> ("p", "s", cancel(2)) << ("client", "s", cancel(1))
+        pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(5, "_x"))
+        pb >> ("p", "s", request(5, "_y")) << ("client", "s", request(5, "_y"))
+        pb >> ("client", "s", request(6, "_z")) << ("p", "s", request(Hole("z"), "_z"))
+        pb >> ("client", "s", cancel(6)) << ("p", "s", cancel(Hole("z")))
+        pb >> ("client", "p", cancel(5)) << ("p", "p", cancel(5))
+        pb >> ("p", "p", cancel(5)) >> ("p", "s", cancel(5)) << ("client", "s", cancel(5))
 
 
 def test_a_request_is_cancelled_before_it_was_delivered() -> None:
@@ -374,6 +425,39 @@ def test_a_request_is_cancelled_before_it_was_delivered() -> None:
         pb >> ("p", request("f", "proxy/successor", {"method": "initialize", "params": V1}))
         pb << ("p", request(2, "_x", {"a": 1})) << ("p", cancel(2)) << ("p", notification("_n", []))
         pb << ("agent", request(1, "initialize", V1))
+
+
+# -- what concerns one connection -----------------------------------------------------------------
+
+FORMS: list[tuple[str, str | None]] = [
+    ("client", None),
+    ("agent", None),
+    ("p", None),
+    ("p", "proxy/successor"),
+    ("p", "_proxy/successor/send/request"),
+]
+
+
+@pytest.mark.parametrize("method", ["$/cancel_request", "$/progress", "$/"])
+@pytest.mark.parametrize(("peer", "form"), FORMS)
+def test_what_concerns_one_connection_is_never_asked(
+    method: str, peer: str, form: str | None
+) -> None:
+    text = f"Method not found: `{method}` is no request; what begins with `$/` is only notified"
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+        asked = {"requestId": "c"}
+        inside = {"method": method, "params": asked}
+        pb >> (peer, request(9, form, inside) if form else request(9, method, asked))
+        pb << (peer, error(9, -32601, text))
+
+
+@pytest.mark.parametrize(("peer", "form"), FORMS)
+def test_what_is_not_known_of_one_connection_does_not_travel(peer: str, form: str | None) -> None:
+    told = notification("$/progress", {"requestId": 1})
+    with begin_acp(agent_mode("acp")) as pb:
+        pb >> (peer, notification(form, told) if form else told)
+        pb << Noted("warning", peer, "`$/progress` dropped: it concerns one connection")
 
 
 # -- batches -------------------------------------------------------------------------------------
@@ -415,13 +499,14 @@ def test_invalid_entries_are_answered_within_the_array(peer: str) -> None:
             << Noted("warning", peer, "not a JSON object")
             << Noted("warning", peer, "inside a batch")
         )
-        pb << Noted("warning", peer, '"2.0"') << Noted("warning", peer, "answer dropped")
+        pb << Noted("warning", peer, '"2.0"') << Noted("warning", peer, NEITHER)
         pb << (
             peer,
             [
                 error(None, -32600, "message is not a JSON object"),
                 error(None, -32600, "a batch inside a batch"),
                 error(None, -32600, '`jsonrpc` must be "2.0"'),
+                error(5, -32600, NEITHER),
             ],
         )
         pb >> (peer, [request(1.5, "_x"), request("a", "$/x", 5)])
@@ -482,31 +567,38 @@ def test_lines_need_a_side() -> None:
 # -- tracing -------------------------------------------------------------------------------------
 
 
+def traced(pb: Playbook, kind: str, source: str, target: str, id_: str | None) -> Trace:
+    """Asserts that the next effect is a trace of this."""
+    effect = pb._effects.pop(0)
+    assert isinstance(effect, Trace), effect
+    assert (effect.kind, effect.source, effect.target, effect.id) == (kind, source, target, id_)
+    return effect
+
+
 def test_each_message_is_traced_once() -> None:
     with agent_only(tracing=True) as pb:
         init = request("i", "initialize", V1)
-        pb >> ("client", init) << ("agent", {**init, "id": 1})
-        pb << Trace(
-            "request", "client", "agent", '"i"', "initialize", b'{"protocolVersion": 1}', False
-        )
-        pb >> ("client", cancel("i")) << ("agent", cancel(1))
-        pb << Trace(
-            "notification", "client", "agent", None, "$/cancel_request", b'{"requestId":1}', False
-        )
+        pb >> ("client", init)
+        asked = traced(pb, "request", "client", "agent", '"i"')
+        assert (asked.method, asked.payload) == ("initialize", b'{"protocolVersion": 1}')
+        pb << ("agent", {**init, "id": 1})
+        pb >> ("client", cancel("i"))
+        stopped = traced(pb, "notification", "client", "agent", None)
+        assert (stopped.method, stopped.request) == ("$/cancel_request", asked.number)
+        pb << ("agent", cancel(1))
         pb >> ("agent", error(1, 5, "no"))
-        body = b'{"code": 5, "message": "no"}'
-        pb << Trace("response", "agent", "client", '"i"', "initialize", body, True)
+        answer = traced(pb, "response", "agent", "client", '"i"')
+        assert (answer.payload, answer.is_error) == (b'{"code": 5, "message": "no"}', True)
+        assert answer.request == asked.number
         pb << ("client", error("i", 5, "no"))
         pb >> ("agent", notification("_n")) << ("client", notification("_n"))
-        pb << Trace("notification", "agent", "client", None, "_n", None, False)
-        pb >> ("client", request(2, "_x")) << ("agent", request(2, "_x"))
-        pb << Trace("request", "client", "agent", "2", "_x", None, False)
+        traced(pb, "notification", "agent", "client", None)
+        pb >> ("client", request(2, "_x"))
+        asked = traced(pb, "request", "client", "agent", "2")
+        pb << ("agent", request(2, "_x"))
         pb >> ("agent", result(2, 1))
-        (
-            pb
-            << Trace("response", "agent", "client", "2", "_x", b"1", False)
-            << ("client", result(2, 1))
-        )
+        assert traced(pb, "response", "agent", "client", "2").request == asked.number
+        pb << ("client", result(2, 1))
 
 
 def test_the_start_configures() -> None:

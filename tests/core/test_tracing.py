@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Router, Send, Trace
-from conductor.core.policy import PolicyWords
+from conductor.core.policy.words import PolicyWords
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'

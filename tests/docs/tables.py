@@ -20,6 +20,7 @@ from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
 from conductor.core.policy.moves import MOVES
 from conductor.core.policy.rights import (
+    CHOICES,
     GRANT_NAMES,
     PROFILE_NAMES,
     ROWS,
@@ -147,12 +148,14 @@ def components() -> str:
         assert found is not None
         wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
         profile = f"`{found.wants.profile or TRUSTED}`"
-        if found.kind == "agent":  # neither concerns it
+        grants = [f"`{grant}`" for grant in found.wants.grants]
+        besides = ", ".join((["single rights"] if found.wants.rights else []) + grants)
+        if found.kind == "agent":  # none of it concerns it
             wants = profile = ""
         kind = f"sandboxed {found.kind}" if found.file else f"{found.kind}, a Python program"
         does = found.description.rstrip(".")
-        rows.append((f"[`{name}`]({name}/README.md)", kind, does, profile, wants))
-    return table(("name", "kind", "what it does", "profile", "services"), rows)
+        rows.append((f"[`{name}`]({name}/README.md)", kind, does, profile, besides, wants))
+    return table(("name", "kind", "what it does", "profile", "besides", "services"), rows)
 
 
 def profiles() -> str:
@@ -178,7 +181,17 @@ def grants() -> str:
     meanings = {
         name: " ".join(text.split()) for name, text in _members(Grants) if name in GRANT_NAMES
     }
-    return table(("grant", "gives"), [(f"`{name}`", meanings[name]) for name in GRANT_NAMES])
+    return table(
+        ("grant", "gives"), [(f"`{_written(name)}`", meanings[name]) for name in GRANT_NAMES]
+    )
+
+
+def _written(name: str) -> str:
+    """How a grant is written behind a component."""
+    if getattr(Grants(), name) is False:
+        return name
+    joint = "+" if getattr(Grants(), name) == () else " or "
+    return f"{name}={joint.join(CHOICES.get(name, ('NAME', '…')))}"
 
 
 def _members(kind: type) -> list[tuple[str, str]]:

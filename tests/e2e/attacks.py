@@ -93,7 +93,7 @@ def _result(result: str) -> str:
 
 def _changed(name: str, rule: str, method: str, before: Json, members: str) -> Attack:
     said = _request("s", method, members, "$ID")
-    return Attack(name, "changed", "client", method, before, (said,), (rule,), 1)
+    return Attack(name, "changed", "client", method, before, (said,), (rule,))
 
 
 def _server(entry: str) -> str:
@@ -207,7 +207,7 @@ def _hellos() -> Iterator[Attack]:
 
 def _shown(name: str, rule: str, method: str, before: Json, members: str) -> Attack:
     said = _request("p", method, members, "$ID")
-    return Attack(name, "changed", "agent", method, before, (said,), (rule,), 1)
+    return Attack(name, "changed", "agent", method, before, (said,), (rule,))
 
 
 def _asked(call: object, options: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -58,11 +57,22 @@ def test_a_killed_conductor_leaves_the_agents_calls_an_answer(rig: Rig, shims: l
     # The next conductor clears away what that one could not.
     folder = Path(entry["args"][-1]).parent
     assert folder.exists()
-    os.utime(folder, (0, 0))
-    after = rig.agent("tools-demo", rig.demo("--no-http", name="B"))
-    declared(after, after.begin())
+    after = rig.agent(rig.demo(name="B"))
+    assert after.begin()
     assert not folder.exists()
     assert after.finish() == 0
+
+
+def test_a_conductor_that_starts_leaves_the_doors_of_others_alone(
+    rig: Rig, shims: list[Shim]
+) -> None:
+    chain = rig.agent("tools-demo", rig.demo("--no-http"))
+    entry = declared(chain, chain.begin())
+    other = rig.agent(rig.demo(name="B"))
+    assert other.begin()
+    assert "result" in started(shims, entry).ask(1, "initialize", HELLO)
+    assert other.finish() == chain.finish() == 0
+    assert not Path(entry["args"][-1]).parent.exists()
 
 
 def test_the_doors_end_with_the_chain(rig: Rig, shims: list[Shim]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -152,6 +154,27 @@ def test_row_25_a_conductor_of_proxies_only_initializes(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
+@pytest.mark.parametrize("options", [(), ("--dialect", "acp"), ("--",)])
+def test_row_25_a_conductor_of_nothing_is_the_identity(rig: Rig, options: tuple[str, ...]) -> None:
+    chain = rig.run("proxy", *options)
+    result = {"protocolVersion": 1, "agentCapabilities": {"odd": [1]}}
+    assert _as_outer(chain, result) == result
+    chain.notify("_x/down", {"a": 1})
+    chain.until(lambda: len(chain.seen("proxy/successor")) == 2, "the notification")
+    assert chain.seen("proxy/successor")[1]["params"] == {"method": "_x/down", "params": {"a": 1}}
+    chain.notify("proxy/successor", {"method": "_x/up", "params": {"b": 2}})
+    assert chain.expect("_x/up")["params"] == {"b": 2}
+    assert chain.finish() == 0
+
+
+def test_row_25_an_empty_chain_within_a_chain(rig: Rig) -> None:
+    empty = shlex.join([sys.executable, "-m", "conductor", "proxy"])
+    chain = rig.agent(rig.x("X1"), empty, rig.demo())
+    assert chain.request("initialize", {"protocolVersion": 1})["result"]["protocolVersion"] == 1
+    assert chain.request("session/new", {"cwd": "/", "mcpServers": []})["result"]["sessionId"]
+    assert chain.finish() == 0
+
+
 def test_row_25_a_proxy_without_an_outer_conductor_says_so(rig: Rig) -> None:
     chain = rig.proxy(rig.x("X1"), rig.x("X2"))
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
@@ -173,7 +196,20 @@ def test_row_25_a_chain_that_ends_with_a_proxy_program(rig: Rig) -> None:
     """Nobody can know before it is asked; what it answers says what it is."""
     chain = rig.agent(rig.x("X1"), rig.x("X2"))
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
+    assert "the last component, `X2` (" in error["message"]
     assert "X2 does not take initialize now" in error["message"]
+    assert "\nhint: a chain ends with an agent" in error["message"]
+    assert error["data"] == {"component": "X2"}
+    assert chain.exit_code() == 1
+    assert "error: the last component, `X2`" in chain.stderr
+    assert "\nhint: a chain ends with an agent" in chain.stderr
+
+
+def test_row_25_a_chain_that_ends_with_a_conductor_of_proxies(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X1"), shlex.join([sys.executable, "-m", "conductor", "proxy"]))
+    error = chain.request("initialize", {"protocolVersion": 1})["error"]
+    assert "is not an agent" in error["message"]
+    assert chain.exit_code() == 1
 
 
 def test_row_25_no_component_at_all(rig: Rig) -> None:

@@ -22,9 +22,11 @@ from conductor import (
 )
 from conductor.catalog import components_folder, resolve_all
 from conductor.cli import lock as locking
+from conductor.core.policy import words
+from conductor.core.policy.rights import PROFILES
 from conductor.errors import ComponentError, UsageError
 from conductor.guest_spec import GuestSpec, SegmentSpec
-from conductor.lock import enforcement, reading
+from conductor.lock import compare, enforcement, entries, reading
 from wasm_host import Limits
 
 
@@ -87,7 +89,7 @@ WIDER: list[tuple[str, str, str]] = [
     (
         "./p.wasm,profile=observer",
         "./p.wasm,profile=full",
-        "rights: + down:*:copy+carry+answer+amend+drop+originate, + up:*:copy+carry+",
+        "rights: + down:*:copy+carry+answer+amend, + up:*:copy+carry+drop+originate",
     ),
     ("./p.wasm,timeout=5", "./p.wasm", "timeout: 5 s → none"),
     ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB"),
@@ -123,6 +125,18 @@ def test_what_is_neither_more_nor_less_is_refused_both_ways(
     assert said in refusal(other, "demo")
     lock(other, "demo")
     assert refusal(one, "demo") != ""
+
+
+@pytest.mark.parametrize("profile", [*PROFILES, "context,allow=down:session/cancel:originate"])
+def test_a_lock_holds_the_very_rights_of_a_profile(here: Path, profile: str) -> None:
+    specs = resolve_all([f"./p.wasm,profile={profile}", "demo"])
+    entry, _ = entries.entries(specs, "x.lock", agent_last=True, isolation="process")
+    held, given = compare.policy_of(entry), specs[0].policy.policy()
+    assert held is not None
+    assert given is not None
+    assert words.within(given, held)
+    assert words.within(held, given)
+    assert held.grants.turns == given.turns
 
 
 @pytest.mark.parametrize(("given", "wider"), [

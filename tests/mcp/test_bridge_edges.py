@@ -144,12 +144,14 @@ def test_a_native_request_cancelled_before_the_way_is_clear() -> None:
     rig = Rig("stateless", "acp")
     rig.set_up()
     frames = held(rig)
-    inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
-    params = {"serverId": "ID", "requestId": "r", **inner}
-    rig.up({"id": 5, "method": "mcp/message", "params": params})
+    for id_, method in ((4, "initialize"), (5, "tools/list")):
+        inner = {"method": method, "params": {"_meta": MODERN_META}}
+        params = {"serverId": "ID", "requestId": f"r{id_}", **inner}
+        rig.up({"id": id_, "method": "mcp/message", "params": params})
     rig.up({"method": "$/cancel_request", "params": {"requestId": 5}})
     answer(rig, frames[0], result={"result": {}})
     assert [one["method"] for one in frames] == ["mcp/message", "mcp/message", "$/cancel_request"]
+    assert [one["params"].get("method") for one in frames[:2]] == ["server/discover", "tools/list"]
 
 
 def test_a_stateless_agent_is_told_what_it_cannot_be_asked() -> None:

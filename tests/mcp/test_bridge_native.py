@@ -227,6 +227,108 @@ def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
     assert odd in effect.frame
 
 
+# -- of one generation -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generation", AGENTS)
+def test_of_one_generation_the_component_hears_the_agent_only(generation: str) -> None:
+    rig, agent = pair(generation, generation)
+    said: list[str] = []
+    before = agent.ask
+
+    def ask(method: str, params: Json) -> Json:
+        said.append(method)
+        return before(method, params)
+
+    agent.ask = ask  # type: ignore[method-assign]
+    agent.connect()
+    eager = generation in ("sdk-2", "rfd")
+    assert [json.loads(one[3:])["method"] for one in rig.wire if "method" in one] == said * eager
+    modern = generation == "stateless"
+    method = "tools/call" if modern else "initialize"
+    params = agent.params("echo", "hi") if modern else {"protocolVersion": "2025-11-25"}
+    agent.request(method, params)
+    heard = [json.loads(one[3:]) for one in rig.wire if one.startswith("B>")]
+    assert [one["method"] for one in heard] == said
+    assert [one["method"] for one in rig.component.heard] == [method]
+    assert rig.component.heard[0]["params"] == params
+
+
+def test_a_connection_has_the_id_that_the_component_gave_it() -> None:
+    rig, agent = pair("sdk-2", "sdk-2")
+    agent.connect()
+    assert agent.connection == "c1"
+    rig.component._connections = 0  # it calls its next connection the same
+    again = Agent(rig, "sdk-2")
+    again._last = 200
+    again.connect()
+    assert again.connection == "conductor-1-0-2"
+
+
+def test_what_the_component_says_to_being_connected_to_passes() -> None:
+    rig, agent = pair("sdk-2", "sdk-2")
+    error = {"code": -32000, "message": "not today"}
+    sent: list[Json] = []
+    rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
+    rig.up({"id": 5, "method": "mcp/connect", "params": {"serverId": "ID"}})
+    assert rig.agent[1:] == []
+    rig.component._send({"id": sent[0]["id"], "error": error})
+    assert agent.answer(5)["error"] == error
+    assert [one["method"] for one in sent] == ["mcp/connect"]
+    (server,) = rig.bridge.servers.values()
+    assert (server.clients, server.providers) == ([], [])
+
+
+def test_the_session_ends_while_the_agent_connects() -> None:
+    rig, agent = pair("rfd", "rfd")
+    sent: list[Json] = []
+    rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
+    rig.up({"id": 5, "method": "mcp/connect", "params": {"acpId": "ID"}})
+    id_ = rig.request("session/close", {"sessionId": "S1"})
+    rig.up({"id": id_, "result": {}})
+    assert "not offered any more" in agent.answer(5)["error"]["message"]
+    rig.component._send({"id": sent[0]["id"], "result": {"connectionId": "late"}})
+    assert sent[1]["method"] == "mcp/disconnect"
+    assert [one["method"] for one in rig.agent if "method" in one][-1] == "session/close"
+
+
+def test_requests_that_were_passed_on_in_the_wrong_generation_are_translated() -> None:
+    rig, agent = pair("stateless", "sdk-2")
+    sent: list[Json] = []
+    receive = rig.component.receive
+    rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
+    for id_, text in ((5, "a"), (6, "b")):
+        agent._last = id_
+        method, params = agent.carried("tools/call", agent.params("echo", text), id_)
+        rig.up({"id": id_, "method": method, "params": params})
+    rig.component.receive = receive  # type: ignore[method-assign]
+    for frame in sent:
+        assert "serverId" in frame["params"]
+        receive(frame)
+    for id_, text in ((5, "a"), (6, "b")):
+        found = agent.outcome(agent.answer(id_))
+        assert found["result"]["content"][0]["text"] == text
+    calls = [one["params"]["arguments"] for one in rig.component.heard if "tool" in one["method"]]
+    assert calls == [{"text": "a"}, {"text": "b"}], "each once"
+
+
+def test_an_agent_of_the_schema_needs_no_revision() -> None:
+    rig, agent = pair("stateless", "stateless")
+    sent: list[Json] = []
+    rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
+    rig.up({"id": 5, "method": "mcp/message",
+            "params": {"serverId": "ID", "requestId": "r", "method": "tools/list"}})  # fmt: skip
+    assert [one["params"].get("method") for one in sent] == ["tools/list"]
+    unknown = {"code": -32601, "message": "what?"}
+    rig.component._send({"id": sent[0]["id"], "error": unknown})
+    rig.component._send({"id": sent[1]["id"], "error": unknown})
+    assert agent.answer(5)["result"]["error"] == unknown
+    assert [one["method"] for one in sent] == ["mcp/message", "mcp/connect"]
+
+
+# -- the rest --------------------------------------------------------------------------------------
+
+
 def test_what_is_not_of_the_bridge_goes_to_the_router() -> None:
     rig, agent = pair("stateless", "stateless")
     for method in ("mcp/message", "mcp/connect", "mcp/disconnect"):
@@ -242,6 +344,22 @@ def test_what_is_not_of_the_bridge_goes_to_the_router() -> None:
     count = len(rig.upstream)
     rig.up({"method": "mcp/message", "params": {"serverId": "ID"}})
     assert len(rig.upstream) == count
+
+
+def test_what_is_no_request_of_mcp_is_left_to_the_router() -> None:
+    rig, agent = pair("sdk-2", "sdk-2")
+    agent.begin()
+    agent._last += 1
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent._last)
+    rig.up({"id": agent._last, "method": method, "params": params})
+    frames: list[Json] = [
+        {"id": 900, "method": "$/cancel_request", "params": {"requestId": agent._last}},
+        {"id": 901, "method": method, "params": params, "result": {}},
+    ]
+    for frame in frames:
+        rig.up(frame)
+        assert rig.upstream[-1]["id"] == frame["id"]
+    assert rig.component.cancelled == []
 
 
 def test_a_nested_request_is_cancelled_by_its_own_id() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from conductor.core.guards.common import meta
+from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -19,7 +20,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Answer, Change, Found
-from conductor.core.guards.table import CAPABILITY_CLAIMS, HANDSHAKE, Context, Violation
+from conductor.core.guards.table import CAPABILITY_CLAIMS, HANDSHAKE
 
 _CLIENTS: Final = ("clientCapabilities", "capabilities")
 _AGENTS: Final = ("agentCapabilities", "capabilities")
@@ -58,7 +59,15 @@ PROMISES: Final[dict[str, tuple[str, ...]]] = {
 object. What is not here (kinds of prompt content, other transports, extra directories) describes
 how somebody else works, and cannot be claimed at all."""
 
-MayAnswer = Callable[[Context, str], bool]
+ANY: Final = "*"
+
+
+def _granted(context: Context, at: str) -> bool:
+    """Whether a grant names a capability by its pointer, what holds it, or what is in it."""
+    return any(
+        one == ANY or f"{at}/".startswith(f"{one}/") or one.startswith(f"{at}/")
+        for one in context.grants.capabilities
+    )
 
 
 def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterator[str]:
@@ -135,35 +144,35 @@ def offered(change: Change) -> Found:
     for name in _CLIENTS:
         before, after = member(given, name), member(sent, name)
         for at in _all_claims(before, after):
+            if _granted(change.context, at):
+                continue
             text = "a capability that the client does not have may not be claimed"
             yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
         yield from _metas(as_object(before), as_object(after), token(name))
 
 
-def promised(may_answer: MayAnswer) -> Callable[[Answer], Found]:
-    """A rule for the result of `initialize`: no more than what lies behind, or is answered here.
+def promised(answer: Answer) -> Found:
+    """Rule for the result of `initialize`: no more than what lies behind, or is answered here."""
+    if not isinstance(answer.relayed, dict) or not isinstance(answer.result, dict):
+        text = "`initialize` may only be answered with what the other side answered it"
+        yield Violation(CAPABILITY_CLAIMS, text)
+        return
+    relayed, result = answer.relayed, answer.result
+    yield from _fixed(relayed, result, (*_AGENTS, "authMethods"))
+    yield from _logins(member(relayed, "authMethods"), member(result, "authMethods"))
+    for name in _AGENTS:
+        before, after = member(relayed, name), member(result, name)
+        for at in _all_claims(before, after):
+            if not _is_kept(answer.context, at) and not _granted(answer.context, at):
+                text = "a capability may not be claimed that nobody behind has"
+                yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
+        yield from _metas(as_object(before), as_object(after), token(name))
 
-    `may_answer` tells whether the component may answer a method at all.
-    """
 
-    def rule(answer: Answer) -> Found:
-        if not isinstance(answer.relayed, dict) or not isinstance(answer.result, dict):
-            text = "`initialize` may only be answered with what the other side answered it"
-            yield Violation(CAPABILITY_CLAIMS, text)
-            return
-        relayed, result = answer.relayed, answer.result
-        yield from _fixed(relayed, result, (*_AGENTS, "authMethods"))
-        yield from _logins(member(relayed, "authMethods"), member(result, "authMethods"))
-        for name in _AGENTS:
-            before, after = member(relayed, name), member(result, name)
-            for at in _all_claims(before, after):
-                methods = PROMISES.get(at)
-                if methods is None or not all(may_answer(answer.context, m) for m in methods):
-                    text = "a capability may not be claimed that nobody behind has"
-                    yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
-            yield from _metas(as_object(before), as_object(after), token(name))
-
-    return rule
+def _is_kept(context: Context, at: str) -> bool:
+    """Whether a component may answer all that a capability promises."""
+    methods = PROMISES.get(at)
+    return methods is not None and context.answerable.issuperset(methods)
 
 
 def _logins(before: Json | Absent, after: Json | Absent) -> Found:

@@ -11,13 +11,18 @@ from typing import Final
 from conductor.core.guards import (
     capabilities,
     common,
+    lists,
     methods,
+    modes,
     permissions,
+    prompts,
     servers,
     setup,
     table,
     updates,
 )
+from conductor.core.guards.context import Context, Violation
+from conductor.core.guards.extensions import EXTENSIONS
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -30,61 +35,64 @@ from conductor.core.guards.reading import (
     as_object,
     read,
 )
-from conductor.core.guards.rules import Answer, Change, Found, Origin, Rules, not_originated, sealed
-from conductor.core.guards.table import DUPLICATE_KEYS, Context, Violation
+from conductor.core.guards.rules import (
+    Answer,
+    Change,
+    Found,
+    Origin,
+    Rules,
+    not_originated,
+    sealed,
+    unchanged,
+)
+from conductor.core.guards.table import DUPLICATE_KEYS
 
-_NO_RULES: Final = Rules()
 _LONGEST_POINTER: Final = 500
 
+_SEALED: Final = sealed(table.SEALED)
+"""What holds for every method that no row below opens."""
 
-def may_answer(context: Context, method: str) -> bool:
-    """Whether verbs and guards together let a component answer `method` by itself."""
-    forges = rules_for(method).forges
-    return method in context.answerable and (forges is None or forges in context.lifted)
-
-
-_INITIALIZE: Final = Rules((capabilities.offered,), (), (capabilities.promised(may_answer),))
-_SETUP: Final = Rules(
-    (setup.settled,), (not_originated(table.OWN_SESSIONS), setup.proposed), (setup.reported,)
-)
+_SETUP: Final = Rules((setup.settled,), (setup.proposed,), (setup.reported,))
 _MCP: Final = Rules((servers.passed_on,), (servers.used,), (servers.served,))
+_LISTS: Final = Rules(
+    (unchanged(table.SESSION_LISTS),),
+    (not_originated(table.SESSION_LISTS),),
+    (lists.shortened,),
+)
+_CHOICES: Final = Rules((unchanged(table.SESSION_MODE),), (modes.chosen,), (modes.obeyed,))
 
 RULES: Final[dict[str, Rules]] = {
-    **dict.fromkeys(methods.INITIALIZE, _INITIALIZE),
+    **dict.fromkeys(
+        methods.INITIALIZE, Rules((capabilities.offered,), (), (capabilities.promised,))
+    ),
     **dict.fromkeys(methods.SETUP, _SETUP),
-    methods.PROMPT: Rules((setup.blocks_only,)),
-    methods.UPDATE: Rules((updates.shown,), (updates.made_up,)),
+    methods.PROMPT: Rules((prompts.rewritten,), (prompts.written,)),
+    methods.UPDATE: Rules((updates.shown,), (updates.made_up,), _SEALED.answered),
     methods.PERMISSION: Rules(
         (permissions.narrowed,),
         (not_originated(table.PERMISSION_REQUESTS),),
         (permissions.refused,),
     ),
-    **dict.fromkeys(methods.MODES, sealed(table.SESSION_MODE)),
-    **dict.fromkeys(methods.LIFECYCLE, sealed(table.SESSION_LIFECYCLE)),
-    **dict.fromkeys(("authenticate", "logout"), sealed(table.AUTHENTICATION)),
+    **dict.fromkeys(methods.MODES, _CHOICES),
+    **dict.fromkeys(methods.LISTS, _LISTS),
+    methods.STOP: Rules(_SEALED.forwarded, (), _SEALED.answered),
     methods.SCP_MCP: _MCP,
 }
-"""The rules of single methods."""
+"""The rules of single methods. Whose turns a component may stop is for the engine to say."""
 
-FAMILIES: Final[dict[str, Rules]] = {
-    "fs/": sealed(table.FILES),
-    "terminal/": sealed(table.TERMINALS),
-    "elicitation/": sealed(table.ELICITATION),
-    "auth/": sealed(table.AUTHENTICATION),
-    "providers/": sealed(table.PROVIDERS),
-    "mcp/": _MCP,
-    "_mcp/": _MCP,
-}
+FAMILIES: Final[dict[str, Rules]] = {"mcp/": _MCP, "_mcp/": _MCP}
 """The rules of all methods with a prefix."""
 
 
 def rules_for(method: str) -> Rules:
-    """The rules of a method by its recognised name; none where nothing guards it."""
+    """The rules of a method by its recognised name; where none opens it, it is sealed."""
     found = RULES.get(method)
-    if found is None:
-        prefix = methods.family(method)
-        found = _NO_RULES if prefix is None else FAMILIES[prefix]
-    return found
+    if found is not None:
+        return found
+    prefix = methods.family(method)
+    if prefix is not None:
+        return FAMILIES.get(prefix, _SEALED)
+    return EXTENSIONS if method.startswith("_") else _SEALED
 
 
 def forwarded(
@@ -98,7 +106,7 @@ def forwarded(
     if original == sent:
         return None
     name = methods.recognised(method)
-    return _first(context, _forwarded(context, direction, name, original, sent))
+    return _first(_forwarded(context, direction, name, original, sent))
 
 
 def _forwarded(
@@ -109,12 +117,12 @@ def _forwarded(
     yield from _params(before, "came")
     yield from _params(after, "were sent")
     old, new = as_object(before.value), as_object(after.value)
-    yield from common.session(old, new)
-    yield from common.spelling(old, new)
-    yield from common.meta(old, new)
     change = Change(context, direction, method, old, new)
     for rule in rules_for(method).forwarded:
         yield from rule(change)
+    yield from common.session(old, new)
+    yield from common.spelling(old, new)
+    yield from common.meta(old, new)
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:
@@ -125,7 +133,7 @@ def originated(context: Context, direction: str, method: str, params: Params) ->
     """
     if method == methods.CANCEL:
         return None
-    return _first(context, _originated(context, direction, method, params))
+    return _first(_originated(context, direction, method, params))
 
 
 def _originated(context: Context, direction: str, method: str, params: Params) -> Found:
@@ -168,13 +176,14 @@ def answered(
 
     `direction` and `request` (its params) are the request's, as the component received it. `member`
     is `b"result"` or `b"error"`, `upstream` the member and body that came back for the request from
-    the other side; None if the component never passed it on. An error denies, so it is always
-    right; so are the same bytes as `upstream`'s.
+    the other side; None if the component never passed it on. The same bytes as `upstream`'s are
+    always right. A result that came back stays a result and an error an error; where nothing did,
+    an error denies, so it is right.
     """
     if upstream is not None and upstream[0] == member and upstream[1] == body:
         return None
     name = methods.recognised(method)
-    return _first(context, _answered(context, direction, name, request, (member, body), upstream))
+    return _first(_answered(context, direction, name, request, (member, body), upstream))
 
 
 def _answered(
@@ -185,6 +194,10 @@ def _answered(
     answer: tuple[bytes, bytes],
     upstream: tuple[bytes, bytes] | None,
 ) -> Found:
+    if upstream is not None and upstream[0] != answer[0]:
+        was, now = ("a result", "an error")[:: -1 if upstream[0] == b"error" else 1]
+        text = f"{was} of `{method:.80}` may not be turned into {now} on its way back"
+        yield Violation(table.OUTCOMES, text)
     given = None if upstream is None else _document(upstream[1])
     sent = _document(answer[1])
     yield from _readable(given, sent)
@@ -232,9 +245,9 @@ def _params(document: Document, how: str) -> Found:
         yield Violation(DUPLICATE_KEYS, text)
 
 
-def _first(context: Context, found: Iterator[Violation]) -> Violation | None:
+def _first(found: Iterator[Violation]) -> Violation | None:
     try:
-        first = next((v for v in found if v.guard not in context.lifted), None)
+        first = next(found, None)
     except RecursionError:
         return Violation(DUPLICATE_KEYS, "the message nests too deeply to be looked at")
     if first is not None and len(first.pointer) > _LONGEST_POINTER:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import Final
 
+from conductor.core.guards.context import Violation
 from conductor.core.guards.methods import lookalike
 from conductor.core.guards.reading import (
     Absent,
@@ -18,7 +19,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Found
-from conductor.core.guards.table import DUPLICATE_KEYS, META, SESSION_TARGET, Violation
+from conductor.core.guards.table import DUPLICATE_KEYS, META, SESSION_TARGET
 
 SESSION_NAMES: Final = ("sessionId", "session_id")
 _SPELLINGS: Final = (*SESSION_NAMES, "_meta")

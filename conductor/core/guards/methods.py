@@ -18,9 +18,11 @@ UPDATE: Final = "session/update"
 PERMISSION: Final = "session/request_permission"
 SCP_MCP: Final = "_scp/mcp"
 
+STOP: Final = "session/cancel"
+LISTS: Final = ("session/list", "session/status")
 MODES: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
 LIFECYCLE: Final = (
-    "session/cancel",
+    STOP,
     "session/close",
     "session/delete",
     "session/archive",
@@ -44,8 +46,7 @@ _OTHERS: Final = (
     SCP_MCP,
     *MODES,
     *LIFECYCLE,
-    "session/list",
-    "session/status",
+    *LISTS,
     "authenticate",
     "logout",
 )

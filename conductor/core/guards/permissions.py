@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from conductor.core.guards.context import Violation
 from conductor.core.guards.reading import (
     ABSENT,
     Json,
@@ -18,7 +19,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Answer, Change, Found
-from conductor.core.guards.table import PERMISSION_ANSWERS, PERMISSION_WIDENING, Violation
+from conductor.core.guards.table import PERMISSION_ANSWERS, PERMISSION_WIDENING
 
 _REJECTS: Final = ("reject_once", "reject_always")
 _NARROW: Final = "allow_once"
@@ -28,6 +29,9 @@ _NARROW: Final = "allow_once"
 def narrowed(change: Change) -> Found:
     """Rule for a permission request on its way: some options may be gone, nothing else changes."""
     before, after = change.before, change.after
+    if not change.context.grants.permission and before != after:
+        text = "a permission request may not be changed; hint: `permission=narrow` lets narrow it"
+        yield Violation(PERMISSION_WIDENING, text)
     for name in {**before, **after}:
         if name != "options":
             at = difference(member(before, name), member(after, name), token(name))
@@ -70,6 +74,9 @@ def refused(answer: Answer) -> Found:
     """Rule for a result: the client's own, or one that refuses."""
     if answer.result == answer.relayed:
         return
+    if not answer.context.grants.permission:
+        text = "a permission may not be answered; hint: `permission=narrow` lets refuse it"
+        yield Violation(PERMISSION_ANSWERS, text)
     result = as_object(answer.result)
     outcome = as_object(result.get("outcome"))
     for name in result:

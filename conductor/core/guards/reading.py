@@ -122,6 +122,25 @@ def as_object(value: Json | Absent) -> Object:
     return value if isinstance(value, dict) else {}
 
 
+def pairs(value: Json | Absent) -> list[tuple[str, Json]]:
+    """All members of what is an object, repeated ones too."""
+    if isinstance(value, Ambiguous):
+        return list(value.pairs)
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def canonical(value: Json) -> str:
+    """A text that is the same for equal values, and for no others."""
+    return json.dumps(value, sort_keys=True, default=_other)
+
+
+def _other(value: object) -> object:
+    """What stands for a number as it was written, or for an ambiguous object; no JSON looks so."""
+    if isinstance(value, Number):
+        return {"\ud800number": value.text}
+    return {"\ud800pairs": value.pairs if isinstance(value, Ambiguous) else None}
+
+
 def token(name: str | int) -> str:
     """One step of a JSON pointer, slash included; half a surrogate pair is written as an escape."""
     text = str(name).replace("~", "~0").replace("/", "~1")

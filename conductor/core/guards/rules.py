@@ -1,6 +1,6 @@
 """What a rule is given, what it looks like, and the rules that fit many methods.
 
-A rule yields the violations it sees, most telling first; lifted ones are passed over by the caller.
+A rule yields the violations it sees, most telling first; the caller takes the first.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.reading import ABSENT, Absent, Json, Object, Params, difference
-from conductor.core.guards.table import Context, Violation
 
 Found: TypeAlias = Iterator[Violation]
 
@@ -50,16 +50,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """One row of the table of methods: what is checked on each of the three routes.
-
-    `forges` names the guard that forbids answering such a request at all; None where answering is
-    a matter of verbs, or of the answer.
-    """
+    """One row of the table of methods: what is checked on each of the three routes."""
 
     forwarded: tuple[Callable[[Change], Found], ...] = ()
     originated: tuple[Callable[[Origin], Found], ...] = ()
     answered: tuple[Callable[[Answer], Found], ...] = ()
-    forges: str | None = None
 
 
 def towards(direction: str) -> str:
@@ -73,7 +68,7 @@ def unchanged(guard: str) -> Callable[[Change], Found]:
     def rule(change: Change) -> Found:
         at = difference(change.before, change.after)
         if at is not None:
-            text = f"the params of `{change.method}` may not be changed on their way"
+            text = f"the params of `{change.method:.80}` may not be changed on their way"
             yield Violation(guard, text, at)
 
     return rule
@@ -84,7 +79,7 @@ def not_originated(guard: str) -> Callable[[Origin], Found]:
 
     def rule(origin: Origin) -> Found:
         to = towards(origin.direction)
-        yield Violation(guard, f"`{origin.method}` may not be originated towards the {to}")
+        yield Violation(guard, f"`{origin.method:.80}` may not be originated towards the {to}")
 
     return rule
 
@@ -94,12 +89,12 @@ def relayed_only(guard: str) -> Callable[[Answer], Found]:
 
     def rule(answer: Answer) -> Found:
         if answer.relayed is ABSENT:
-            text = f"`{answer.method}` may be denied with an error, not answered with a result"
+            text = f"`{answer.method:.80}` may be denied with an error, not answered with a result"
             yield Violation(guard, text)
             return
         at = difference(answer.relayed, answer.result)
         if at is not None:
-            text = f"the result of `{answer.method}` may not be changed on its way"
+            text = f"the result of `{answer.method:.80}` may not be changed on its way"
             yield Violation(guard, text, at)
 
     return rule
@@ -107,6 +102,4 @@ def relayed_only(guard: str) -> Callable[[Answer], Found]:
 
 def sealed(guard: str) -> Rules:
     """The rules of what a component may only pass on or deny."""
-    return Rules(
-        (unchanged(guard),), (not_originated(guard),), (relayed_only(guard),), forges=guard
-    )
+    return Rules((unchanged(guard),), (not_originated(guard),), (relayed_only(guard),))

@@ -7,27 +7,29 @@ An *address* is what a message names a server or a connection by, whatever the g
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
 from conductor.core.guards.common import meta
+from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import SCP_MCP, SETUP, lookalike, recognised
+from conductor.core.guards.names import folded
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
-    Ambiguous,
     Json,
     Object,
     Params,
     Unreadable,
     as_object,
+    difference,
     member,
+    pairs,
     read,
     token,
 )
 from conductor.core.guards.rules import Answer, Change, Found, Origin, relayed_only, unchanged
-from conductor.core.guards.table import MCP_CONNECTIONS, MCP_SERVERS, Context, Violation
+from conductor.core.guards.table import MCP_CONNECTIONS, MCP_SERVERS
 
 LISTS: Final = ("mcpServers", "mcp_servers")
 HOLDER: Final = "tools"
@@ -80,19 +82,12 @@ def _connections(result: Object) -> Iterator[str]:
             yield value
 
 
-def _pairs(value: Json | Absent) -> list[tuple[str, Json]]:
-    """All members of what is an object, repeated ones too."""
-    if isinstance(value, Ambiguous):
-        return list(value.pairs)
-    return list(value.items()) if isinstance(value, dict) else []
-
-
 def _containers(params: Json) -> Iterator[tuple[str, Json]]:
-    for name, value in _pairs(params):
+    for name, value in pairs(params):
         if name in LISTS:
             yield token(name), value
         if name == HOLDER:
-            inside = ((n, v) for n, v in _pairs(value) if n in LISTS)
+            inside = ((n, v) for n, v in pairs(value) if n in LISTS)
             yield from ((token(name) + token(n), v) for n, v in inside)
 
 
@@ -101,11 +96,11 @@ def _entries(params: Json) -> Iterator[tuple[str, str | None, Json]]:
     for at, container in _containers(params):
         if isinstance(container, list):
             yield from ((at, None, entry) for entry in container)
-        yield from ((at, name, entry) for name, entry in _pairs(container))
+        yield from ((at, name, entry) for name, entry in pairs(container))
 
 
 def _addresses(keyed_by: str | None, entry: Json) -> Iterator[str]:
-    texts = [(name, value) for name, value in _pairs(entry) if isinstance(value, str)]
+    texts = [(name, value) for name, value in pairs(entry) if isinstance(value, str)]
     if ("type", "acp") in texts:
         yield from (value for name, value in texts if name in ("serverId", "id"))
     for name, value in texts:
@@ -119,17 +114,14 @@ def _addresses(keyed_by: str | None, entry: Json) -> Iterator[str]:
 
 def _names(keyed_by: str | None, entry: Json) -> Iterator[str]:
     if keyed_by is not None:
-        yield _folded(keyed_by)
-    yield from (_folded(v) for n, v in _pairs(entry) if n == "name" and isinstance(v, str))
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold().strip()
+        yield folded(keyed_by)
+    yield from (folded(v) for n, v in pairs(entry) if n == "name" and isinstance(v, str))
 
 
 def appended(context: Context, before: Object, after: Object) -> Found:
     """The servers of `before` are in `after`, followed by none but such as may be added."""
     names = {n for _, key, entry in _entries(before) for n in _names(key, entry)}
+    names |= set(map(folded, context.names))
     taken = {a for _, key, entry in _entries(before) for a in _addresses(key, entry)}
     old, new = dict(_containers(before)), dict(_containers(after))
     for at in {**old, **new}:
@@ -144,7 +136,9 @@ def appended(context: Context, before: Object, after: Object) -> Found:
             yield from meta({}, as_object(entry), pointer)
             mine = set(_names(key, entry))
             if names & mine:
-                text = "an MCP server may not be added under a name that is taken"
+                text = (
+                    "an MCP server may not be added under a name that is taken, or looks like one"
+                )
                 yield Violation(MCP_SERVERS, text, pointer)
             addresses = set(_addresses(key, entry))
             if taken & addresses or not context.foreign.isdisjoint(addresses):
@@ -187,7 +181,9 @@ def _unfit(keyed_by: str | None, entry: Json) -> str | None:
     held = {name: value for name, value in entry.items() if name != "_meta"}
     name = held.pop("name", keyed_by)
     if not _is_text(name) or (keyed_by is not None and name != keyed_by):
-        return "it needs one printable name"
+        return "it needs one name, of printable ASCII"
+    if not str(name).isascii():
+        return "its name must be printable ASCII"
     rest, fits = _form(held)
     if rest:
         return f"member {next(iter(rest))!a:.80} is none of a server reached over ACP"
@@ -242,29 +238,49 @@ _relayed_only = relayed_only(MCP_CONNECTIONS)
 
 
 def passed_on(change: Change) -> Found:
-    """Rule for an MCP message on its way: only one between own servers may change."""
+    """Rule for an MCP message on its way: only one between own servers may change.
+
+    With `mcp=others` all else may, but not whom it is for.
+    """
     context, method = change.context, change.method
     own = (_is_own(context, method, side) for side in (change.before, change.after))
-    if not all(own):
+    if all(own):
+        return
+    if not context.grants.mcp:
         yield from _unchanged(change)
+        return
+    names = (*_SCP_NAMES, *_ADDRESS_NAMES) if method == SCP_MCP else _ADDRESS_NAMES
+    for name in names:
+        at = difference(member(change.before, name), member(change.after, name), token(name))
+        if at is not None:
+            yield Violation(MCP_CONNECTIONS, "an MCP message stays with its server", at)
+    odd = lookalike({n: v for n, v in change.after.items() if n not in change.before}, names)
+    if odd is not None:
+        text = f"member {odd!a:.80} could be taken for an address"
+        yield Violation(MCP_CONNECTIONS, text, token(odd))
 
 
 def used(origin: Origin) -> Found:
     """Rule for an MCP message of a component's own: over its own connections."""
     if not _is_own(origin.context, origin.method, origin.params):
-        text = f"`{origin.method}` may only use MCP servers and connections the component declared"
+        text = f"`{origin.method:.80}` may only use MCP servers and connections of its own"
         yield Violation(MCP_CONNECTIONS, text)
 
 
 def served(answer: Answer) -> Found:
-    """Rule for the result of an MCP message: of an own server, or as the other side gave it."""
+    """Rule for the result of an MCP message: of an own server, or as the other side gave it.
+
+    With `mcp=others` it may be anything, but a connection of somebody else's stays that.
+    """
     try:
         request = as_object(read(answer.request).value)
     except Unreadable:
         request = {}
-    if not _is_own(answer.context, answer.method, request):
+    context, result = answer.context, as_object(answer.result)
+    if not _is_own(context, answer.method, request) and not context.grants.mcp:
         yield from _relayed_only(answer)
         return
-    if not answer.context.foreign.isdisjoint(_connections(as_object(answer.result))):
+    relayed = set(_connections(as_object(answer.relayed)))
+    if not context.foreign.isdisjoint(set(_connections(result)) - relayed):
         text = "a new MCP connection may not have the id of somebody else's"
         yield Violation(MCP_CONNECTIONS, text)

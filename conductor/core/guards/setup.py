@@ -1,42 +1,50 @@
-"""Session setup and prompts: what an agent is told to work in, with, and how."""
+"""Session set-up: what an agent is told to work in and with, and what it says of it."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from conductor.core.guards import commands, modes
 from conductor.core.guards.common import SESSION_NAMES
+from conductor.core.guards.context import Context, Violation
+from conductor.core.guards.methods import SETUP
+from conductor.core.guards.paths import inside
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
     Json,
     Object,
+    Unreadable,
+    as_object,
     difference,
     member,
+    read,
     token,
 )
-from conductor.core.guards.rules import Answer, Change, Found, Origin
+from conductor.core.guards.rules import Answer, Change, Found, Origin, not_originated
 from conductor.core.guards.servers import HOLDER, LISTS, appended
 from conductor.core.guards.table import (
-    PROMPT_OPTIONS,
-    SESSION_MODE,
+    META,
+    OWN_SESSIONS,
     SESSION_SETUP,
     SESSION_TARGET,
     SYSTEM_PROMPT,
-    Violation,
 )
 
-_OWNED: Final[dict[str, str]] = {"systemPrompt": SYSTEM_PROMPT}
-"""Members of a setup that have a guard of their own."""
+_OWNED: Final[dict[str, str]] = {"systemPrompt": SYSTEM_PROMPT, "_meta": META}
+"""Members of a set-up that have a guard of their own."""
 
-_ELSEWHERE: Final = frozenset({"_meta", *SESSION_NAMES, *LISTS})
+_ELSEWHERE: Final = frozenset({*SESSION_NAMES, *LISTS})
 """Members that other rules look at."""
 
-_PROMPTS_OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
-_SHOWN: Final = ("modes", "configOptions")
+_FOLDERS: Final = ("cwd", "additionalDirectories")
+_PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS, "_meta"})
+_MAKES_ONE: Final = (SETUP[0], SETUP[3])
+"""The set-ups whose result names a new session."""
 
 
 def settled(change: Change) -> Found:
-    """Rule for a session's setup on its way: servers may be appended, all else stays."""
+    """Rule for a session's set-up on its way: servers may be appended, all else stays."""
     before, after = change.before, change.after
     yield from appended(change.context, before, after)
     for name in {**before, **after}:
@@ -59,31 +67,78 @@ def _without_servers(value: Json | Absent) -> Json | Absent:
     return rest or ABSENT
 
 
+_not_opened = not_originated(OWN_SESSIONS)
+
+
 def proposed(origin: Origin) -> Found:
-    """Rule for a session setup of a component's own: its servers are such as it may append."""
-    yield from appended(origin.context, {}, origin.params)
+    """Rule for a set-up of a component's own: in the folders it works in, with its own servers."""
+    context, params = origin.context, origin.params
+    if not context.grants.sessions:
+        yield from _not_opened(origin)
+    yield from appended(context, {}, params)
+    for name in params:
+        if name not in _PROPOSED:
+            text = f"{name!a:.80} may not be in a session's set-up of a component's own"
+            yield Violation(_OWNED.get(name, SESSION_SETUP), text, token(name))
+    for name in _FOLDERS:
+        held = params.get(name)
+        folders = held if isinstance(held, list) else [] if held is None else [held]
+        if not all(_is_known(context, one) for one in folders):
+            text = "a session of a component's own works in the folders of the session at hand"
+            yield Violation(OWN_SESSIONS, text, token(name))
+
+
+def _is_known(context: Context, folder: Json) -> bool:
+    return isinstance(folder, str) and folder != "" and inside(folder, context.folders)
 
 
 def reported(answer: Answer) -> Found:
-    """Rule for the result of a setup that was passed on: session, modes and options are its own."""
-    if not isinstance(answer.relayed, dict):
+    """Rule for the result of a set-up: the agent's own, with what was granted added to it."""
+    context, result = answer.context, answer.result
+    if answer.relayed is ABSENT:
+        yield from _own(answer)
         return
-    if not isinstance(answer.result, dict):
-        text = f"the result of `{answer.method}` may not be replaced by what is no object"
-        yield Violation(SESSION_TARGET, text)
+    if not isinstance(answer.relayed, dict) or not isinstance(result, dict):
+        if answer.relayed != result:
+            text = f"the result of `{answer.method}` may not be replaced by or for no object"
+            yield Violation(SESSION_TARGET, text)
         return
-    for name in _SHOWN:
-        at = difference(member(answer.relayed, name), member(answer.result, name), token(name))
-        if at is not None:
-            text = f"`{name}` of a session may not be changed: they are shown as the agent says"
-            yield Violation(SESSION_MODE, text, at)
+    relayed = answer.relayed
+    for name in {**relayed, **result}:
+        old, new = member(relayed, name), member(result, name)
+        at = difference(old, new, token(name))
+        if at is None or name == "_meta":
+            continue
+        if name == "modes":
+            yield from modes.reported(context, old, new)
+        elif name == "configOptions":
+            yield from modes.extended(context, old, new, token(name))
+        elif name == "availableCommands" and isinstance(new, list):
+            given = old if isinstance(old, list) else []
+            yield from commands.listed(context, given, new, token(name))
+        else:
+            text = f"{name!a:.80} of a session may not be changed: it is as the agent says"
+            yield Violation(SESSION_SETUP, text, at)
 
 
-def blocks_only(change: Change) -> Found:
-    """Rule for a prompt on its way: its blocks may change, what stands beside them may not."""
-    for name in {**change.before, **change.after}:
-        if name not in _PROMPTS_OWN:
-            at = difference(member(change.before, name), member(change.after, name), token(name))
-            if at is not None:
-                text = f"{name!a:.80} of a prompt may not be changed or added"
-                yield Violation(PROMPT_OPTIONS, text, at)
+def _own(answer: Answer) -> Found:
+    """A set-up that a component answers by itself names a session that is nobody else's."""
+    context, result = answer.context, as_object(answer.result)
+    if not context.grants.sessions:
+        text = f"`{answer.method}` may not be answered; hint: `sessions=own` grants it"
+        yield Violation(OWN_SESSIONS, text)
+    named = member(result, "sessionId")
+    if answer.method in _MAKES_ONE:
+        if not isinstance(named, str) or named == "" or named in context.sessions:
+            text = "a new session needs an id that no session has"
+            yield Violation(SESSION_TARGET, text, "/sessionId")
+    elif named is not ABSENT and named != _asked(answer):
+        yield Violation(SESSION_TARGET, "a session keeps its id", "/sessionId")
+
+
+def _asked(answer: Answer) -> Json | Absent:
+    """The session that a request is about."""
+    try:
+        return member(as_object(read(answer.request).value), "sessionId")
+    except Unreadable:
+        return ABSENT

@@ -1,10 +1,12 @@
-"""Session updates: what is shown of tool calls, modes and terminals is the agent's word."""
+"""Session updates: a component changes words; what is shown of the rest is the agent's word."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from conductor.core.guards import commands, modes
 from conductor.core.guards.common import SESSION_NAMES, meta
+from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import lookalike
 from conductor.core.guards.reading import (
     Absent,
@@ -17,54 +19,40 @@ from conductor.core.guards.reading import (
 )
 from conductor.core.guards.rules import Change, Found, Origin
 from conductor.core.guards.table import (
+    AGENT_STATE,
+    COMMANDS,
+    NOTICES,
     SESSION_MODE,
     TOOL_CALLS,
     UNKNOWN_UPDATES,
-    Violation,
+    UPDATE_TEXTS,
 )
+from conductor.core.guards.words import NOTED, reworded, reworded_call
+from conductor.core.policy.rights import COMMANDS_KIND, MODE_KINDS, OTHER_KINDS, TEXT_KINDS
 
 _KIND: Final = ("sessionUpdate",)
 _UPDATE: Final = ("update",)
+_COMMANDS: Final = "availableCommands"
+_OPTIONS: Final = "config_option_update"
 
-KINDS: Final[dict[str, str | None]] = {
-    **dict.fromkeys(
-        (
-            "user_message_chunk",
-            "user_message",
-            "agent_message_chunk",
-            "agent_message",
-            "agent_thought_chunk",
-            "agent_thought",
-            "plan",
-            "plan_update",
-            "plan_removed",
-            "available_commands_update",
-            "session_info_update",
-            "usage_update",
-            "notice",
-            "compaction_update",
-            "compaction_summary_chunk",
-            "state_update",
-        )
-    ),
-    "tool_call": TOOL_CALLS,
-    "tool_call_update": TOOL_CALLS,
+_CALLS: Final = ("tool_call", "tool_call_update")
+_NOTICES: Final = ("notice", "compaction_summary_chunk")
+
+KINDS: Final[dict[str, str]] = {
+    **dict.fromkeys(OTHER_KINDS, AGENT_STATE),
+    **dict.fromkeys(TEXT_KINDS, UPDATE_TEXTS),
+    **dict.fromkeys(_NOTICES, NOTICES),
+    **dict.fromkeys(_CALLS, TOOL_CALLS),
     "tool_call_content_chunk": TOOL_CALLS,
     "terminal_update": TOOL_CALLS,
     "terminal_output_chunk": TOOL_CALLS,
-    "current_mode_update": SESSION_MODE,
-    "config_option_update": SESSION_MODE,
+    **dict.fromkeys(MODE_KINDS, SESSION_MODE),
+    COMMANDS_KIND: COMMANDS,
 }
-"""The kinds of update of ACP v1 and v2 and their guards; None: what it says may be changed and
-made up, as far as verbs allow. Kinds that are not here are guarded as unknown."""
-
-_FILTERABLE: Final = ("tool_call", "tool_call_update")
-_FINISHED: Final = ("completed", "failed", "cancelled")
-_LOOSE: Final = frozenset({"content", "rawOutput", "_meta"})
-_TEXT_MEMBERS: Final = frozenset({"type", "content", "_meta"})
+"""The kinds of update of ACP v1 and v2 and their guards. Others are guarded as unknown."""
 
 
-def _guard(kind: Json | Absent) -> str | None:
+def _guard(kind: Json | Absent) -> str:
     return KINDS.get(kind, UNKNOWN_UPDATES) if isinstance(kind, str) else UNKNOWN_UPDATES
 
 
@@ -72,13 +60,25 @@ def made_up(origin: Origin) -> Found:
     """Rule for an update of a component's own: only of kinds that nothing depends on."""
     update = as_object(member(origin.params, "update"))
     kind = member(update, "sessionUpdate")
-    guard = _guard(kind)
-    if guard is not None:
-        what = f"{kind!a:.80}" if isinstance(kind, str) else "no known kind"
-        yield Violation(guard, f"a session update of {what} may not be originated", "/update")
+    yield from _of_own(origin.context, kind, update)
     yield from _spelling({}, origin.params, _UPDATE, "")
     yield from _spelling({}, update, _KIND, "/update")
     yield from meta({}, update, "/update")
+
+
+def _of_own(context: Context, kind: Json | Absent, update: Object) -> Found:
+    if kind in TEXT_KINDS:
+        return
+    if isinstance(kind, str) and kind in MODE_KINDS:
+        yield from modes.announced(context, kind, update)
+    elif kind == COMMANDS_KIND:
+        listed = update.get(_COMMANDS)
+        entries: list[Json] = listed if isinstance(listed, list) else [None]
+        yield from commands.announced(context, entries, f"/update/{_COMMANDS}")
+    else:
+        what = f"{kind!a:.80}" if isinstance(kind, str) else "no known kind"
+        text = f"a session update of {what} may not be originated"
+        yield Violation(_guard(kind), text, "/update")
 
 
 def shown(change: Change) -> Found:
@@ -97,7 +97,7 @@ def shown(change: Change) -> Found:
         return
     yield from _spelling(before, after, _KIND, "/update")
     yield from meta(before, after, "/update")
-    yield from _of_kind(before, after)
+    yield from _of_kind(change.context, before, after)
 
 
 def _spelling(before: Object, after: Object, names: tuple[str, ...], at: str) -> Found:
@@ -107,49 +107,43 @@ def _spelling(before: Object, after: Object, names: tuple[str, ...], at: str) ->
         yield Violation(UNKNOWN_UPDATES, text, at + token(odd))
 
 
-def _of_kind(before: Object, after: Object) -> Found:
+def _of_kind(context: Context, before: Object, after: Object) -> Found:
     old, new = member(before, "sessionUpdate"), member(after, "sessionUpdate")
-    guard = _guard(new) or _guard(old)
-    if guard is None:
-        return
     if old != new:
-        text = "a session update may not be turned into or from one of a guarded kind"
+        guard = _guard(old) if _guard(new) == UPDATE_TEXTS else _guard(new)
+        text = "a session update may not be turned into one of another kind"
         yield Violation(guard, text, "/update/sessionUpdate")
         return
-    loose = old in _FILTERABLE and before.get("status") in _FINISHED
     for name in {**before, **after}:
-        at = difference(member(before, name), member(after, name), "/update" + token(name))
-        if at is not None and name != "_meta" and not (loose and name in _LOOSE):
-            text = f"{name!a:.80} of a session update of {old!a:.80} may not be changed or added"
-            yield Violation(guard, text, at)
-    if loose:
-        yield from _content(member(before, "content"), member(after, "content"))
+        was, now = member(before, name), member(after, name)
+        if name != "_meta" and was != now:
+            yield from _member(context, before, name, was, now)
 
 
-def _content(before: Json | Absent, after: Json | Absent) -> Found:
-    """A finished call's texts may be fewer or others; its diffs and terminals stay."""
-    if before == after:
-        return
-    now: Json | Absent = [] if after is None or isinstance(after, Absent) else after
-    if not isinstance(before, list) or not isinstance(now, list):
-        text = "the content of a tool call may not be replaced by or for what is no list"
-        yield Violation(TOOL_CALLS, text, "/update/content")
-    elif _firm(before) != _firm(now):
-        text = "diffs, terminals and content of unknown kind of a tool call may not be changed"
-        yield Violation(TOOL_CALLS, text, "/update/content")
-    elif len(now) > len(before):
-        text = "content may not be added to a tool call"
-        yield Violation(TOOL_CALLS, text, "/update/content")
+def _member(
+    context: Context, update: Object, name: str, was: Json | Absent, now: Json | Absent
+) -> Found:
+    """What may become of one member of an update, by its kind."""
+    kind, at = update.get("sessionUpdate"), "/update" + token(name)
+    if kind == COMMANDS_KIND and name == _COMMANDS and isinstance(now, list):
+        yield from commands.listed(context, was if isinstance(was, list) else [], now, at)
+    elif kind == _OPTIONS and name == "configOptions":
+        yield from modes.extended(context, was, now, at)
+    elif not _is_reworded(context, update, name, was, now):
+        what = difference(was, now, at) or at
+        text = f"{name!a:.80} of a session update of {kind!a:.80} may not be changed or added"
+        yield Violation(_guard(kind), text, what)
 
 
-def _firm(content: list[Json]) -> list[Json]:
-    """The entries that are not plainly text."""
-    return [entry for entry in content if not _is_text(entry)]
-
-
-def _is_text(entry: Json) -> bool:
-    return (
-        isinstance(entry, dict)
-        and entry.get("type") == "content"
-        and all(name in _TEXT_MEMBERS for name in entry)
-    )
+def _is_reworded(
+    context: Context, update: Object, name: str, was: Json | Absent, now: Json | Absent
+) -> bool:
+    """Whether only such words differ as may be changed."""
+    kind = update.get("sessionUpdate")
+    if kind in TEXT_KINDS:
+        return reworded(was, now, name)
+    if not context.grants.texts:
+        return False
+    if kind in _NOTICES:
+        return reworded(was, now, name, NOTED)
+    return kind in _CALLS and reworded_call(update, name, was, now)

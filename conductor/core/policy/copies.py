@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect, Send
 from conductor.core.link import Pending
-from conductor.core.policy.given import Copied, Held, Note
+from conductor.core.policy.gate import rights_on
+from conductor.core.policy.given import Copied, Held, Note, meant
 from conductor.core.policy.keys import Heading, Params, size_of
+from conductor.core.policy.rights import ORIGINATE
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -134,19 +136,22 @@ class Copies:
             self._exchange.reply(pending, member, body, out, copy=True)
         copy.forwarded.clear()
 
-    def take(self, lane: Lane, method: str, params: Params, pending: Pending) -> Copied | None:
+    def take(
+        self, lane: Lane, method: str, params: Params, heading: Heading, pending: Pending
+    ) -> Copied | None:
         """The copy that a component passes on by `lane`; None if it is none."""
         given, gate = lane.given, lane.peer.gate
         assert gate is not None
         if lane.peer.sideband or gate.policy.ids == "kept":
             found = given.copies.get(pending.key)
             return found if found is not None and found.method == method else None
-        known = [copy for copy in given.copies.values() if copy.method == method]
-        same = [copy for copy in known if copy.params == params and not copy.forwarded]
-        return same[0] if same else None
+        may_be_own = bool(rights_on(lane.other, heading) & ORIGINATE)
+        left = [one for one in given.copies.values() if not one.passed]
+        return meant(left, method, params, surely=may_be_own)
 
     def passed_on(self, copy: Copied, pending: Pending, out: list[Effect]) -> None:
         """A component passes on a copy: it is answered as the original is."""
+        copy.passed = True
         if copy.answer is not None:
             self._exchange.reply(pending, *copy.answer, out, copy=True)
         else:
@@ -156,8 +161,12 @@ class Copies:
 def release(lane: Lane, out: list[Effect]) -> None:
     """Sends on what need not wait any more to leave a component by `lane`, in order."""
     given = lane.given
+    if given.releasing:
+        return  # the loop that runs already takes what has become free meanwhile
+    given.releasing = True
     while given.waiting and (held := given.freed()) is not None:
         held.resume(out)
+    given.releasing = False
 
 
 def nobodys(method: str) -> Pending:

@@ -56,7 +56,6 @@ class Enforcer:
         )
         self.handshake = PolicedHandshake(exchange, verdicts)
         self._turns = turns
-        self.close = self.requests.close
         exchange.enforcer = self
 
     def _gates(self) -> Iterator[Gate]:
@@ -84,14 +83,13 @@ class Enforcer:
         """A component is gone: what it carried, and what waits for that."""
         if peer.gate is not None:
             self.notifications.gone(peer.p, out, settled=False)
-            self.notifications.gone(peer.s, out, settled=False)
-            peer.gate.turns.clear()
+            self.notifications.gone(peer.p.other, out, settled=False)
 
     def settled(self, peer: Peer, out: list[Effect]) -> None:
         """A component ends with its chain: what it has not passed on it never will."""
         if peer.gate is not None:
             self.notifications.gone(peer.p, out, settled=True)
-            self.notifications.gone(peer.s, out, settled=True)
+            self.notifications.gone(peer.p.other, out, settled=True)
 
     @staticmethod
     def _gate(carried: Carried) -> Gate:

@@ -26,7 +26,7 @@ from conductor.core.policy.rights import (
 
 if TYPE_CHECKING:
     from conductor.core.link import Link, Pending
-    from conductor.core.peer import Lane
+    from conductor.core.peer import Lane, Peer
 
 PLACE: Final = 64
 """Held on messages whose place among texts means something, by who carries those texts: they wait
@@ -56,6 +56,9 @@ class Gate:
         "enforced",
         "foreign",
         "lost",
+        "name",
+        "names_of_others",
+        "others",
         "policy",
         "reported",
         "round",
@@ -66,7 +69,11 @@ class Gate:
         "watches_only",
     )
 
-    def __init__(self, policy: Policy | None) -> None:
+    def __init__(self, policy: Policy | None, name: str = "") -> None:
+        self.name = name
+        """The component's."""
+        self.names_of_others: frozenset[str] = frozenset()
+        """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None
         self.policy = policy or Policy()
         self.watches_only = policy is not None and policy.watches_only
@@ -86,8 +93,12 @@ class Gate:
         """How often it has been handed what was written to it."""
         self.rounds = False
         """Whether it has rounds: guests in a host of their own have."""
-        self.turns: dict[str, Pending] = {}
-        """Its own prompts that are open, by session."""
+        self.turns: dict[str, bool] = {}
+        """The sessions in which a prompt of its own is open; whether its answer has come, which in
+        version 2 is not the end of its turn."""
+        self.others: dict[str, int] = {}
+        """The sessions in which prompts run that are not its own, and how many; kept of those that
+        may prompt by themselves."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()
@@ -104,6 +115,10 @@ class Gate:
         elif self.text and key in _PLACED[direction]:
             held |= PLACE
         return held
+
+    def has_turn(self, session: str | None) -> bool:
+        """Whether what runs in a session is a turn of its own, and no other."""
+        return session in self.turns and session not in self.others
 
     def owns(self, addresses: tuple[str, ...]) -> bool:
         """Whether an MCP message is about its own servers and connections alone."""
@@ -135,3 +150,12 @@ def rights_on(lane: Lane, heading: Heading) -> int:
         if gate.enforced and gate.owns(heading.detail):
             return OWN_MCP
     return held
+
+
+def without(peer: Peer) -> bool:
+    """Whether what a component that is not there would carry goes on without it: one that has not
+    taken its role, or that the chain leaves out; but past nobody who fails closed."""
+    before, gate = peer.p.across, peer.gate
+    assert gate is not None
+    left_out = before is not None and before.across is not peer.p
+    return gate.enforced and gate.policy.fails != "closed" and (peer.closure is None or left_out)

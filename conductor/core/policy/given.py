@@ -9,10 +9,11 @@ still pass on, changed or not; they hold up nothing any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from conductor.core.policy.keys import Heading, Params, size_of
+from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
 from conductor.core.policy.moves import State
 from conductor.core.policy.rights import AFTER_PROMPTS, PROMPT
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from conductor.core.effects import Effect
     from conductor.core.link import Pending
     from conductor.core.peer import Lane
+    from conductor.core.policy.gate import Gate
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -31,13 +33,15 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
 
+_HELD: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
+
 Resume = Callable[[list["Effect"]], None]
 
 
 class Note:
     """A notification that a component was given to carry, or shown a copy of."""
 
-    __slots__ = ("heading", "held", "method", "number", "params", "round", "source")
+    __slots__ = ("heading", "held", "method", "number", "params", "round", "source", "stale")
 
     def __init__(
         self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
@@ -53,6 +57,8 @@ class Note:
         """The component's round that delivers it; -1 until it is sent."""
         self.held: Held | None = None
         """What waits until the component has passed this copy on, or had its round."""
+        self.stale = False
+        """Of a copy: whether the same may be the component's own, once its round is over."""
 
 
 class Held:
@@ -66,6 +72,23 @@ class Held:
         self.round = round_
         self.ready = ready
         """False while it waits for the component's round with its copy."""
+
+
+class Turn:
+    """A request of the user's with all that components make of it, also of each other's: how often
+    each has asked again, and prompted by itself. Bounded for the whole of it, or a few that work
+    together would make thousands of one."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[Gate, str], int] = {}
+
+    def spend(self, gate: Gate, what: str, most: int) -> bool:
+        """Counts what a component does; whether it may do it once more."""
+        spent = self._spent.get((gate, what), 0)
+        self._spent[gate, what] = spent + (spent < most)
+        return spent < most
 
 
 class Carried:
@@ -85,7 +108,7 @@ class Carried:
         "rights",
         "round",
         "state",
-        "turns",
+        "turn",
         "upstream",
     )
 
@@ -118,8 +141,8 @@ class Carried:
         self.held: Held | None = None
         """That answer, where it goes past the component and has to wait for it."""
         self.retries = 0
-        self.turns = 0
-        """How many prompts of its own the component has sent while it held this one."""
+        self.turn = pending.turn or Turn()
+        """What components make of the request, and of what they send within it."""
         self.round = -1
         """The component's round that delivers it, or its answer; -1 until it is sent."""
 
@@ -127,7 +150,7 @@ class Carried:
 class Copied:
     """A request that a component was shown a copy of."""
 
-    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params")
+    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params", "passed")
 
     def __init__(self, method: str, params: Params, heading: Heading) -> None:
         self.method = method
@@ -135,6 +158,8 @@ class Copied:
         self.heading = heading
         self.forwarded: list[Pending] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
+        self.passed = False
+        """Whether it has passed it on."""
         self.answer: tuple[bytes, bytes] | None = None
         """The original's."""
         self.held: Held | None = None
@@ -170,6 +195,10 @@ class Notes:
             self.items.remove(note)
         self._bytes -= size_of(note.params)
 
+    def of(self, heading: Heading) -> list[Note]:
+        """Those of a key and session."""
+        return [note for note in self.items if note.heading == heading]
+
     def clear(self) -> None:
         """Takes all out."""
         self.items.clear()
@@ -190,22 +219,63 @@ class Notes:
         return None
 
 
+def _holds_up(entry: Entry, session: str | None) -> bool:
+    """Whether an entry of a queue holds up what comes after it in a session; what is of no session
+    keeps its order among what goes past, and waits for nothing that is carried."""
+    if session is None:
+        return type(entry) is Held and entry.heading.session is None
+    return entry.heading.session == session
+
+
+_Asked = TypeVar("_Asked", Carried, Copied)
+
+
+def meant(
+    known: Iterable[_Asked], method: str, params: Params, *, surely: bool = False
+) -> _Asked | None:
+    """Which of the requests it was given a program means by one that it sends, where its library
+    chooses ids: equal params, else the oldest alike in key, session, address and inner method;
+    `surely`: equal params only."""
+    known = [one for one in known if one.method == method]
+    same = next((one for one in known if one.params == params), None)
+    if same is not None or surely or not known:
+        return same
+    key = heading(method, params), inner_method(method, params)
+    return next(
+        (one for one in known if (one.heading, inner_method(method, one.params)) == key), None
+    )
+
+
 class Given:
     """What a component was given that would leave it by one lane."""
 
-    __slots__ = ("_copied", "copies", "late", "queue", "requests", "shown", "waiting")
+    __slots__ = (
+        "_copied",
+        "copies",
+        "late",
+        "queue",
+        "queued",
+        "releasing",
+        "requests",
+        "shown",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.queue: deque[Entry] = deque()
         """What holds up others, and what waits, in order of arrival."""
-        self.waiting = 0
-        """How many messages wait in the queue."""
+        self.waiting: dict[str | None, int] = {}
+        """How many messages wait in the queue, by session."""
+        self.releasing = False
+        """Whether messages that need not wait any more are being sent on just now."""
         self.late = Notes()
         """Carried notifications that hold up nothing any more."""
         self.shown = Notes()
         """Copies of notifications."""
         self.requests: dict[bytes, Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
+        self.queued: list[Carried] = []
+        """Those that are not delivered yet."""
         self.copies: dict[bytes, Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
@@ -217,28 +287,55 @@ class Given:
         session = heading.session
         if heading.key in AFTER_PROMPTS and self.holds_prompt(session):
             return True
-        return any(entry.heading.session == session for entry in self.queue)
+        return any(_holds_up(entry, session) for entry in self.queue)
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
-        return any(
-            one.heading.key == PROMPT
-            and one.heading.session == session
-            and one.state in (State.QUEUED, State.GIVEN, State.STOPPED)
-            for one in self.requests.values()
-        )
+        return any(one.state in _HELD for one in self.prompts(session))
+
+    def prompts(self, session: str | None) -> list[Carried]:
+        """The prompts of a session that the component carries."""
+        return [
+            one
+            for one in (*self.requests.values(), *self.queued)
+            if one.heading.key == PROMPT and one.heading.session == session
+        ]
 
     def hold(self, held: Held) -> None:
         """Has a message wait."""
         self.queue.append(held)
-        self.waiting += 1
+        self._waits(held, 1)
+
+    def _waits(self, held: Held, one: int) -> None:
+        session = held.heading.session
+        left = self.waiting.get(session, 0) + one
+        if left:
+            self.waiting[session] = left
+        else:
+            del self.waiting[session]
+
+    def go(self, held: Held) -> None:
+        """A message waits no longer."""
+        if self.queue[0] is held:
+            self.queue.popleft()
+        else:
+            self.queue.remove(held)
+        self._waits(held, -1)
+
+    def stand_in(self, note: Note, held: Held) -> None:
+        """Has a message wait in the place of a carried notification."""
+        self.queue[self.queue.index(note)] = held
+        self._waits(held, 1)
 
     def freed(self) -> Held | None:
         """The next message that need not wait any more, taken out."""
-        if not self.waiting:
-            return None
         blocked: set[str | None] = set()
-        for place, entry in enumerate(self.queue):
+        left = len(self.waiting)
+        """Sessions with messages that wait, and nothing before them has been met that they wait
+        for: where there are none, nothing further on can go."""
+        for entry in self.queue:
+            if not left:
+                return None
             session = entry.heading.session
             if session in blocked:
                 continue
@@ -247,37 +344,38 @@ class Given:
                 and entry.ready
                 and not (entry.heading.key in AFTER_PROMPTS and self.holds_prompt(session))
             ):
-                del self.queue[place]
-                self.waiting -= 1
+                self.go(entry)
                 return entry
-            blocked.add(session)
+            if _holds_up(entry, session):
+                blocked.add(session)
+                left -= session in self.waiting
         return None
 
     # -- what is carried -----------------------------------------------------------------------
 
     def same(self, method: str, params: Params) -> Note | None:
         """The oldest carried notification of equal bytes."""
+        late = self.late.same(method, params)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.params == params and entry.method == method:
                 return entry
-        return self.late.same(method, params)
+        return None
 
     def oldest(self, heading: Heading) -> Note | None:
-        """The oldest carried notification of a key and session, and of the same tool call: first of
-        those that are in their round."""
+        """The oldest carried notification of a key and session, and of the same tool call."""
+        late = self.late.oldest(heading)
+        if late is not None:
+            return late
         for entry in self.queue:
             if type(entry) is Note and entry.heading == heading:
                 return entry
-        return self.late.oldest(heading)
+        return None
 
-    def before(self, entry: Note | Carried) -> Iterator[Entry]:
-        """What stands before an entry in its session, oldest first."""
-        session = entry.heading.session
-        for other in list(self.queue):
-            if other is entry:
-                return
-            if other.heading.session == session:
-                yield other
+    def before(self, entry: Entry) -> list[Entry]:
+        """What stands before an entry of the queue, oldest first."""
+        return list(islice(self.queue, self.queue.index(entry)))
 
     def leave(self, entry: Note | Carried) -> None:
         """An entry holds up nothing any more."""
@@ -309,9 +407,7 @@ class Given:
         """The same for what stands before a message that has waited long enough, and for that."""
         held.ready = True
         notes: list[Note] = []
-        for entry in list(self.queue):
-            if entry is held:
-                break
+        for entry in self.before(held):
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:
@@ -319,6 +415,15 @@ class Given:
             else:
                 self.queue.remove(entry)
         return notes
+
+    def overtakes(self, held: Held) -> bool:
+        """Whether a message that waits for what is not given yet may go on now; taken out."""
+        key, session = held.heading.key, held.heading.session
+        if key in AFTER_PROMPTS and self.holds_prompt(session):
+            held.ready = True
+            return False
+        self.go(held)
+        return True
 
     def clear(self) -> None:
         """Forgets all notifications: the component is gone."""

@@ -9,6 +9,7 @@ from conductor.core.detection import Handshake
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.policy import changes
 from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.rights import AMEND, CARRY, Direction
@@ -43,8 +44,12 @@ class PolicedHandshake:
         gate = peer.gate
         if gate is None or not gate.enforced or gate.policy.fails == "closed":
             return False
-        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
+        self.held(peer, text, out)
         return True
+
+    def held(self, peer: Peer, text: str, out: list[Effect]) -> None:
+        """Reports that a peer held `initialize`, or its answer, for too long."""
+        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
 
     def forwarded(
         self, lane: Lane, params: Params, pending: Pending, out: list[Effect]
@@ -55,6 +60,7 @@ class PolicedHandshake:
         assert gate is not None
         if handshake is None or handshake.onward is not None:
             if not gate.enforced:
+                changes.originated(self._exchange, lane, INITIALIZE, None, params, out, pending)
                 return params
             wrong = Violation(IDENTITY, f"sent an `{INITIALIZE}` that it was not given")
             self._verdicts.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
@@ -66,6 +72,8 @@ class PolicedHandshake:
         given, rights = handshake.params, gate.rights(_DOWN, INITIALIZE)
         verdict = self._verdicts.forwards(gate, _DOWN, INITIALIZE, given, params, rights, _HEADING)
         if verdict is None:
+            carried = self._carried(peer, handshake)
+            changes.request(self._exchange, carried, params, pending, out)
             return params
         self._verdicts.report(peer, _DOWN, INITIALIZE, verdict, out)
         return given
@@ -85,20 +93,30 @@ class PolicedHandshake:
         assert gate is not None
         upstream = handshake.upstream
         rights = gate.rights(_DOWN, INITIALIZE)
-        carried = Carried(
-            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, 0
-        )
-        carried.upstream = upstream
+        carried = self._carried(peer, handshake)
         wrong = self._verdicts.answers(gate, carried, _DOWN, *answer)
         if wrong is not None:
             self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
         elif upstream is None or rights & AMEND:
             if handshake.pending.trail is not None and handshake.onward is not None:
                 handshake.pending.trail.answers = handshake.onward.answer
+            changes.answer(self._exchange, carried, *answer, out)
             return answer
         if upstream is not None:
             _goes_past(handshake)
         return upstream
+
+    @staticmethod
+    def _carried(peer: Peer, handshake: Handshake) -> Carried:
+        """A handshake as a request that is carried."""
+        gate = peer.gate
+        assert gate is not None
+        rights, number = gate.rights(_DOWN, INITIALIZE), handshake.number
+        found = Carried(
+            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, number
+        )
+        found.upstream = handshake.upstream
+        return found
 
 
 def _goes_past(handshake: Handshake) -> None:

@@ -21,7 +21,7 @@ class State(Enum):
     RETURNED = "returned"
     """The component has the answer that came back."""
     STOPPED = "stopped"
-    """It was cancelled while the component had it."""
+    """It was cancelled while the component had it, or its answer."""
     CLOSED = "closed"
     """It has its answer, or goes its way without the component."""
 
@@ -73,10 +73,15 @@ MOVES: Final[tuple[Move, ...]] = (
         _S.GIVEN, _E.LATE, _S.CLOSED, "goes on as given (a violation; with `fails=closed` an error)"
     ),
     Move(_S.GIVEN, _E.LOST, _S.CLOSED, "goes on as given; with `fails=closed` an error"),
-    Move(_S.STOPPED, _E.PASSED_ON, _S.CLOSED, "answered as cancelled; those after it see nothing"),
-    Move(_S.STOPPED, _E.ANSWERED, _S.CLOSED, "answered as cancelled"),
-    Move(_S.STOPPED, _E.GRACE_OVER, _S.CLOSED, "answered as cancelled"),
-    Move(_S.STOPPED, _E.LOST, _S.CLOSED, "answered as cancelled"),
+    Move(
+        _S.STOPPED,
+        _E.PASSED_ON,
+        _S.CLOSED,
+        "answered as cancelled, or as it came if it had been answered; those after it see nothing",
+    ),
+    Move(_S.STOPPED, _E.ANSWERED, _S.CLOSED, "the same"),
+    Move(_S.STOPPED, _E.GRACE_OVER, _S.CLOSED, "the same"),
+    Move(_S.STOPPED, _E.LOST, _S.CLOSED, "the same"),
     Move(
         _S.PASSED,
         _E.CAME_BACK,
@@ -93,7 +98,12 @@ MOVES: Final[tuple[Move, ...]] = (
         _S.CLOSED,
         "replied; where its rule is broken, as it came (a violation)",
     ),
-    Move(_S.RETURNED, _E.CANCELLED, _S.RETURNED, "the component hears of it"),
+    Move(
+        _S.RETURNED,
+        _E.CANCELLED,
+        _S.STOPPED,
+        "the component hears of it and has its grace; it is then replied as it came",
+    ),
     Move(_S.RETURNED, _E.LATE, _S.CLOSED, "replied as it came (a violation)"),
     Move(_S.RETURNED, _E.LOST, _S.CLOSED, "replied as it came"),
 )

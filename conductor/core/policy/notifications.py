@@ -5,16 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from conductor.core.effects import Effect
-from conductor.core.guards import Violation
+from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
-from conductor.core.policy.gate import PLACE, Gate, rights_on
+from conductor.core.policy.gate import PLACE, Gate, rights_on, without
 from conductor.core.policy.given import Carried, Given, Held, Note
 from conductor.core.policy.keys import Heading, Params, heading
-from conductor.core.policy.rights import CARRY, COPY, DROP, STOP, TEXT_KINDS, update
+from conductor.core.policy.rights import (
+    CARRY,
+    COPY,
+    DROP,
+    ORIGINATE,
+    STATE_KIND,
+    STOP,
+    TEXT_KINDS,
+    update,
+)
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.policy.verdicts import Verdicts, lacks
+from conductor.core.policy.verdicts import Verdicts, equal, lacks
 from conductor.core.trail import Source
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from conductor.core.policy.wakes import Wakes
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
+_STATE: Final = update(STATE_KIND)
 _MOST_QUEUED: Final = 8192
 """Entries of one queue; above it the oldest carried notification holds up nothing any more."""
 
@@ -62,12 +71,35 @@ class PolicedNotifications:
             ):
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
-                source = Source(lane, self._exchange.number, first.number)
-                self._walk(target, source, method, params, first.heading, out)
+                if not self._fast(target, lane, first, out):
+                    source = Source(lane, self._exchange.number, first.number)
+                    self._walk(target, source, method, params, first.heading, out)
                 if lane.given.waiting:
                     release(lane, out)
                 return
+        shown = lane.given.shown.items
+        if shown and shown[0].params == params and shown[0].method == method:
+            self._copy_back(lane, shown[0], out)
+            return
         self._sent(lane, method, params, out)
+
+    def _fast(self, lane: Lane, source: Lane, note: Note, out: list[Effect]) -> bool:
+        """Has a notification that came through unchanged go on at once, where the next peer carries
+        it too, or holds nothing at all; else nothing is done."""
+        peer, exchange = lane.peer, self._exchange
+        if exchange.tracing or not peer.ready or peer.numbers is not None:
+            return False
+        gate = peer.gate
+        if gate is not None:
+            found, queue = note.heading, lane.other.given.queue
+            if not lane.rights.get(found.key, 0) & CARRY or type(found.detail) is tuple:
+                return False
+            if len(queue) >= _MOST_QUEUED:
+                return False
+            note.source, note.number, note.round = source.peer.name, exchange.number, gate.round
+            queue.append(note)
+        out.append(Send(peer.name, lane.writer.notification(note.method, note.params)))
+        return True
 
     # -- what a component sends ----------------------------------------------------------------
 
@@ -76,11 +108,6 @@ class PolicedNotifications:
         given, gate = lane.given, lane.peer.gate
         assert gate is not None
         note = given.same(method, params)
-        if note is None:
-            shown = given.shown.same(method, params)
-            if shown is not None:
-                self._copy_back(lane, shown, out)
-                return
         found = heading(method, params) if note is None else note.heading
         rights = rights_on(lane.other, found)
         if note is None:
@@ -134,16 +161,25 @@ class PolicedNotifications:
     ) -> None:
         gate = lane.peer.gate
         assert gate is not None
-        wrong: Violation | None
-        if method == STOP and found.session in gate.turns:
-            wrong = None
-        elif not rights & CARRY and lane.given.shown.oldest(found) is not None:
-            wrong = lacks(CARRY, lane.direction, found.key)
-        else:
-            wrong = self._verdicts.originates(gate, lane.direction, method, params, rights, found)
-        if wrong is not None:
-            self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+        ends_own = method == STOP and gate.has_turn(found.session)
+        may_be_own = ends_own or bool(rights & ORIGINATE)
+        shown = lane.given.shown.same(method, params)
+        if shown is None and not may_be_own:
+            shown = lane.given.shown.oldest(found)
+        in_round = shown is not None and gate.rounds and gate.round <= shown.round + 1
+        if shown is not None and (in_round or not (may_be_own and shown.stale)):
+            if not equal(shown.params, params):
+                wrong = lacks(CARRY, lane.direction, found.key)
+                self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
+            self._copy_back(lane, shown, out)
             return
+        if not ends_own:
+            unfit = self._verdicts.originates(
+                gate, lane.direction, method, params, rights, found, asks=False
+            )
+            if unfit is not None:
+                self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
+                return
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
         source = Source(lane, self._exchange.number)
@@ -166,24 +202,22 @@ class PolicedNotifications:
             peer, onward = lane.peer, lane.other
             if method == STOP and gate.enforced:
                 self._turns.stopped(lane, params, found, rights, out)
-            elif rights & CARRY:
-                if peer.ready:
-                    self._give(lane, source, method, params, found, out)
-                    return
-                if peer.closure is None and peer.handshake is not None:
-                    again = partial(self._walk, lane, source, method, params, found)
-                    peer.backlog.append(again)
-                    return
+            elif rights & CARRY and peer.ready_some_time:
+                self._give(lane, source, method, params, found, out)
+                return
+            elif rights & CARRY and not without(peer):
                 break
             else:
-                if found.session in gate.turns and found.key in _TEXT:
+                if found.key in _TEXT and self._turns.hidden(gate, found.session):
                     # What the agent says in a turn of the component's own is for that alone.
                     self._copies.notification(lane, method, params, found, out)
                     return
-                if rights & COPY or onward.given.queue:
-                    resume = partial(self._past, onward, source, method, params, found)
-                    if self._waits(lane, method, params, found, rights, resume, out):
-                        return
+                if found.key == _STATE and gate.policy.turns:
+                    self._turns.told(gate, found.session, params)
+                if (rights & COPY or onward.given.queue) and self._waits(
+                    lane, source, method, params, found, rights, out
+                ):
+                    return
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
@@ -191,26 +225,28 @@ class PolicedNotifications:
     def _waits(
         self,
         lane: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
         rights: int,
-        resume: partial[None],
         out: list[Effect],
     ) -> bool:
         """Shows a component what goes past it; whether that has to wait for what it was given
         before, or for its round with the copy."""
-        gate, given = lane.peer.gate, lane.other.given
+        gate, onward = lane.peer.gate, lane.other
         assert gate is not None
-        placed = bool(rights & PLACE)
-        held = Held(found, resume, gate.round, ready=not placed)
+        held: Held | None = None
+        if rights & PLACE or onward.given.must_wait(found):
+            resume = partial(self._past, onward, source, method, params, found)
+            held = Held(found, resume, gate.round, ready=not rights & PLACE)
         if rights & COPY:
-            waits_for = held if placed else None
+            waits_for = held if rights & PLACE else None
             self._copies.notification(lane, method, params, found, out, waits_for)
-        if held.ready and not given.must_wait(found):
+        if held is None or (held.ready and not onward.given.must_wait(found)):
             return False
-        given.hold(held)
-        self._wakes.round(gate, partial(self.waited, lane.other, held), out)
+        onward.given.hold(held)
+        self._wakes.round(lane.peer, partial(self.waited, onward, held), out)
         return True
 
     def _past(
@@ -234,23 +270,53 @@ class PolicedNotifications:
         found: Heading,
         out: list[Effect],
     ) -> None:
-        """Gives a component a notification to carry."""
-        peer, given, exchange = lane.peer, lane.other.given, self._exchange
-        gate = peer.gate
-        assert gate is not None
-        note = Note(method, params, found, source.lane.peer.name, source.number, gate.round)
+        """Gives a component a notification to carry: now, or once it is ready for it."""
+        peer, given = lane.peer, lane.other.given
+        note = Note(method, params, found, source.lane.peer.name, source.number, -1)
         given.queue.append(note)
         if len(given.queue) > _MOST_QUEUED:
             self._shorten(lane.other, out)
-        exchange.say(peer, lane.writer.notification(method, params), source.number, out)
-        if exchange.tracing:
-            exchange.traces.notified(source, lane, method, params, out)
+        if peer.ready:
+            self._send(lane, source, note, out)
+        else:
+            peer.backlog.append(partial(self._send, lane, source, note))
+
+    def _send(self, lane: Lane, source: Source, note: Note, out: list[Effect]) -> None:
+        peer, given, exchange = lane.peer, lane.other.given, self._exchange
+        assert peer.gate is not None
+        if not peer.ready:
+            if peer.closure is None:
+                peer.backlog.append(partial(self._send, lane, source, note))
+        elif note in given.queue or note in given.late.items:
+            note.round = peer.gate.round
+            frame = lane.writer.notification(note.method, note.params)
+            exchange.say(peer, frame, source.number, out)
+            if exchange.tracing:
+                exchange.traces.notified(source, lane, note.method, note.params, out)
+            if not rights_on(lane, note.heading) & DROP:
+                self._wakes.round(peer, partial(self._kept, lane.other, note), out)
+
+    def another_turn(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+        """The user goes on: what a component that passes on by `lane` was told of cancellations,
+        and has not passed on by the end of its round, it may say of its own from now on."""
+        notes = lane.given.shown.of(Heading(STOP, session))
+        gate = lane.peer.gate
+        assert gate is not None
+        if gate.rounds:
+            _age(notes, out)
+        elif notes:
+            self._wakes.round(lane.peer, partial(_age, notes), out)
+
+    def _kept(self, lane: Lane, note: Note, out: list[Effect]) -> None:
+        """A component without rounds has had long enough to pass on what it may not drop."""
+        if note in lane.given.queue:
+            self.had_say(lane, note, out)
+            release(lane, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
-        first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
-        if first is not None:
-            self.had_say(lane, first, out)
-            release(lane, out)
+        first = next(entry for entry in lane.given.queue if type(entry) is Note)
+        self.had_say(lane, first, out)
+        release(lane, out)
 
     # -- the order -------------------------------------------------------------------------------
 
@@ -261,7 +327,7 @@ class PolicedNotifications:
         if type(entry) is Note and entry in given.late.items:
             given.late.remove(entry)
             return
-        if given.queue and given.queue[0] is not entry:
+        if given.queue and given.queue[0] is not entry and entry in given.queue:
             self._leaves_before(lane, entry, out)
         if type(entry) is Note and given.late.items:
             for late in [one for one in given.late.items if one.heading == entry.heading]:
@@ -271,15 +337,18 @@ class PolicedNotifications:
 
     def _leaves_before(self, lane: Lane, entry: Note | Carried, out: list[Effect]) -> None:
         given = lane.given
+        session = entry.heading.session
         for other in given.before(entry):
+            if other.heading.session != session:
+                continue
             if type(other) is Note:
                 self.had_say(lane, other, out)
             elif type(other) is Carried:
                 given.leave(other)
         for other in given.before(entry):
-            if type(other) is Held and other in given.queue:
-                given.queue.remove(other)
-                given.waiting -= 1
+            # One that goes may let go those behind it.
+            if type(other) is Held and other.heading.session == session and other in given.queue:
+                given.go(other)
                 other.resume(out)
 
     def heard(self, lane: Lane, round_: int, out: list[Effect]) -> None:
@@ -290,11 +359,15 @@ class PolicedNotifications:
             release(lane, out)
 
     def waited(self, lane: Lane, held: Held, out: list[Effect]) -> None:
-        """A message has waited for a program long enough."""
-        if held in lane.given.queue:
+        """A message has waited for a component without rounds long enough."""
+        if held not in lane.given.queue:
+            return
+        if lane.peer.ready:
             for note in lane.given.until(held):
                 self.had_say(lane, note, out)
             release(lane, out)
+        elif lane.given.overtakes(held):  # what stands before it is still to be given
+            held.resume(out)
 
     def had_say(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         """A carried notification holds up nothing any more; what may not be dropped goes on as it
@@ -306,9 +379,11 @@ class PolicedNotifications:
             if gone is not None:
                 changes.dropped(self._exchange, lane, gone, out)
             return
-        resume = partial(self._as_given, lane, note)
-        given.queue[given.queue.index(note)] = Held(note.heading, resume, note.round, ready=True)
-        given.waiting += 1
+        self._goes_past(lane, note)
+
+    def _goes_past(self, lane: Lane, note: Note) -> None:
+        resume, given = partial(self._as_given, lane, note), lane.given
+        given.stand_in(note, Held(note.heading, resume, note.round, ready=True))
 
     def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         assert lane.across is not None
@@ -325,13 +400,23 @@ class PolicedNotifications:
                 changes.dropped(self._exchange, lane, note, out)
             given.late.clear()
             return
+        gate = lane.peer.gate
+        assert gate is not None
         for note in notes:
-            if rights_on(lane.other, note.heading) & DROP:
+            lost = note.round >= 0 or gate.policy.fails == "closed"
+            if note.round < 0 and lane.peer.closure is None:
+                continue  # it will be given that when it is back
+            if lost and rights_on(lane.other, note.heading) & DROP:
                 given.leave(note)
             else:
-                self.had_say(lane, note, out)
+                self._goes_past(lane, note)
         given.clear()
         for entry in given.queue:
             if type(entry) is Held:
                 entry.ready = True
         release(lane, out)
+
+
+def _age(notes: list[Note], out: list[Effect]) -> None:
+    for note in notes:
+        note.stale = True

@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
-from conductor.core.policy.gate import PLACE, rights_on
-from conductor.core.policy.given import Carried, Copied, Held
-from conductor.core.policy.keys import Heading, Params, heading, inner_method
+from conductor.core.policy.gate import PLACE, rights_on, without
+from conductor.core.policy.given import Carried, Copied, Held, meant
+from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.rights import (
@@ -22,22 +23,23 @@ from conductor.core.policy.rights import (
     CLOSING,
     COPY,
     PROMPT,
+    SETTINGS,
     SETUP,
     Direction,
 )
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
+from conductor.core.policy.verdicts import HOLD, IDENTITY, RIGHTS, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
     from conductor.core.owners import Owners
-    from conductor.core.peer import Lane, Peer
+    from conductor.core.peer import Lane
 
 HOLD_SETUP: Final = 60.0
-"""Seconds that a component may hold a session's set-up, or its answer."""
+"""Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
 
-_SETUPS: Final = frozenset(SETUP)
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
 _MOST_CLOSED: Final = 256
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -81,7 +83,8 @@ class PolicedRequests:
         if carried is not None:
             self._goes_on(carried, params, pending, out)
             return
-        copy = self._copies.take(lane, method, params, pending)
+        found = heading(method, params)
+        copy = self._copies.take(lane, method, params, found, pending)
         if copy is not None:
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
@@ -92,7 +95,7 @@ class PolicedRequests:
                 copy.held.ready = True
                 release(lane, out)
             return
-        self._own(lane, method, params, pending, out)
+        self._own(lane, method, params, found, pending, out)
 
     def _passed_on(
         self, lane: Lane, method: str, params: Params, pending: Pending
@@ -107,18 +110,10 @@ class PolicedRequests:
             found = given.requests.get(pending.key)
             if found is None or found.method != method:
                 return None
-            # One that is only watched is held to no rule.
-            return found if gate.enforced or to(found.state, Event.PASSED_ON) is not None else None
-        held = [
-            one for one in given.requests.values() if one.method == method and one.state in _HELD
-        ]
-        same = next((one for one in held if one.params == params), None)
-        if same is not None or not held:
-            return same
-        key = heading(method, params), inner_method(method, params)
-        return next(
-            (one for one in held if (one.heading, inner_method(method, one.params)) == key), None
-        )
+            # Who is trusted may use an id again for whatever it likes.
+            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
+            return found if gate.enforced or again else None
+        return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
         self, carried: Carried, params: Params, pending: Pending, out: list[Effect]
@@ -132,9 +127,12 @@ class PolicedRequests:
             self._exchange.reply(pending, *carried.upstream, out)
             self._turns.end(carried, out)
             return
+        gate = lane.peer.gate
+        assert gate is not None
         again = carried.state is State.RETURNED
-        enforced = self._enforced(carried)
-        if after is None or (again and carried.retries == MOST_RETRIES and enforced):
+        if after is None or (
+            again and gate.enforced and not carried.turn.spend(gate, "again", MOST_RETRIES)
+        ):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -145,6 +143,9 @@ class PolicedRequests:
             return
         params = sent
         self._notifications.leaves(lane, carried, out)
+        if carried.method == PROMPT:
+            self._turns.another(gate, carried.heading.session, pending)
+        pending.turn = carried.turn
         carried.state, carried.forwarded = after, pending
         if pending.trail is not None:
             pending.trail.passes = carried.number
@@ -154,13 +155,13 @@ class PolicedRequests:
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if enforced:
+        if gate.enforced:
             pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and enforced:
+        if carried.pending.cancelled and gate.enforced:
             self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
@@ -192,13 +193,19 @@ class PolicedRequests:
         return carried.params
 
     def _own(
-        self, lane: Lane, method: str, params: Params, pending: Pending, out: list[Effect]
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        pending: Pending,
+        out: list[Effect],
     ) -> None:
         """A component sends a request of its own."""
-        gate, found = lane.peer.gate, heading(method, params)
+        gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
-            gate, lane.direction, method, params, rights_on(lane.other, found), found
+            gate, lane.direction, method, params, rights_on(lane.other, found), found, asks=True
         )
         if (
             wrong is None
@@ -206,7 +213,7 @@ class PolicedRequests:
             and method == PROMPT
             and lane.direction is Direction.DOWN
         ):
-            wrong = self._turns.wrong(gate, lane, found.session)
+            wrong = self._turns.wrong(gate, lane, found.session, pending)
         if wrong is not None:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
@@ -233,15 +240,19 @@ class PolicedRequests:
         """Walks a request on from `lane` until somebody carries it."""
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
-            if rights & (CARRY | ANSWER) and (lane.peer.ready or _will_be(lane.peer)):
+            if method == PROMPT:
+                self._notifications.another_turn(onward, found.session, out)
+            if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
                 carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
-            if not lane.peer.gate.enforced:
+            if rights & (CARRY | ANSWER) and not without(lane.peer):
                 break
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
+            if method == PROMPT:
+                self._turns.another(lane.peer.gate, found.session, pending)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
             pending.past = (*pending.past, (lane, found, copy))
@@ -277,7 +288,7 @@ class PolicedRequests:
         if placed and copy is not None:
             copy.held = held
         onward.given.hold(held)
-        self._wakes.round(gate, partial(self._notifications.waited, onward, held), out)
+        self._wakes.round(lane.peer, partial(self._notifications.waited, onward, held), out)
         return True
 
     def _past(
@@ -302,6 +313,7 @@ class PolicedRequests:
             partial(self._answered_elsewhere, carried),
         )
         given.queue.append(carried)
+        given.queued.append(carried)
         if peer.ready:
             self._send(carried, out)
         else:
@@ -312,15 +324,17 @@ class PolicedRequests:
             return
         peer, pending = carried.lane.peer, carried.pending
         if not pending.wanted:
-            self.close(carried, out)
+            self._close(carried)
+            self._release(carried, out)
             return
         if not peer.ready:
-            if _will_be(peer):
+            if peer.ready_some_time:
                 peer.backlog.append(partial(self._send, carried))
-            else:
-                self.lost(carried, out)
+            elif not (without(peer) and self.lost(carried, out)):
+                self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
+        carried.lane.other.given.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.gate.round
         pending.hook = partial(self._answered, carried)
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
@@ -336,6 +350,9 @@ class PolicedRequests:
         """The answer to what a component passed on has come, and the component has got it: to
         amend, or as a copy."""
         carried.upstream = (member, body)
+        carried.pending.followers = tuple(
+            one for one in carried.pending.followers if one is not pending
+        )
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
@@ -362,7 +379,9 @@ class PolicedRequests:
         held = Held(found, partial(self._finish, carried), gate.round, ready=not placed)
         carried.held = held
         given.hold(held)
-        self._wakes.round(gate, partial(self._notifications.waited, carried.lane, held), out)
+        self._wakes.round(
+            carried.lane.peer, partial(self._notifications.waited, carried.lane, held), out
+        )
 
     def answer_waits(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
         """Keeps an answer that goes past components in its order: it waits for what they were given
@@ -376,7 +395,7 @@ class PolicedRequests:
                 continue
             placed = (
                 copy is not None
-                and bool(copy.forwarded)
+                and any(one.origin is not None for one in copy.forwarded)
                 and lane.direction is Direction.UP
                 and bool(rights_on(lane, found) & PLACE)
             )
@@ -390,7 +409,7 @@ class PolicedRequests:
             if placed and copy is not None:
                 copy.held = held
             given.hold(held)
-            self._wakes.round(gate, partial(self._notifications.waited, lane, held), out)
+            self._wakes.round(lane.peer, partial(self._notifications.waited, lane, held), out)
             return True
         return False
 
@@ -399,12 +418,11 @@ class PolicedRequests:
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
-        self.close(carried, out)
         pending, forwarded = carried.pending, carried.forwarded
         pending.answer = forwarded.answer if forwarded is not None else 0
         if pending.trail is not None:
             pending.trail.past = True
-        self._exchange.reply(pending, *carried.upstream, out)
+        self.over(carried, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -421,14 +439,11 @@ class PolicedRequests:
                     if pending.trail is not None and carried.forwarded is not None:
                         pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
-                    self.close(carried, out)
-                    self._exchange.reply(pending, member, body, out)
-                    release(lane, out)
+                    self.over(carried, member, body, out)
                     return
                 self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                 if carried.state is State.RETURNED:
                     self._finish(carried, out)
-                    release(lane, out)
                 else:
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
@@ -444,7 +459,8 @@ class PolicedRequests:
                     self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                     carried.rights &= ~AMEND
                 else:
-                    self._exchange.reply(pending, member, body, out)
+                    changes.answer(self._exchange, carried, member, body, out)
+                    self.over(carried, member, body, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
             case _:
@@ -467,11 +483,12 @@ class PolicedRequests:
     ) -> None:
         """A request has its answer, from anybody: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
-            self.close(carried, out)
+            self._close(carried)
+            self._release(carried, out)
 
     # -- it is over with what a component was given ----------------------------------------------
 
-    def close(self, carried: Carried, out: list[Effect]) -> None:
+    def _close(self, carried: Carried) -> None:
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
         before, carried.state = carried.state, State.CLOSED
@@ -479,6 +496,8 @@ class PolicedRequests:
         lane = carried.lane
         lane.other.given.leave(carried)
         lane.given.leave(carried)
+        if carried in lane.other.given.queued:
+            lane.other.given.queued.remove(carried)
         if lane.link.sent.get(carried.id) is carried.pending:
             leftover = nobodys(carried.method)
             if before is State.PASSED and carried.forwarded is not None:
@@ -488,8 +507,21 @@ class PolicedRequests:
             assert lane.peer.gate is not None
             lane.peer.gate.loosen(lane.link, carried.id, leftover)
         self._forget(lane.other, carried)
-        release(lane.other, out)
-        release(lane, out)
+
+    def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A request is answered, once those it went past before have no earlier word; and only then
+        goes what has waited for its answer."""
+        self._close(carried)
+        release(carried.lane.other, out)
+        carried.pending.hook = None
+        self._exchange.complete(carried.pending, member, body, out)
+        release(carried.lane, out)
+
+    @staticmethod
+    def _release(carried: Carried, out: list[Effect]) -> None:
+        """Sends on what has waited for a request, once that has gone on or is answered."""
+        release(carried.lane.other, out)
+        release(carried.lane, out)
 
     @staticmethod
     def _forget(lane: Lane, carried: Carried) -> None:
@@ -511,25 +543,27 @@ class PolicedRequests:
         assert gate is not None
         if gate.policy.fails == "closed":
             self._fail(carried, failure, out)
-            return
+        else:
+            self._goes_past(carried, out)
+
+    def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
-        self.close(carried, out)
+        self._close(carried)
         pending.hook = pending.target = None
         pending.past = (*pending.past, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
+        self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        self.close(carried, out)
-        carried.pending.hook = None
         carried.pending.answer = 0
-        self._exchange.reply(carried.pending, b"error", failure, out)
+        self.over(carried, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""
         gate = carried.lane.peer.gate
         assert gate is not None
-        seconds = HOLD_SETUP if carried.method in _SETUPS else None
-        if carried.method == PROMPT and carried.state is State.GIVEN:
+        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
+        if carried.method == PROMPT:
             seconds = gate.policy.hold
         if seconds is not None and gate.enforced:
             late = partial(self._late, carried, carried.state, carried.retries, seconds)
@@ -550,9 +584,9 @@ class PolicedRequests:
 
     # -- components that are gone, frames that are not taken --------------------------------------
 
-    def lost(self, carried: Carried, out: list[Effect], failure: bytes | None = None) -> bool:
+    def lost(self, carried: Carried, out: list[Effect]) -> bool:
         """The component is gone, or cannot take the request. Whether that goes on all the same, or
-        has its answer now; `failure`: what the requester is told if it does not."""
+        has its answer now."""
         gate = carried.lane.peer.gate
         assert gate is not None
         if not gate.enforced:
@@ -564,12 +598,10 @@ class PolicedRequests:
                 self._finish(carried, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
-            case State.QUEUED | State.GIVEN:
+            case _:
                 if gate.policy.fails == "closed":
                     return False
-                self._without(carried, failure or b"{}", out)
-            case _:
-                pass
+                self._goes_past(carried, out)
         return True
 
     def _enforced(self, carried: Carried) -> bool:
@@ -577,18 +609,18 @@ class PolicedRequests:
         assert gate is not None
         return gate.enforced
 
-    def may_cancel(self, pending: Pending) -> bool:
+    def may_cancel(self, pending: Pending, out: list[Effect]) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         and whoever made it has cancelled."""
         carried = pending.passes
         if carried is None or not self._enforced(carried):
             return True
-        return carried.pending.cancelled or carried.pending.origin is None
-
-
-def _will_be(peer: Peer) -> bool:
-    """Whether a peer that is not ready will be."""
-    return peer.closure is None and peer.handshake is not None
+        if carried.pending.cancelled or carried.pending.origin is None:
+            return True
+        lane = carried.lane.other
+        wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
+        self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)
+        return False
 
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:

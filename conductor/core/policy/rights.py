@@ -72,6 +72,9 @@ AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchi
 """These wait behind a prompt of their session that a component still holds."""
 
 UPDATE: Final = "session/update"
+ASKED: Final = frozenset({PROMPT, *SETUP, *SETTINGS})
+TOLD: Final = frozenset({UPDATE, STOP})
+"""What a component may send of its own as a request only, and as a notification only."""
 PERMISSION: Final = "session/request_permission"
 MCP_FAMILIES: Final = ("mcp/", "_mcp/", "_scp/mcp")
 
@@ -441,15 +444,15 @@ class Policy(msgspec.Struct, frozen=True):
     def rights(self, direction: Direction, key: str) -> int:
         """The rights held on a key, as a number."""
         row = row_of(direction, key)
-        held, most = Right.NONE, row.full | row.more
+        held = Right.NONE
         for name, right in row.grants.items():
             if self._granted(name, key):
                 held |= right
-                most |= right
-        for rule in self.rules:
-            if rule.covers(direction, key):
-                held |= rule.rights
-        held &= most
+        most = row.full | held
+        for rules, bound in ((PROFILES.get(self.profile, ()), most), (self.extra, most | row.more)):
+            for rule in rules:
+                if rule.covers(direction, key):
+                    held |= rule.rights & bound
         if key == PROMPT and self.turns:
             held |= Right.ORIGINATE
         return (held | Right.COPY if held & Right.CARRY else held).value

@@ -7,25 +7,25 @@ sub-agent, inherits what its parent has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
+from conductor.core.guards.commands import spelled
 from conductor.core.policy.keys import Params
-from conductor.core.policy.rights import COMMANDS_KIND, SETUP, update
+from conductor.core.policy.rights import COMMANDS_KIND, update
 
 _MOST: Final = 4096
-_MOST_COMMANDS: Final = 1024
+_MOST_LISTED: Final = 1024
 _DEEPEST: Final = 8
 """Levels of sub-agents of sub-agents whose parents are looked at."""
 _LIST: Final = update(COMMANDS_KIND)
 _SUBAGENT: Final = update("subagent_update")
-LEARNT_FROM: Final = frozenset({_LIST, _SUBAGENT})
+_OPTIONS_KIND: Final = "config_option_update"
+LEARNT_FROM: Final = frozenset({_LIST, _SUBAGENT, update(_OPTIONS_KIND)})
 """Keys of updates that tell something of a session."""
-
-_MARKS: Final = "/$!#:@&~%^*+-.?"
 
 
 class _Setup(msgspec.Struct):
@@ -34,13 +34,32 @@ class _Setup(msgspec.Struct):
     additionalDirectories: list[str] = []  # noqa: N815
 
 
-class _Command(msgspec.Struct):
+class _Named(msgspec.Struct):
+    """A mode, a model, an option or a command."""
+
+    id: str | None = None
+    modelId: str | None = None  # noqa: N815
+    configId: str | None = None  # noqa: N815
     name: str = ""
+
+
+class _Modes(msgspec.Struct):
+    availableModes: list[_Named] = []  # noqa: N815
+    availableModels: list[_Named] = []  # noqa: N815
+
+
+class _Result(msgspec.Struct):
+    sessionId: str | None = None  # noqa: N815
+    modes: _Modes | None = None
+    models: _Modes | None = None
+    configOptions: list[_Named] | None = None  # noqa: N815
+    availableCommands: list[_Named] | None = None  # noqa: N815
 
 
 class _Update(msgspec.Struct):
     sessionUpdate: str = ""  # noqa: N815
-    availableCommands: list[_Command] = []  # noqa: N815
+    availableCommands: list[_Named] | None = None  # noqa: N815
+    configOptions: list[_Named] | None = None  # noqa: N815
     sessionId: str | None = None  # noqa: N815
     cwd: str | None = None
     additionalDirectories: list[str] | None = None  # noqa: N815
@@ -58,8 +77,12 @@ class Session(msgspec.Struct):
     """Its working directory and additional directories."""
     commands: frozenset[str] = frozenset()
     """What its agent lists as commands, as a user types them."""
+    modes: frozenset[str] = frozenset()
+    """The ids of the modes, models and options that its agent lists."""
     parent: str | None = None
     """The session whose sub-agent's it is."""
+    opened_by: str = ""
+    """The component that answered its set-up; empty: the agent."""
 
 
 _NOTHING: Final = Session()
@@ -76,30 +99,54 @@ class Sessions:
         """Every id in use."""
         return self._known
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Those that any session works in."""
+        return tuple({folder for one in self._known.values() for folder in one.folders})
+
+    def line(self, session: str | None) -> Iterator[str]:
+        """A session, and whose sub-agent's it is, and so on."""
+        for _ in range(_DEEPEST):
+            if session is None:
+                return
+            yield session
+            session = self._known.get(session, _NOTHING).parent
+
     def find(self, session: str | None) -> Session:
         """What is known of a session; of a sub-agent's, what its parent has."""
-        found = self._known.get(session, _NOTHING) if session is not None else _NOTHING
-        parent, folders, commands = found.parent, found.folders, found.commands
-        for _ in range(_DEEPEST):
-            above = self._known.get(parent) if parent is not None else None
-            if above is None:
-                break
-            parent, folders = above.parent, folders or above.folders
-            commands = commands or above.commands
-        return Session(folders, commands, found.parent) if found.parent is not None else found
+        line = [self._known.get(one, _NOTHING) for one in self.line(session)]
+        if len(line) == 1:
+            return line[0]
+        folders = next((one.folders for one in line if one.folders), ())
+        commands = next((one.commands for one in line if one.commands), frozenset[str]())
+        modes = next((one.modes for one in line if one.modes), frozenset[str]())
+        return Session(folders, commands, modes, line[0].parent if line else None)
 
-    def set_up(self, method: str, params: Params, body: bytes) -> None:
-        """A session's set-up, with these params, was answered with this result."""
+    def opened_by(self, component: str) -> frozenset[str]:
+        """The sessions whose set-up a component answered by itself."""
+        return frozenset(id_ for id_, one in self._known.items() if one.opened_by == component)
+
+    def set_up(self, method: str, params: Params, body: bytes, opened_by: str = "") -> None:
+        """A session's set-up, with these params, was answered with this result: by its agent, or by
+        a component itself, which then says nothing about a session that is known."""
         try:
             asked = msgspec.json.decode(params, type=_Setup)  # type: ignore[arg-type]
-            told = msgspec.json.decode(body, type=_Setup)
+            told = msgspec.json.decode(body, type=_Result)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             return
         name = told.sessionId or (asked.sessionId if method != "session/fork" else None)
-        if name is not None:
-            folders = tuple(one for one in (asked.cwd, *asked.additionalDirectories) if one)
-            former = self._known.pop(name, _NOTHING)
-            self._add(name, Session(folders or former.folders, former.commands))
+        if name is None or (opened_by and name in self._known):
+            return
+        folders = tuple(one for one in (asked.cwd, *asked.additionalDirectories) if one)
+        former = self._known.pop(name, _NOTHING)
+        found = Session(folders or former.folders, former.commands, opened_by=opened_by)
+        found.modes = former.modes | _ids(told.configOptions)
+        for listed in (told.modes, told.models):
+            if listed is not None:
+                found.modes |= _ids(listed.availableModes) | _ids(listed.availableModels)
+        if told.availableCommands is not None:
+            found.commands = _commands(told.availableCommands)
+        self._add(name, found)
 
     def learn(self, params: Params) -> None:
         """An update of a key in `LEARNT_FROM` came from the agent."""
@@ -111,12 +158,13 @@ class Sessions:
             return
         if told.sessionId is None:
             return
-        if told.update.sessionUpdate == COMMANDS_KIND:
-            listed = [one.name for one in told.update.availableCommands[:_MOST_COMMANDS]]
+        kind = told.update.sessionUpdate
+        if kind in (COMMANDS_KIND, _OPTIONS_KIND):
             found = self._known.get(told.sessionId) or Session()
-            found.commands = frozenset(
-                name if name[:1] in _MARKS else f"/{name}" for name in listed if name
-            )
+            if kind == COMMANDS_KIND:
+                found.commands = _commands(told.update.availableCommands)
+            else:
+                found.modes |= _ids(told.update.configOptions)
             self._add(told.sessionId, found)
             return
         child = told.update.sessionId
@@ -130,4 +178,11 @@ class Sessions:
             del self._known[next(iter(self._known))]
 
 
-SETUPS: Final = frozenset(SETUP)
+def _ids(listed: list[_Named] | None) -> frozenset[str]:
+    found = ((one.id, one.modelId, one.configId) for one in (listed or ())[:_MOST_LISTED])
+    return frozenset(id_ for ids in found for id_ in ids if id_ is not None)
+
+
+def _commands(listed: list[_Named] | None) -> frozenset[str]:
+    names = (one.name for one in (listed or ())[:_MOST_LISTED])
+    return frozenset(map(spelled, filter(None, names)))

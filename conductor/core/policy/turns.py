@@ -3,7 +3,8 @@
 `session/cancel` always reaches the agent at once. A component may be holding the prompt of such a
 turn: then the agent will never know of the prompt. The component hears of it and has its grace to
 pass on, answer or end what it has begun; the requester is then answered as a cancelled turn is,
-whatever the component says. `session/close` and `session/delete` end a session's turns alike.
+whatever the component says, or as the agent has answered if it has. `session/close` and
+`session/delete` end a session's turns alike.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ GRACE: Final = 2.0
 TURNS: Final = "turns"
 """The rule that is broken by a prompt of a component's own at the wrong time."""
 
+_HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
 _REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
 """In version 2 a result says that the prompt is part of the conversation."""
@@ -61,8 +63,8 @@ class Turns:
         assert gate is not None
         session = heading.session
         held = self._held(lane, session)
-        if rights & COPY or held or session in gate.turns:
-            concerned = bool(held) or session in gate.turns
+        concerned = _seen(held) or session in gate.turns
+        if rights & COPY or concerned:
             self._copies.notification(lane, STOP, params, heading, out, must=concerned)
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
@@ -70,7 +72,7 @@ class Turns:
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
         held = self._held(lane, heading.session)
-        if held:
+        if _seen(held):
             params = Raw(msgspec.json.encode({"sessionId": heading.session}))
             found = Heading(STOP, heading.session)
             self._copies.notification(lane, STOP, params, found, out, must=True)
@@ -79,17 +81,20 @@ class Turns:
 
     def request_cancelled(self, carried: Carried, out: list[Effect]) -> None:
         """`$/cancel_request` for a request that a component has."""
-        if carried.state in (State.QUEUED, State.GIVEN):
+        if carried.state in _HELD:
             self.stop(carried, _REFUSED, out)
 
     def stop(self, carried: Carried, answer: tuple[bytes, bytes], out: list[Effect]) -> None:
-        """A request that a component has is cancelled."""
-        after = to(carried.state, Event.CANCELLED)
+        """A request that a component has is cancelled: it is answered so, or as it was answered
+        already by those after the component."""
+        before, after = carried.state, to(carried.state, Event.CANCELLED)
         assert after is not None
-        carried.state, carried.upstream = after, answer
+        if before is not State.RETURNED:
+            carried.upstream = answer
         if after is State.CLOSED:
             self.end(carried, out)
         else:
+            carried.state = after
             carried.lane.other.given.leave(carried)
             self._wakes.after(GRACE, partial(self._grace_over, carried), out)
 
@@ -100,9 +105,8 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        self._exchange.enforcer.close(carried, out)
         carried.pending.answer = 0
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        self._exchange.enforcer.requests.over(carried, *carried.upstream, out)
 
     @property
     def _turn_cancelled(self) -> tuple[bytes, bytes]:
@@ -110,52 +114,104 @@ class Turns:
 
     @staticmethod
     def _held(lane: Lane, session: str | None) -> list[Carried]:
-        """The prompts of a session that the component at `lane` holds."""
+        """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
-        return [
-            one
-            for one in lane.other.given.requests.values()
-            if one.heading == Heading(PROMPT, session) and one.state in (State.QUEUED, State.GIVEN)
-        ]
+        return [one for one in lane.other.given.prompts(session) if one.state in _HELD]
 
     # -- of a component's own --------------------------------------------------------------------
 
-    def wrong(self, gate: Gate, lane: Lane, session: str | None) -> Violation | None:
+    def wrong(
+        self, gate: Gate, lane: Lane, session: str | None, pending: Pending
+    ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in gate.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if gate.policy.turns == "unprompted":
             return None
-        turn = next((one for one in self._open(lane, session)), None)
-        if turn is None:
+        held = next((one for one in self._open(lane, session)), None)
+        if held is None:
             return Violation(
                 TURNS,
                 "may prompt the agent only within a turn of the user's, while it holds that\n"
                 "hint: `,turns=unprompted` lets it at any time",
             )
-        if turn.turns >= MOST_TURNS:
+        pending.turn = held.turn
+        if not held.turn.spend(gate, PROMPT, MOST_TURNS):
             return Violation(
                 TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
             )
-        turn.turns += 1
         return None
 
     @staticmethod
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one
-            for one in lane.given.requests.values()
-            if one.heading == Heading(PROMPT, session)
-            and one.state in (State.GIVEN, State.RETURNED)
+            one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
         ]
 
     def opened(self, gate: Gate, session: str, pending: Pending) -> None:
         """A component has sent a prompt of its own."""
-        gate.turns[session] = pending
-        pending.watchers = (*pending.watchers, partial(self._over, gate, session))
+        gate.turns[session] = False
+        pending.watchers = (*pending.watchers, partial(self._answered, gate, session))
+
+    def _answered(
+        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        if member == b"result" and self._exchange.version == 2:
+            gate.turns[session] = True  # it has only begun
+        else:
+            gate.turns.pop(session, None)
 
     @staticmethod
-    def _over(gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]) -> None:
-        gate.turns.pop(session, None)
+    def told(gate: Gate, session: str | None, params: Params) -> None:
+        """Version 2: what a session is doing; a turn is over when it does nothing."""
+        if session is not None and _state(params) == "idle":
+            gate.others.pop(session, None)
+            if gate.turns.get(session):
+                del gate.turns[session]
+
+    def another(self, gate: Gate, session: str | None, pending: Pending) -> None:
+        """Another prompt of a session goes on: what comes now, until that is over, is about it."""
+        if session is None or not gate.policy.turns:
+            return
+        if gate.turns.get(session):
+            del gate.turns[session]
+        gate.others[session] = gate.others.get(session, 0) + 1
+        pending.watchers = (*pending.watchers, partial(self._other_over, gate, session))
+
+    def _other_over(
+        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        if member == b"result" and self._exchange.version == 2:
+            return  # it has only begun
+        left = gate.others.pop(session, 0) - 1
+        if left > 0:
+            gate.others[session] = left
+
+    def hidden(self, gate: Gate, session: str | None) -> bool:
+        """Whether what is said in a session is said in a turn of the component's own: there, or in
+        that of a sub-agent of it."""
+        return bool(gate.turns) and any(
+            gate.has_turn(one) for one in self._exchange.sessions.line(session)
+        )
+
+
+class _Update(msgspec.Struct):
+    state: str = ""
+
+
+class _Told(msgspec.Struct):
+    update: _Update = msgspec.field(default_factory=_Update)
+
+
+def _state(params: Params) -> str:
+    try:
+        return msgspec.json.decode(params, type=_Told).update.state  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _seen(held: list[Carried]) -> bool:
+    """Whether a component has been given one of these."""
+    return any(one.state in (State.GIVEN, State.RETURNED) for one in held)

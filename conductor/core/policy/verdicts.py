@@ -15,8 +15,10 @@ from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.rights import (
     AMEND,
     ANSWER,
+    ASKED,
     CARRY,
     ORIGINATE,
+    TOLD,
     Direction,
     Right,
     row_of,
@@ -71,12 +73,17 @@ class Verdicts:
         params: Params,
         rights: int,
         heading: Heading,
+        *,
+        asks: bool,
     ) -> Violation | None:
-        """What is wrong with a message of the component's own."""
+        """What is wrong with a message of the component's own; `asks`: it is a request."""
         if not gate.enforced:
             return None
         if not rights & ORIGINATE:
             return lacks(ORIGINATE, direction, heading.key)
+        if method in (TOLD if asks else ASKED):
+            form = "a request" if asks else "a notification"
+            return Violation(RIGHTS, f"may not send `{method}` as {form}")
         context = self._context(gate, heading.session)
         return guards.originated(context, direction.value, method, params)
 
@@ -161,9 +168,12 @@ class Verdicts:
             servers=gate.servers,
             foreign=gate.foreign,
             answerable=gate.answerable,
-            folders=found.folders,
+            folders=known.folders if session is None else found.folders,
             commands=found.commands,
+            modes=found.modes,
             sessions=known.ids.keys(),
+            own_sessions=known.opened_by(gate.name),
+            names=gate.names_of_others,
         )
 
 

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect, Wake
-from conductor.core.policy.gate import Gate
+
+if TYPE_CHECKING:
+    from conductor.core.peer import Peer
 
 Then = Callable[[list[Effect]], None]
 
@@ -30,9 +32,11 @@ class Wakes:
         self._open[self._last] = then
         out.append(Wake(self._last, seconds))
 
-    def round(self, gate: Gate, then: Then, out: list[Effect]) -> None:
-        """Has `then` called when a component that has no rounds has had as long as one."""
-        if not gate.rounds:
+    def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
+        """Has `then` called when a component that has no rounds, or none now, has had as long as
+        one."""
+        assert peer.gate is not None
+        if not (peer.gate.rounds and peer.ready):
             self.after(ROUND, then, out)
 
     def woken(self, token: int, out: list[Effect]) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from conductor.core.policy.rights import (
     CHOICES,
     GRANT_NAMES,
+    MCP_FAMILIES,
     NO_PROFILE,
     PERMISSION,
     PROFILE_NAMES,
@@ -38,6 +39,12 @@ _OF_BOTH_AGES: Final = frozenset({"answer", "originate"})
 _SEES: Final = Right.COPY | Right.CARRY
 """What `modify` comes to: where a message cannot be carried any more, a copy is left of it."""
 _WORDS: Final = {right.name.lower(): right for right in Right if right.name and right.value}
+
+
+_OF_ITS_SERVERS: Final = (
+    "it goes without saying: who may carry a session's set-up is the end of the MCP servers it "
+    "adds there"
+)
 
 
 class Translated(msgspec.Struct, frozen=True):
@@ -104,6 +111,8 @@ def read_rule(text: str) -> Translated:
         and not key.endswith("*")
         and direction is Direction.UP
     )
+    if key.startswith(MCP_FAMILIES):
+        return Translated(lost=_OF_ITS_SERVERS)
     if key.endswith("*"):
         rules, grants = _of_many(direction, key, words)
         return Translated(tuple(rules), grants)
@@ -123,8 +132,6 @@ def read_rule(text: str) -> Translated:
                 grants = merged(grants, Grants(permission="narrow"))
             case "originate" if key == PROMPT:
                 grants = merged(grants, Grants(turns="within"))
-            case "modify" | "answer" if key.startswith(("mcp/", "_mcp/", "_scp/mcp")):
-                grants = merged(grants, Grants(mcp="others"))
             case "modify":
                 rules.append(Rule(direction, key, _SEES))
             case _:
@@ -163,8 +170,6 @@ def _of_many(direction: Direction, key: str, words: list[str]) -> tuple[list[Rul
             rules.append(Rule(Direction.DOWN, key, Right.AMEND))
         if {"modify", "answer"} & set(words) and about(PERMISSION):
             grants = Grants(permission="narrow")
-    if {"modify", "answer"} & set(words) and key.startswith(("mcp/", "_mcp/")):
-        grants = merged(grants, Grants(mcp="others"))
     return [Rule(direction, key, rights), *rules], grants
 
 
@@ -258,13 +263,15 @@ def parse_grant(text: str) -> Grants:
 
 
 def permits(held: Policy | None, wanted: Rule) -> bool:
-    """Whether all that a rule gives is held by a policy (None: trusted)."""
-    if held is None:
-        return True
-    asked = Policy(NO_PROFILE, (wanted,))
-    return all(
-        not asked.rights(direction, key) & ~held.rights(direction, key)
-        for direction, key in _keys(asked, held)
+    """Whether all that a rule gives, where it is allowed, is held by a policy (None: trusted)."""
+    return within(Policy(NO_PROFILE, (wanted,)), held)
+
+
+def within(wanted: Policy, held: Policy | None) -> bool:
+    """Whether all rights of a policy are held by another (None: trusted)."""
+    return held is None or all(
+        not wanted.rights(direction, key) & ~held.rights(direction, key)
+        for direction, key in _keys(wanted, held)
     )
 
 
@@ -374,4 +381,5 @@ __all__ = [
     "shown",
     "surplus",
     "today",
+    "within",
 ]

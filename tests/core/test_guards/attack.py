@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -15,23 +16,49 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
+from conductor.core.policy.rights import Grants
 
 ALL = frozenset(guard.name for guard in GUARDS)
+FOLDERS = ("/w", "/home/me/proj")
 CONTEXT = Context(
     version=1,
+    folders=FOLDERS,
+    commands=frozenset({"/review", "$fix", "/compact"}),
+    modes=frozenset({"ask", "bypass", "model", "big"}),
+    sessions=frozenset({"s", "b", "in-use"}),
+    names=frozenset({"tools-demo", "Context"}),
     servers=frozenset({"mine", "my-connection", "acp:mine"}),
     foreign=frozenset({"theirs", "their-connection", "acp:theirs"}),
 )
+EXTENSIONS = Grants(methods=("_x/*",))
+PLAIN = msgspec.structs.replace(CONTEXT, grants=EXTENSIONS)
+"""What an attacker has: a few extension methods, so that what is wrong with a message is seen."""
 Route = Callable[[Context], Violation | None]
 Text = str | UnsetType
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """What is tried, and the guard it runs into."""
+    """What is tried, and the guard it runs into; with more grants than `PLAIN` where it says so."""
 
     guard: str
     what: str
     route: Route
+    grants: Grants = EXTENSIONS
+
+    def having(self, **grants: Any) -> Attack:
+        """The same of a component with these grants."""
+        given = ", ".join(Grants(**grants).words())
+        return Attack(self.guard, f"{self.what}, with {given}", self.route, Grants(**grants))
+
+    @property
+    def context(self) -> Context:
+        """What is known of the attacker."""
+        return msgspec.structs.replace(CONTEXT, grants=self.grants)
+
+
+def granted(**grants: Any) -> Context:
+    """What is known of a component with these grants."""
+    return msgspec.structs.replace(CONTEXT, grants=Grants(**grants))
 
 
 def _raw(text: Text) -> Raw | UnsetType:

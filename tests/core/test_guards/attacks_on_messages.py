@@ -89,7 +89,7 @@ def methods_of_others() -> Iterator[Attack]:
 
 def sessions() -> Iterator[Attack]:
     """Messages steered into another session."""
-    for method in ("session/prompt", "session/update", "session/cancel", "_x/y", "session/list"):
+    for method in ("session/prompt", "session/update", "_x/y"):
         yield passes_on("session-target", method, method, '{"sessionId":"a"}', '{"sessionId":"b"}')
     yield passes_on("session-target", "gone", "session/prompt", '{"sessionId":"a"}', "{}")
     yield passes_on(
@@ -99,7 +99,7 @@ def sessions() -> Iterator[Attack]:
     yield passes_on(
         "session-target",
         "an older name",
-        "_mcp/connect",
+        "_x/y",
         '{"session_id":"a"}',
         '{"session_id":"b"}',
     )
@@ -123,11 +123,10 @@ def sessions() -> Iterator[Attack]:
     )
     yield answers("session-target", "no object", "session/fork", "null", '{"sessionId":"a"}')
     yield answers("session-target", "no object, without an id", "session/load", "[]", "{}")
-    yield answers("session-target", "a look-alike", "session/new", '{"SessionId":"b"}')
     yield answers(
         "session-target", "a look-alike beside it", "_x/y", '{"a":1,"META":{}}', '{"a":1}'
     )
-    yield makes_up("session-target", "a look-alike", "session/prompt", '{"session-id":"a"}')
+    yield makes_up("session-target", "a look-alike", "_x/y", '{"session-id":"a"}')
 
 
 def metadata() -> Iterator[Attack]:

@@ -35,7 +35,15 @@ def asks(what: str, before: Object, **changes: object) -> Attack:
 
 
 def widened() -> Iterator[Attack]:
-    """Permission requests changed on their way to the user."""
+    """Permission requests changed on their way, with the grant to narrow them or not."""
+    for attack in _widened():
+        yield attack
+        yield attack.having(permission="narrow")
+    narrowed = json.dumps({**V1, "options": [REJECT]})
+    yield passes_on("permission-widening", "narrowed", METHOD, json.dumps(V1), narrowed)
+
+
+def _widened() -> Iterator[Attack]:
     for version, request in (("v1", V1), ("v2", V2)):
         changed: dict[str, object] = {
             "an added option": [ALLOW, ALWAYS, REJECT, NEVER, {**ALLOW, "optionId": "z"}],
@@ -71,7 +79,14 @@ def widened() -> Iterator[Attack]:
 
 
 def given() -> Iterator[Attack]:
-    """Permissions given in the user's place."""
+    """Permissions given in the user's place, with the grant to refuse them or not."""
+    for attack in (*_given(), *given_by_confusion()):
+        yield attack
+        yield attack.having(permission="narrow")
+    yield answers("permission-answers", "refused", METHOD, NO, None, ASKED)
+
+
+def _given() -> Iterator[Attack]:
     for what, result in {
         "allow_once": YES,
         "allow_always": ALWAYS_YES,
@@ -129,4 +144,3 @@ def made_up() -> Iterator[Attack]:
     """Permission requests nobody but the component makes."""
     yield makes_up("permission-requests", "v1", METHOD, ASKED)
     yield makes_up("permission-requests", "v2", METHOD, json.dumps(V2))
-    yield makes_up("permission-requests", "odd case", "session/Request_Permission", ASKED)

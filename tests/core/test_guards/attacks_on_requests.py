@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
+from conductor.core.guards import Context, Violation, answered
 from tests.core.test_guards.attack import Attack, Text, answers, makes_up, passes_on
 from tests.core.test_guards.samples import SEALED, USES
 
@@ -27,7 +28,8 @@ def sealed() -> Iterator[Attack]:
             for what, after in changed.items():
                 before = '{"sessionId":"s","path":["/x",{"a":1}]}'
                 yield passes_on(guard, f"{spelled}, {what}", spelled, before, after)
-            yield makes_up(guard, spelled, spelled, '{"sessionId":"s"}')
+            if spelled == method != "session/cancel":  # its own turns: the engine knows them
+                yield makes_up(guard, spelled, spelled, '{"sessionId":"s"}')
             yield answers(guard, f"{spelled}, of its own", spelled, "{}")
             yield answers(
                 guard, f"{spelled}, changed", spelled, '{"content":"b"}', '{"content":"a"}'
@@ -71,3 +73,76 @@ def connections() -> Iterator[Attack]:
             "mcp-connections", f"a stolen {name}", "mcp/connect", result, None, '{"acpId":"mine"}'
         )
     yield answers("mcp-connections", "no JSON asked", "mcp/message", "{}", None, "{")
+    for method in ("mcp/message", "_scp/mcp"):
+        name = "name" if method == "_scp/mcp" else "connectionId"
+        before, after = (json.dumps({name: one}) for one in ("their-connection", "nobody's"))
+        odd = json.dumps({name: "their-connection", name.upper(): "mine"})
+        for what, sent in (("turned", after), ("with a look-alike", odd)):
+            yield passes_on("mcp-connections", f"{method} {what}", method, before, sent).having(
+                mcp="others"
+            )
+        yield makes_up("mcp-connections", f"{method} of others", method, before).having(
+            mcp="others"
+        )
+    stolen = '{"connectionId":"their-connection"}'
+    yield answers(
+        "mcp-connections", "a stolen one", "mcp/connect", stolen, "{}", '{"acpId":"theirs"}'
+    ).having(mcp="others")
+
+
+def outcomes() -> Iterator[Attack]:
+    """Results that are errors afterwards, and errors that are results."""
+    methods = (
+        *SEALED,
+        *USES,
+        "session/prompt",
+        "session/new",
+        "session/list",
+        "initialize",
+        "_x/y",
+    )
+    for method in methods:
+        for came, sent in ((b"result", b"error"), (b"error", b"result")):
+
+            def route(
+                context: Context, method: str = method, came: bytes = came, sent: bytes = sent
+            ) -> Violation | None:
+                given = (came, b'{"code":1,"message":""}')
+                body = b'{"code":2,"message":"no"}'
+                return answered(context, "down", method, UNSET, sent, body, given)
+
+            what = f"answered: {method}, {came.decode()} made {sent.decode()}"
+            yield Attack("outcomes", what, route)
+
+
+def choices() -> Iterator[Attack]:
+    """Modes and options of the agent chosen, or said to be chosen, with the grant for own ones."""
+    for method, name in (
+        ("session/set_mode", "modeId"),
+        ("session/set_model", "modelId"),
+        ("session/set_config_option", "configId"),
+    ):
+        asked: dict[str, Text] = {
+            "the agent's": f'{{"sessionId":"s","{name}":"bypass"}}',
+            "none": '{"sessionId":"s"}',
+            "no text": f'{{"sessionId":"s","{name}":1}}',
+            "nothing": UNSET,
+            "no JSON": "{",
+        }
+        for what, request in asked.items():
+            yield answers("session-mode", f"{method} {what}", method, "{}", None, request).having(
+                modes=True
+            )
+            if what != "no JSON":
+                yield makes_up("session-mode", f"{method} {what}", method, request).having(
+                    modes=True
+                )
+        own = f'{{"sessionId":"s","{name}":"mine"}}'
+        yield makes_up("session-mode", f"{method} its own", method, own)
+        yield answers("session-mode", f"{method} its own", method, "{}", None, own)
+        yield answers("session-mode", f"{method} amended", method, "{}", "[]", own).having(
+            modes=True
+        )
+        yield passes_on(
+            "session-mode", f"{method} another", method, own, own.replace("mine", "bypass")
+        ).having(modes=True)

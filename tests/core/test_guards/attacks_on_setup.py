@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tests.core.test_guards.attack import Attack, makes_up, passes_on
+from msgspec import UNSET
+
+from tests.core.test_guards.attack import Attack, answers, makes_up, passes_on
 from tests.core.test_guards.samples import (
     BAD_SERVERS,
     CLIENT,
@@ -31,7 +33,8 @@ def bad_servers() -> Iterator[Attack]:
             "mcp-servers", what, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, entry]}
         )
         if not what.startswith("a taken name"):
-            yield makes_up("mcp-servers", what, "session/new", json.dumps({"mcpServers": [entry]}))
+            own = json.dumps({"mcpServers": [entry]})
+            yield makes_up("mcp-servers", what, "session/new", own).having(sessions="own")
         key = entry.get("name") if isinstance(entry, dict) else None
         if what not in ("no name", "a taken name"):
             entries = {"fs": STDIO, str(key if key is not None else "x"): entry}
@@ -118,17 +121,113 @@ def surroundings() -> Iterator[Attack]:
         "system-prompt", "removed", CLIENT, {k: v for k, v in CLIENT.items() if k != "systemPrompt"}
     )
     yield from sets_up("system-prompt", "added", {}, {"systemPrompt": {"mode": "append"}})
-    for method in ("session/new", "session/load", "session/resume", "session/fork", "SESSION/load"):
+    for method in ("session/new", "session/load", "session/resume", "session/fork"):
         yield makes_up("own-sessions", method, method, '{"cwd":"/","sessionId":"a"}')
 
 
-def prompts() -> Iterator[Attack]:
-    """What stands beside a prompt."""
-    for what, after in {
-        "an added member": '{"sessionId":"s","prompt":[],"permissionMode":"bypass"}',
-        "odd case": '{"sessionId":"s","prompt":[],"Prompt":[]}',
-        "a changed member": '{"sessionId":"s","prompt":[],"messageId":"2"}',
-        "a removed member": '{"sessionId":"s","prompt":[1]}',
-    }.items():
-        before = '{"sessionId":"s","prompt":[],"messageId":"1"}'
-        yield passes_on("prompt-options", what, "session/prompt", before, after)
+def answers_of_its_own() -> Iterator[Attack]:
+    """Sessions that a component opens, or answers for."""
+    for method in ("session/new", "session/load", "session/resume", "session/fork"):
+        yield answers("own-sessions", method, method, '{"sessionId":"fresh"}')
+    for method in ("session/new", "session/fork"):
+        for what, result in {
+            "an id in use": '{"sessionId":"in-use"}',
+            "no id": "{}",
+            "an empty id": '{"sessionId":""}',
+            "no text": '{"sessionId":1}',
+            "no object": "null",
+            "a look-alike": '{"SessionId":"fresh"}',
+        }.items():
+            yield answers("session-target", f"{method}, {what}", method, result).having(
+                sessions="own"
+            )
+    for request in ('{"sessionId":"a"}', "{", UNSET):
+        yield answers(
+            "session-target", "another id", "session/load", '{"sessionId":"x"}', None, request
+        ).having(sessions="own")
+    for what, guard, params in (
+        ("elsewhere", "own-sessions", {"cwd": "/etc"}),
+        ("climbing", "own-sessions", {"cwd": "/w/../etc"}),
+        ("no folder", "own-sessions", {"cwd": 1}),
+        ("an empty folder", "own-sessions", {"cwd": ""}),
+        ("directories", "own-sessions", {"cwd": "/w", "additionalDirectories": ["/w/a", "/"]}),
+        ("a system prompt", "system-prompt", {"cwd": "/w", "systemPrompt": {"mode": "append"}}),
+        ("an option", "session-setup", {"cwd": "/w", "allowAll": True}),
+        ("options of an agent", "meta", {"cwd": "/w", "_meta": {"claudeCode": {}}}),
+    ):
+        yield makes_up(guard, f"a session, {what}", "session/new", json.dumps(params)).having(
+            sessions="own"
+        )
+
+
+NEW: Object = {
+    "sessionId": "a",
+    "modes": {"currentModeId": "ask", "availableModes": [{"id": "ask"}, {"id": "bypass"}]},
+    "models": {"currentModelId": "big", "availableModels": [{"modelId": "big"}]},
+    "configOptions": [{"id": "model", "currentValue": "big"}],
+    "availableCommands": [{"name": "review"}],
+}
+ASK, BYPASS = NEW["modes"]["availableModes"]
+
+
+def results() -> Iterator[Attack]:
+    """What an agent says of a new session, forged."""
+    mine = {"id": "mine"}
+    modes = NEW["modes"]
+    for what, guard, change in (
+        ("models", "session-setup", {"models": {"currentModelId": "other"}}),
+        ("no models", "session-setup", {"models": None}),
+        ("an unknown member", "session-setup", {"trusted": True}),
+        ("another id", "session-target", {"sessionId": "b"}),
+        ("commands", "commands", {"availableCommands": [{"name": "review"}, {"name": "yolo"}]}),
+        ("commands that are none", "session-setup", {"availableCommands": None}),
+        ("the current mode", "session-mode", {"modes": {**modes, "currentModeId": "bypass"}}),
+        ("no modes", "session-mode", {"modes": None}),
+        ("a member", "session-mode", {"modes": {**modes, "x": 1}}),
+        ("fewer", "session-mode", {"modes": {**modes, "availableModes": [ASK]}}),
+        ("moved", "session-mode", {"modes": {**modes, "availableModes": [BYPASS, ASK]}}),
+        ("put before", "session-mode", {"modes": {**modes, "availableModes": [mine, ASK, BYPASS]}}),
+        ("twice", "session-mode", {"modes": {**modes, "availableModes": [ASK, BYPASS, ASK]}}),
+        ("no id", "session-mode", {"modes": {**modes, "availableModes": [ASK, BYPASS, {}]}}),
+        ("no list", "session-mode", {"modes": {**modes, "availableModes": {}}}),
+        ("options", "session-mode", {"configOptions": [{"id": "model", "currentValue": "x"}]}),
+        ("an option gone", "session-mode", {"configOptions": []}),
+        (
+            "an option of the agent's",
+            "session-mode",
+            {"configOptions": [*NEW["configOptions"], {"configId": "model"}]},
+        ),
+    ):
+        attack = answers(guard, what, "session/new", json.dumps({**NEW, **change}), json.dumps(NEW))
+        yield attack
+        yield attack.having(modes=True)
+    more = json.dumps({**NEW, "modes": {**modes, "availableModes": [ASK, BYPASS, mine]}})
+    yield answers("session-mode", "a mode more", "session/new", more, json.dumps(NEW))
+    bare = {"sessionId": "a"}
+    yield answers(
+        "session-mode", "modes that are none", "session/load", '{"modes":[]}', '{"modes":null}'
+    ).having(modes=True)
+    yield answers(
+        "session-mode", "modes for none", "session/load", '{"modes":{}}', '{"modes":[]}'
+    ).having(modes=True)
+    for current in ("bypass", None):
+        forged = {**bare, "modes": {"currentModeId": current, "availableModes": [mine]}}
+        yield answers(
+            "session-mode", "modes of none", "session/load", json.dumps(forged), json.dumps(bare)
+        ).having(modes=True)
+
+
+def names() -> Iterator[Attack]:
+    """Servers under names that look like those of others."""
+    for name in (
+        "tools-demo", "tools_demo", "Tools Demo", "toolsdemo", "t00ls-demo", "too1s-demo",
+        "tools.demo", "context", "CONTEXT", "con text", "fs", "F-S",
+    ):  # fmt: skip
+        after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "name": name}]}
+        yield from sets_up("mcp-servers", f"named {name!a}", CLIENT, after)
+    for name in ("t\u043e\u043els-demo", "\u0441ontext", "\uff46s", "caf\u00e9", "x\u200b"):
+        after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "name": name}]}
+        yield from sets_up("mcp-servers", f"named {name!a}", CLIENT, after)
+    cyrillic = {**CLIENT, "mcpServers": [{**STDIO, "name": "\u0441\u0430\u0440"}]}
+    after = {**CLIENT, "mcpServers": [*cyrillic["mcpServers"], {**MINE, "name": "cap"}]}
+    yield from sets_up("mcp-servers", "as one in Cyrillic", cyrillic, after)

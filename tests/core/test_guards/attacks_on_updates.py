@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from tests.core.test_guards.attack import Attack, answers, makes_up, passes_on
-from tests.core.test_guards.samples import CALL, DIFF, TERMINAL, TEXT, WORD
+from tests.core.test_guards.samples import CALL, DIFF, TERMINAL, TEXT, WORD, Object
 
 
 def updates(guard: str, what: str, before: object, after: object) -> Attack:
@@ -91,7 +91,7 @@ def unknown_kinds() -> Iterator[Attack]:
         "a kind that is no text": '{"update":{"sessionUpdate":["plan"]}}',
         "no update": "{}",
         "a text": '{"update":"plan"}',
-        "an unknown kind": '{"update":{"sessionUpdate":"subagent_update"}}',
+        "an unknown kind": '{"update":{"sessionUpdate":"sub_agent"}}',
         "two kinds": '{"update":{"sessionUpdate":"plan","SessionUpdate":"tool_call"}}',
         "two updates": '{"update":{"sessionUpdate":"plan"},"Update":{"sessionUpdate":"x"}}',
     }.items():
@@ -131,3 +131,111 @@ def reported() -> Iterator[Attack]:
     yield answers(
         "session-mode", "options", "session/resume", "{}", '{"configOptions":[{"id":"mode"}]}'
     )
+
+
+def words() -> Iterator[Attack]:
+    """More than the words of what the agent says."""
+    said: Object = {**WORD, "content": {"type": "text", "text": "a"}, "messageId": "m"}
+    for what, after in {
+        "state_update idle": {"sessionUpdate": "state_update", "state": "idle"},
+        "a thought": {**said, "sessionUpdate": "agent_thought_chunk"},
+        "the user's": {**said, "sessionUpdate": "user_message_chunk"},
+        "another message": {**said, "messageId": "n"},
+        "of no message": {k: v for k, v in said.items() if k != "messageId"},
+        "another type": {**said, "content": {"type": "image", "text": "a"}},
+        "a title": {**said, "content": {**said["content"], "title": "b"}},
+        "a link": {**said, "content": {"type": "resource_link", "uri": "file:///x"}},
+        "a text": {**said, "content": "a"},
+        "a member": {**said, "content": {**said["content"], "annotations": {}}},
+        "a member of it": {**said, "toolCallId": "t"},
+    }.items():
+        guard = "agent-state" if what == "state_update idle" else "update-texts"
+        yield updates(guard, what, said, after)
+        yield updates(guard, what, said, after).having(texts=True, modes=True)
+    plan: Object = {
+        "sessionUpdate": "plan_update",
+        "plan": {"planId": "p", "entries": [{"content": "a", "status": "pending"}]},
+    }
+    for what, held in {
+        "another plan": {"planId": "q", "entries": plan["plan"]["entries"]},
+        "done": {"planId": "p", "entries": [{"content": "a", "status": "completed"}]},
+        "an entry fewer": {"planId": "p", "entries": []},
+    }.items():
+        yield updates("update-texts", f"a plan, {what}", plan, {**plan, "plan": held})
+    call = {**CALL, "rawOutput": {"out": ["a"], "exit": 0}}
+    changes: dict[str, Object] = {
+        "the title": {"title": "x"},
+        "the exit": {"rawOutput": {"out": ["a"], "exit": 1}},
+        "fewer lines": {"rawOutput": {"out": [], "exit": 0}},
+        "another name": {"rawOutput": {"in": ["a"], "exit": 0}},
+        "a text gone": {"content": [DIFF, TERMINAL]},
+        "a diff": {"content": [TEXT, {**DIFF, "newText": "y"}, TERMINAL]},
+        "a diff's path": {"content": [TEXT, {**DIFF, "path": "/etc"}, TERMINAL]},
+        "no list": {"content": None},
+        "its input": {"rawInput": {"command": "ls"}},
+        "locations": {"locations": [{"path": "/w/b"}]},
+    }
+    for what, change in changes.items():
+        yield updates("tool-calls", f"{what} of a call", call, {**call, **change}).having(
+            texts=True
+        )
+    for status in ("pending", "in_progress", None, "unheard-of"):
+        running = {**CALL, "status": status}
+        other = {**TEXT, "content": {"type": "text", "text": "b"}}
+        sent = {**running, "content": [other, DIFF, TERMINAL]}
+        yield updates("tool-calls", f"words of a {status} call", running, sent).having(texts=True)
+    chunk = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": TEXT}
+    worded = {**chunk, "content": {**TEXT, "content": {"type": "text", "text": "b"}}}
+    yield updates("tool-calls", "words of a chunk", chunk, worded).having(texts=True)
+    finished = {**CALL, "content": [{**TEXT, "content": {"type": "text", "text": "b"}}]}
+    yield updates("tool-calls", "words", {**CALL, "content": [TEXT]}, finished)
+
+
+def states() -> Iterator[Attack]:
+    """What the agent does, forged."""
+    for kind in (
+        "state_update", "usage_update", "session_info_update", "compaction_update",
+        "subagent_update",
+    ):  # fmt: skip
+        held = {"sessionUpdate": kind, "state": "running", "sessionId": "child"}
+        for change in ({"state": "idle"}, {"sessionId": "s"}, {"title": "x"}):
+            yield updates("agent-state", f"{kind}, {change}", held, {**held, **change}).having(
+                texts=True
+            )
+        yield makes_up("agent-state", kind, "session/update", json.dumps({"update": held})).having(
+            texts=True
+        )
+    for kind in ("notice", "compaction_summary_chunk"):
+        notice = {"sessionUpdate": kind, "title": "t", "severity": "warning", "compactionId": "c"}
+        yield updates("notices", kind, notice, {**notice, "title": "u"})
+        for name in ("severity", "compactionId", "new"):
+            change = {name: "other"}
+            yield updates("notices", f"{kind}, {change}", notice, {**notice, **change}).having(
+                texts=True
+            )
+        yield makes_up("notices", kind, "session/update", json.dumps({"update": notice})).having(
+            texts=True
+        )
+    mode: Object = {"sessionUpdate": "current_mode_update", "currentModeId": "bypass"}
+    ask = {**mode, "currentModeId": "ask"}
+    yield updates("session-mode", "a mode shown as another", mode, ask).having(modes=True)
+    shown: dict[str, Object] = {
+        "the agent's": mode,
+        "none": {"sessionUpdate": "current_mode_update"},
+        "the agent's options": {
+            "sessionUpdate": "config_option_update",
+            "configOptions": [{"configId": "model"}],
+        },
+        "no options": {"sessionUpdate": "config_option_update"},
+    }
+    for what, update in shown.items():
+        sent = json.dumps({"update": update})
+        yield makes_up("session-mode", f"{what}, shown", "session/update", sent).having(modes=True)
+    options = {"sessionUpdate": "config_option_update", "configOptions": [{"id": "model", "v": 1}]}
+    for what, entries in {
+        "changed": [{"id": "model", "v": 2}],
+        "gone": [],
+        "twice": [{"id": "model", "v": 1}, {"id": "model"}],
+    }.items():
+        after = {**options, "configOptions": entries}
+        yield updates("session-mode", f"options {what}", options, after).having(modes=True)

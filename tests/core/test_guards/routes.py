@@ -12,12 +12,12 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
-from tests.core.test_guards.attack import CONTEXT
+from tests.core.test_guards.attack import PLAIN
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 
 
-def passes(method: str, before: object, after: object, context: Context = CONTEXT) -> bool:
+def passes(method: str, before: object, after: object, context: Context = PLAIN) -> bool:
     """Whether one message may be passed on as another."""
     texts = (Raw(json.dumps(params).encode()) for params in (before, after))
     return forwarded(context, "down", method, *texts) is None
@@ -28,7 +28,7 @@ def may_answer(
     result: object,
     upstream: object = None,
     request: object = None,
-    context: Context = CONTEXT,
+    context: Context = PLAIN,
 ) -> bool:
     """Whether a result may be given; `upstream` is the one that was received, if any."""
     given = None if upstream is None else (b"result", json.dumps(upstream).encode())
@@ -37,7 +37,7 @@ def may_answer(
     return answered(context, "up", method, asked, b"result", body, given) is None
 
 
-def may_send(method: str, params: object, context: Context = CONTEXT) -> bool:
+def may_send(method: str, params: object, context: Context = PLAIN) -> bool:
     """Whether a message may be a component's own."""
     held = UNSET if params is None else Raw(json.dumps(params).encode())
     return originated(context, "down", method, held) is None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from msgspec import UNSET, Raw
 
 from conductor.core.guards import (
-    Context,
     answered,
     forwarded,
     originated,
 )
-from tests.core.test_guards.attack import CONTEXT
+from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
 from tests.core.test_guards.samples import (
     ALLOW,
@@ -31,14 +31,16 @@ from tests.core.test_guards.samples import (
     YES,
 )
 
+NARROW = granted(permission="narrow")
+
 
 @pytest.mark.parametrize("params", [b'{"a":1,"a":2}', b"[1,2]", b"{", b"\xff", b"NaN", b""])
 def test_the_same_bytes_are_never_looked_at(params: bytes) -> None:
     for method in (*SEALED, *SETUPS, "initialize", "session/update", "_x/y"):
-        assert forwarded(CONTEXT, "down", method, Raw(params), Raw(params)) is None
+        assert forwarded(PLAIN, "down", method, Raw(params), Raw(params)) is None
         same = (b"result", params)
-        assert answered(CONTEXT, "up", method, UNSET, b"result", params, same) is None
-    assert forwarded(CONTEXT, "up", "session/cancel", UNSET, UNSET) is None
+        assert answered(PLAIN, "up", method, UNSET, b"result", params, same) is None
+    assert forwarded(PLAIN, "up", "session/cancel", UNSET, UNSET) is None
 
 
 @pytest.mark.parametrize(
@@ -52,45 +54,57 @@ def test_the_same_bytes_are_never_looked_at(params: bytes) -> None:
 )
 def test_another_spelling_of_the_same_values_passes(before: bytes, after: bytes) -> None:
     for method in (*SEALED, *SETUPS, "initialize", "session/prompt"):
-        assert forwarded(CONTEXT, "down", method, Raw(before), Raw(after)) is None
+        assert forwarded(PLAIN, "down", method, Raw(before), Raw(after)) is None
         given = (b"result", before)
         if method != "initialize":
-            assert answered(CONTEXT, "up", method, UNSET, b"result", after, given) is None
+            assert answered(PLAIN, "up", method, UNSET, b"result", after, given) is None
 
 
 def test_no_params_and_null_are_the_same() -> None:
     for before, after in ((UNSET, Raw(b"null")), (Raw(b"null"), UNSET), (UNSET, Raw(b"{}"))):
         for method in (*SEALED, "initialize", "session/update", "session/request_permission"):
-            assert forwarded(CONTEXT, "down", method, before, after) is None
-    assert originated(CONTEXT, "down", "_x/y", UNSET) is None
-    assert originated(CONTEXT, "down", "_x/y", Raw(b"null")) is None
+            assert forwarded(PLAIN, "down", method, before, after) is None
+    assert originated(PLAIN, "down", "_x/y", UNSET) is None
+    assert originated(PLAIN, "down", "_x/y", Raw(b"null")) is None
 
 
 def test_repeated_names_of_others_may_stay_where_they_were() -> None:
     before = b'{"prompt":[],"_meta":{"x":{"a":1,"a":2}}}'
     after = b'{"prompt":[{"type":"text"}],"_meta":{"x":{"a":1, "a":2}}}'
-    assert forwarded(CONTEXT, "down", "session/prompt", Raw(before), Raw(after)) is None
+    assert forwarded(PLAIN, "down", "session/prompt", Raw(before), Raw(after)) is None
     other = after.replace(b'"a":2', b'"a":3')
-    assert forwarded(CONTEXT, "down", "session/prompt", Raw(before), Raw(other)) is not None
+    assert forwarded(PLAIN, "down", "session/prompt", Raw(before), Raw(other)) is not None
     given = (b"result", before)
-    assert answered(CONTEXT, "up", "_x/y", UNSET, b"result", after, given) is None
+    assert answered(PLAIN, "up", "_x/y", UNSET, b"result", after, given) is None
 
 
-@pytest.mark.parametrize(
-    "method", ["_x/y", "_Vendor/Ask", "_scp/log", "session/list", "$/cancel_request"]
-)
-def test_harmless_methods_may_be_originated(method: str) -> None:
-    assert may_send(method, {"a": [1.5, True, None]})
+@pytest.mark.parametrize("method", ["_x/y", "_Vendor/Ask", "_scp/log"])
+def test_extension_methods_are_a_matter_of_grants(method: str) -> None:
+    context = granted(methods=("_x/*", "_Vendor/Ask", "_vendor/ask", "_scp/log"))
+    assert may_send(method, {"a": [1.5, True, None]}, context)
+    assert passes(method, {"sessionId": "s", "a": 1}, {"sessionId": "s", "b": [2]}, context)
+    assert may_answer(method, {}, None, context=context)
+    assert may_answer(method, [1], {"a": 1}, context=context)
 
 
-def test_cancelling_is_judged_by_the_router() -> None:
+def test_methods_of_the_editor_are_a_matter_of_grants() -> None:
+    context = granted(editor=("panel", "comment", "operation"))
+    for method in ("_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_zed/open_url"):
+        assert originated(context, "up", method, Raw(b'{"a":1}')) is None
+        assert forwarded(context, "up", method, Raw(b'{"a":1}'), Raw(b'{"a":2}')) is None
+        assert originated(context, "down", method, Raw(b'{"a":1}')) is not None
+    panel = granted(editor=("panel",))
+    assert originated(panel, "up", "_scp/panel/new", UNSET) is None
+    assert originated(panel, "up", "_zed/open_url", UNSET) is not None
+
+
+def test_cancelling_is_judged_by_the_engine() -> None:
+    assert may_send("session/cancel", {"sessionId": "s"})
     twice = Raw(b'{"requestId":1,"requestId":2,"_meta":{"x":1}}')
-    assert originated(CONTEXT, "down", "$/cancel_request", twice) is None
+    assert originated(PLAIN, "down", "$/cancel_request", twice) is None
 
 
-def test_extensions_and_prompts_are_a_matter_of_verbs() -> None:
-    assert passes("_x/y", {"sessionId": "s", "a": 1}, {"sessionId": "s", "b": [2]})
-    assert passes("session/list", {"cwd": "/w"}, {"cwd": "/v"})
+def test_prompts_may_be_rewritten() -> None:
     prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "a"}], "_meta": {"k": 1}}
     assert passes("session/prompt", prompt, {**prompt, "prompt": []})
     assert passes("session/prompt", prompt, {**prompt, "_meta": {"k": 1, "example.com/x": {}}})
@@ -99,23 +113,21 @@ def test_extensions_and_prompts_are_a_matter_of_verbs() -> None:
     assert may_send("session/prompt", prompt | {"_meta": {"a-b.c.d/e_f": 1}})
     assert may_answer("session/prompt", {"stopReason": "refusal"}, {"stopReason": "end_turn"})
     assert may_answer("session/prompt", {"stopReason": "end_turn"})
-    assert may_answer("session/new", {"sessionId": "of-its-own"})
-    assert may_answer("_x/y", [1], {"a": 1})
 
 
-def test_errors_deny_and_so_are_always_right() -> None:
+def test_errors_deny_and_so_are_right_where_nothing_came_back() -> None:
     error = b'{"code":-32000,"message":"no"}'
     for method in (*SEALED, *SETUPS, "initialize", "session/request_permission", "mcp/message"):
-        for upstream in (None, (b"result", b"{}"), (b"error", b'{"code":1}')):
-            assert answered(CONTEXT, "up", method, UNSET, b"error", error, upstream) is None
-    assert answered(CONTEXT, "up", "_x/y", UNSET, b"error", b"7", None) is not None
-    assert answered(CONTEXT, "up", "_x/y", UNSET, b"error", b'{"a":1,"a":2}', None) is not None
+        for upstream in (None, (b"error", b'{"code":1}')):
+            assert answered(PLAIN, "up", method, UNSET, b"error", error, upstream) is None
+    assert answered(PLAIN, "up", "_x/y", UNSET, b"error", b"7", None) is not None
+    assert answered(PLAIN, "up", "_x/y", UNSET, b"error", b'{"a":1,"a":2}', None) is not None
 
 
 def test_an_error_from_behind_is_no_result_to_pass_on() -> None:
     for method in (*SEALED, "mcp/message", "initialize"):
         given = (b"error", b"{}")
-        assert answered(CONTEXT, "up", method, UNSET, b"result", b"{}", given) is not None
+        assert answered(PLAIN, "up", method, UNSET, b"result", b"{}", given) is not None
 
 
 @pytest.mark.parametrize("request_", [V1, V2], ids=["v1", "v2"])
@@ -128,10 +140,12 @@ def test_permission_requests_may_be_narrowed(request_: dict[str, object]) -> Non
         [ALLOW, ALWAYS, REJECT],
         [REJECT, NEVER],
     ):
-        assert passes("session/request_permission", request_, {**request_, "options": options})
+        after = {**request_, "options": options}
+        assert passes("session/request_permission", request_, after, NARROW)
     only_yes = {**request_, "options": [ALLOW, ALWAYS]}
-    assert passes("session/request_permission", only_yes, {**only_yes, "options": [ALLOW]})
-    assert passes("session/request_permission", only_yes, {**only_yes, "options": []})
+    for options in ([ALLOW], []):
+        after = {**only_yes, "options": options}
+        assert passes("session/request_permission", only_yes, after, NARROW)
 
 
 @pytest.mark.parametrize("request_", [V1, V2], ids=["v1", "v2"])
@@ -139,14 +153,14 @@ def test_permissions_may_be_refused(request_: dict[str, object]) -> None:
     method = "session/request_permission"
     never = {"outcome": {"outcome": "selected", "optionId": "v"}}
     for refusal in ({"outcome": {"outcome": "cancelled"}}, json.loads(NO), never):
-        assert may_answer(method, refusal, None, request_)
-        assert may_answer(method, refusal, json.loads(YES), request_)
+        assert may_answer(method, refusal, None, request_, NARROW)
+        assert may_answer(method, refusal, json.loads(YES), request_, NARROW)
     client = {**json.loads(YES), "_meta": {"k": 1}}
     text = json.dumps(client, indent=1).encode()
     asked = Raw(json.dumps(request_).encode())
     given = (b"result", json.dumps(client).encode())
-    assert answered(CONTEXT, "up", method, asked, b"result", text, given) is None
-    assert may_answer(method, {**json.loads(NO), "_meta": {"k": 1}}, client, request_)
+    assert answered(PLAIN, "up", method, asked, b"result", text, given) is None
+    assert may_answer(method, {**json.loads(NO), "_meta": {"k": 1}}, client, request_, NARROW)
 
 
 @pytest.mark.parametrize("method", SETUPS)
@@ -176,20 +190,54 @@ def test_servers_reached_over_the_channel_may_be_appended(method: str) -> None:
         none_yet = {"tools": {"mcpServers": None}}
         assert passes(method, none_yet, {"tools": {"mcpServers": {name: entry}}})
     assert passes(method, {}, {"mcpServers": []})
-    assert passes(method, CLIENT, {**CLIENT, "_meta": {"example.com/x": 1}})
+    named = {**MINE, "name": "tools-demo-2"}
+    assert passes(method, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, named]})
 
 
-def test_a_lifted_guard_leaves_the_others() -> None:
-    context = Context(lifted=frozenset({"own-sessions"}))
-    assert may_send("session/new", {"cwd": "/", "mcpServers": [MINE]}, context)
-    assert not may_send("session/new", {"cwd": "/", "mcpServers": [STDIO]}, context)
-    lifted = Context(lifted=frozenset({"session-setup"}))
-    assert passes("session/new", CLIENT, {**CLIENT, "cwd": "/"}, lifted)
-    assert not passes("session/new", CLIENT, {**CLIENT, "mcpServers": [STDIO]}, lifted)
+OWN = granted(sessions="own")
 
 
-def test_the_result_of_a_setup_may_be_amended() -> None:
-    result = {"sessionId": "s", "modes": {"currentModeId": "ask"}, "configOptions": []}
-    assert may_answer("session/new", {**result, "availableCommands": []}, result)
-    assert may_answer("session/load", {}, None)
-    assert may_answer("session/load", None, "odd")
+def test_sessions_of_its_own_are_a_matter_of_grants() -> None:
+    setup = {"cwd": "/w/a", "additionalDirectories": ["/home/me/proj"], "mcpServers": [MINE]}
+    for method in SETUPS:
+        assert may_send(method, {**setup, "_meta": {"example.com/x": 1}}, OWN)
+        assert may_send(method, {"cwd": "/w", "additionalDirectories": None}, OWN)
+        assert not may_send(method, {"cwd": "/", "mcpServers": [STDIO]}, OWN)
+    for method in ("session/new", "session/fork"):
+        assert may_answer(method, {"sessionId": "fresh", "modes": {}}, None, context=OWN)
+    for result in ({}, {"sessionId": "a"}, None):
+        assert may_answer("session/load", result, None, {"sessionId": "a"}, OWN)
+
+
+def test_the_result_of_a_setup_may_be_amended_by_what_was_granted() -> None:
+    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask"}]}
+    result = {"sessionId": "s", "modes": modes, "models": {}, "configOptions": [{"id": "model"}]}
+    assert may_answer("session/new", {**result, "_meta": {"example.com/x": 1}}, result)
+    context = granted(modes=True, commands=("plan",))
+    more = {**modes, "availableModes": [{"id": "ask"}, {"id": "mine"}]}
+    options = [{"id": "model"}, {"configId": "tone"}]
+    after = {**result, "modes": more, "configOptions": options}
+    assert may_answer("session/new", after, result, context=context)
+    listed = {**after, "availableCommands": [{"name": "plan", "description": "p"}]}
+    assert may_answer("session/new", listed, result, context=context)
+    own = {"currentModeId": "mine", "availableModes": [{"id": "mine"}]}
+    for before in ({"sessionId": "s"}, {"sessionId": "s", "modes": None}):
+        assert may_answer("session/load", {**before, "modes": own}, before, context=context)
+        with_options = {**before, "configOptions": [{"id": "tone"}]}
+        assert may_answer("session/load", with_options, before, context=context)
+    assert may_answer("session/load", None, None, context=OWN)
+    given = (b"result", b"[1]")
+    assert answered(PLAIN, "up", "session/load", UNSET, b"result", b"[ 1]", given) is None
+
+
+@pytest.mark.parametrize("method", ["session/list", "session/status"])
+def test_entries_of_a_list_may_vanish(method: str) -> None:
+    entries = [{"sessionId": one, "cwd": f"/{one}"} for one in "abcd"]
+    page = {"sessions": entries, "nextCursor": "c"}
+    for kept in ([], entries[1:], entries[:2], [entries[0], entries[3]]):
+        assert may_answer(method, {**page, "sessions": kept}, page)
+        assert may_answer(method, {**page, "sessions": kept, "_meta": {"a.b/c": 1}}, page)
+    own = [{"sessionId": "fresh", "cwd": "/w"}, *entries[1:], {"sessionId": "in-use"}]
+    context = msgspec.structs.replace(OWN, own_sessions=frozenset({"in-use"}))
+    assert may_answer(method, {**page, "sessions": own}, page, context=context)
+    assert not may_answer(method, {**page, "sessions": own}, page, context=OWN)

@@ -13,7 +13,7 @@ from conductor.core.guards import (
     declared,
     forwarded,
 )
-from tests.core.test_guards.attack import CONTEXT
+from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
 from tests.core.test_guards.samples import (
     AGENT,
@@ -30,46 +30,99 @@ from tests.core.test_guards.samples import (
 )
 
 
-def updated(before: object, after: object) -> bool:
+def updated(before: object, after: object, context: Context = PLAIN) -> bool:
     """Whether one session update may be passed on as another."""
-    return passes(
-        "session/update", {"sessionId": "s", "update": before}, {"sessionId": "s", "update": after}
-    )
+    given, sent = ({"sessionId": "s", "update": update} for update in (before, after))
+    return passes("session/update", given, sent, context)
+
+
+def shows(update: object, context: Context = PLAIN) -> bool:
+    """Whether a session update may be a component's own."""
+    return may_send("session/update", {"sessionId": "s", "update": update}, context)
 
 
 def test_what_stands_beside_an_update_stays() -> None:
-    before = {"sessionId": "s", "turn": {"n": 1}, "update": {"sessionUpdate": "plan"}}
-    after = {**before, "update": {"sessionUpdate": "plan", "entries": []}}
+    plan = {"sessionUpdate": "plan", "entries": [{"content": "a", "status": "pending"}]}
+    reworded = {**plan, "entries": [{"content": "b", "status": "pending"}]}
+    before = {"sessionId": "s", "turn": {"n": 1}, "update": plan}
+    after = {**before, "update": reworded}
     assert passes("session/update", before, after)
     assert not passes("session/update", before, {**after, "turn": {"n": 2}})
 
 
 def test_words_may_be_changed_and_made_up() -> None:
-    for kind in ("agent_message_chunk", "agent_thought_chunk", "user_message", "plan", "notice"):
-        update = {"sessionUpdate": kind, "content": {"type": "text", "text": "a"}}
-        assert updated(update, {**update, "content": {"type": "text", "text": "b"}, "x": 1})
-        assert updated(update, {"sessionUpdate": "plan", "entries": []})
-        assert may_send("session/update", {"sessionId": "s", "update": update})
-    meta = {"sessionId": "s", "update": {"sessionUpdate": "plan", "_meta": {"a.b/c": 1}}}
-    assert may_send("session/update", meta)
+    said = {"type": "text", "text": "a"}
+    other = {"type": "text", "text": "b"}
+    for kind in ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk"):
+        update: Object = {"sessionUpdate": kind, "messageId": "m", "content": said, "x": 1}
+        assert updated(update, {**update, "content": other, "_meta": {"a.b/c": 1}})
+        assert shows(update)
+    for kind in ("agent_message", "agent_thought", "user_message"):
+        update = {"sessionUpdate": kind, "messageId": "m", "content": [said, said]}
+        assert updated(update, {**update, "content": [said, other]})
+        assert shows(update)
+    plan = {"sessionUpdate": "plan_update", "plan": {"planId": "p", "content": "# a"}}
+    assert updated(plan, {**plan, "plan": {"planId": "p", "content": "# b"}})
+    assert shows({"sessionUpdate": "plan", "_meta": {"a.b/c": 1}})
+    assert shows({"sessionUpdate": "plan_removed", "planId": "p"})
 
 
-def test_the_text_of_a_finished_tool_call_may_be_filtered() -> None:
+def test_words_of_notices_are_a_matter_of_grants() -> None:
+    texts = granted(texts=True)
+    notice = {"sessionUpdate": "notice", "severity": "info", "title": "a", "description": None}
+    assert updated(notice, {**notice, "title": "b"}, texts)
+    chunk = {"sessionUpdate": "compaction_summary_chunk", "content": {"type": "text", "text": "a"}}
+    assert updated(chunk, {**chunk, "content": {"type": "text", "text": "b"}}, texts)
+
+
+def test_own_modes_are_a_matter_of_grants() -> None:
+    modes = granted(modes=True)
+    assert shows({"sessionUpdate": "current_mode_update", "currentModeId": "mine"}, modes)
+    options = {"sessionUpdate": "config_option_update", "configOptions": [{"id": "model"}]}
+    more = {**options, "configOptions": [{"id": "model"}, {"id": "tone"}]}
+    assert updated(options, more, modes)
+    assert shows({**options, "configOptions": [{"id": "tone"}]}, modes)
+    for method, choice in (
+        ("session/set_mode", {"modeId": "mine"}),
+        ("session/set_config_option", {"configId": "tone", "value": "warm"}),
+    ):
+        assert may_send(method, choice, modes)
+        assert may_answer(method, {}, None, choice, modes)
+
+
+def test_own_commands_are_a_matter_of_grants() -> None:
+    context = granted(commands=("plan", "$go"))
+    kind = "available_commands_update"
+    theirs: list[Object] = [{"name": "review"}, {"name": "$fix"}, {"name": "compact"}]
+    own: list[Object] = [
+        {"name": "plan", "description": "p", "input": {"hint": "x"}},
+        {"name": "$go"},
+    ]
+    before = {"sessionUpdate": kind, "availableCommands": theirs}
+    for after in ([*theirs, *own], [*own, *theirs], [theirs[0], own[1], *theirs[1:]]):
+        assert updated(before, {**before, "availableCommands": after}, context)
+        assert shows({**before, "availableCommands": after}, context)
+    anything = granted(commands=("*",))
+    for after in ([*theirs, own[0], {"name": "tldr"}], theirs):
+        assert updated(before, {**before, "availableCommands": after}, anything)
+        assert shows({**before, "availableCommands": after}, anything)
+    # A name that was granted is the component's own, whoever lists it.
+    shadowed = {**before, "availableCommands": [*theirs, {"name": "plan", "description": "q"}]}
+    assert updated(shadowed, {**before, "availableCommands": [*theirs, own[0]]}, context)
+
+
+def test_the_words_of_a_finished_tool_call_are_a_matter_of_grants() -> None:
+    texts = granted(texts=True)
     text, diff, terminal = CALL["content"]
     for kind in ("tool_call", "tool_call_update"):
         for status in ("completed", "failed", "cancelled"):
             call = {**CALL, "sessionUpdate": kind, "status": status}
             other = {**text, "content": {"type": "text", "text": "***"}}
-            assert updated(call, {**call, "content": [other, diff, terminal]})
-            assert updated(call, {**call, "content": [diff, terminal], "rawOutput": None})
+            assert updated(call, {**call, "content": [other, diff, terminal]}, texts)
             assert updated(call, {**call, "_meta": {"example.com/x": 1}})
-            assert updated({**call, "content": [text]}, {**call, "content": None})
-            assert updated(
-                {**call, "content": [text]}, {k: v for k, v in call.items() if k != "content"}
-            )
-    # Without a word of what is in it, there is nothing to keep.
-    bare = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"}
-    assert updated(bare, {**bare, "rawOutput": "x"})
+            said = {**call, "rawOutput": {"out": ["a", 1], "exit": 0}}
+            assert updated(said, {**said, "rawOutput": {"out": ["b", 1], "exit": 0}}, texts)
+            assert updated({**call, "rawOutput": "a"}, {**call, "rawOutput": "b"}, texts)
 
 
 def test_odd_updates_pass_as_they_are() -> None:
@@ -77,7 +130,7 @@ def test_odd_updates_pass_as_they_are() -> None:
     for params in odd:
         text = json.dumps(params)
         respelled = Raw(f" {text}".encode())
-        assert forwarded(CONTEXT, "up", "session/update", Raw(text.encode()), respelled) is None
+        assert forwarded(PLAIN, "up", "session/update", Raw(text.encode()), respelled) is None
 
 
 @pytest.mark.parametrize("method", ["initialize", "proxy/initialize"])
@@ -153,16 +206,26 @@ def test_what_a_component_answers_it_may_promise(
     assert may_answer("initialize", after, base, context=able)
 
 
-def test_nothing_is_promised_that_a_guard_forbids_to_answer() -> None:
+def test_what_promises_several_methods_needs_all_of_them() -> None:
     after = {**AGENT, "agentCapabilities": {"sessionCapabilities": {"archive": {}}}}
-    methods = frozenset({"session/archive", "session/unarchive"})
-    assert not may_answer("initialize", after, AGENT, context=Context(answerable=methods))
-    lifted = Context(answerable=methods, lifted=frozenset({"session-lifecycle"}))
-    assert may_answer("initialize", after, AGENT, context=lifted)
-    half = Context(
-        answerable=frozenset({"session/archive"}), lifted=frozenset({"session-lifecycle"})
-    )
+    methods = ("session/archive", "session/unarchive")
+    assert may_answer("initialize", after, AGENT, context=Context(answerable=frozenset(methods)))
+    half = Context(answerable=frozenset(methods[:1]))
     assert not may_answer("initialize", after, AGENT, context=half)
+
+
+def test_capabilities_are_a_matter_of_grants() -> None:
+    able = {**HELLO, "clientCapabilities": {"fs": {"readTextFile": True, "writeTextFile": True}}}
+    for named in ("*", "/fs/writeTextFile", "/fs"):
+        assert passes("initialize", HELLO, able, granted(capabilities=(named,)))
+    reading = {"clientCapabilities": {"fs": {"readTextFile": True}}}
+    assert passes("initialize", {}, reading, granted(capabilities=("/fs/readTextFile",)))
+    assert not passes("initialize", HELLO, able, granted(capabilities=("/fs/write",)))
+    seeing = {**AGENT, "agentCapabilities": {"promptCapabilities": {"image": True}}}
+    context = granted(capabilities=("/promptCapabilities/image",))
+    assert may_answer("initialize", seeing, AGENT, context=context)
+    fork = {**AGENT2, "capabilities": {"session": {"prompt": {}, "fork": {"x": {}}}}}
+    assert may_answer("initialize", fork, AGENT2, context=granted(capabilities=("/session/fork",)))
 
 
 @pytest.mark.parametrize("method", USES)
@@ -176,6 +239,11 @@ def test_own_servers_may_be_used_and_served(method: str) -> None:
         assert may_answer(method, {"result": 2}, {"result": 1}, params)
     theirs = {name: "theirs", other: 1}
     assert may_answer(method, {"result": [1]}, {"result": [1]}, theirs)
+    others = granted(mcp="others")
+    assert may_answer(method, {"result": [2]}, {"result": [1]}, theirs, others)
+    assert may_answer(method, {"result": [2]}, None, theirs, others)
+    assert passes(method, theirs, {**theirs, other: 2}, others)
+    assert not may_send(method, theirs, others)
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,33 @@ from conductor.core.guards.check import RULES
 from conductor.core.guards.methods import KNOWN
 from conductor.core.guards.reading import Ambiguous, Number, Unreadable, difference, read
 from conductor.core.guards.rules import Change, Rules
-from tests.core.test_guards.attack import ALL, CONTEXT
+from tests.core.test_guards.attack import ALL, CONTEXT, PLAIN, granted
 from tests.core.test_guards.samples import AGENT, CLIENT, HELLO, HELLO2, SEALED, V1, V2, Object
 
 _names = st.sampled_from(
     ["sessionId", "_meta", "mcpServers", "tools", "update", "sessionUpdate", "options", "outcome",
      "optionId", "kind", "type", "url", "serverId", "name", "capabilities", "content", "status",
-     "clientCapabilities", "agentCapabilities", "authMethods", "connectionId", "a", "\ud800"]
+     "clientCapabilities", "prompt", "text", "uri", "resource", "sessions", "modes", "toolCall",
+     "configOptions", "availableModes", "availableCommands",
+     "agentCapabilities", "authMethods", "connectionId", "a", "\ud800"]
 )  # fmt: skip
 _texts = st.one_of(
     st.text(max_size=5),
-    st.sampled_from(["acp", "mine", "acp:mine", "tool_call", "plan", "selected", "completed"]),
+    st.sampled_from(
+        [
+            "/yolo",
+            "@/etc",
+            "file:///etc",
+            "available_commands_update",
+            "acp",
+            "mine",
+            "acp:mine",
+            "tool_call",
+            "plan",
+            "selected",
+            "completed",
+        ]
+    ),
 )
 _values = st.recursive(
     st.one_of(
@@ -67,7 +83,19 @@ _methods = st.one_of(
     st.text(max_size=12),
     st.sampled_from(["fs/", "_x/y", "mcp/x", "\ud800", "a" * 1000, "proxy/", "session/teleport"]),
 )
-_contexts = st.sampled_from([Context(), CONTEXT, Context(lifted=ALL), Context(version=2)])
+EVERYTHING = granted(
+    turns="unprompted",
+    commands=("review", "$fix"),
+    permission="narrow",
+    mcp="others",
+    sessions="own",
+    modes=True,
+    editor=("panel", "comment", "operation"),
+    methods=("_*",),
+    texts=True,
+    capabilities=("*",),
+)
+_contexts = st.sampled_from([Context(), CONTEXT, EVERYTHING, Context(version=2)])
 _ways = st.sampled_from(["down", "up"])
 _members = st.sampled_from([b"result", b"error"])
 
@@ -178,6 +206,9 @@ _options = st.lists(
 )
 
 
+NARROW = granted(permission="narrow")
+
+
 @given(_options, st.data())
 def test_taking_options_away_never_widens(
     options: list[dict[str, Any]], data: st.DataObject
@@ -185,7 +216,7 @@ def test_taking_options_away_never_widens(
     mask = data.draw(st.lists(st.booleans(), min_size=len(options), max_size=len(options)))
     kept = [option for option, stays in zip(options, mask, strict=True) if stays]
     texts = [Raw(json.dumps({"options": o}).encode()) for o in (options, kept)]
-    if forwarded(CONTEXT, "up", "session/request_permission", *texts) is not None:
+    if forwarded(NARROW, "up", "session/request_permission", *texts) is not None:
         return
     rejects = [o for o in options if str(o["kind"]).startswith("reject")]
     assert not rejects or any(o in rejects for o in kept)
@@ -204,7 +235,7 @@ def test_no_answer_of_its_own_ever_allows(
     upstream = None if client is None else (b"result", selecting(client))
     request = Raw(json.dumps({"options": options}).encode())
     found = answered(
-        CONTEXT, "up", "session/request_permission", request, b"result", selecting(chosen), upstream
+        NARROW, "up", "session/request_permission", request, b"result", selecting(chosen), upstream
     )
     kinds = [str(o["kind"]) for o in options if o["optionId"] == chosen]
     refuses = bool(kinds) and all(kind.startswith("reject_") for kind in kinds)
@@ -282,7 +313,9 @@ def test_a_difference_is_pointed_at() -> None:
             b'{"_meta":{"a/b":{"c":2}}}',
             "/_meta/a~1b/c",
         ),
-        ("session/new", b"{}", b'{"_meta":{"x":1}}', "/_meta/x"),
+        ("session/prompt", b"{}", b'{"_meta":{"x":1}}', "/_meta/x"),
+        ("session/prompt", b'{"prompt":[]}', b'{"prompt":[{"text":"/x"}]}', "/prompt/0"),
+        ("session/prompt", b'{"prompt":[]}', b'{"prompt":[1,{"uri":"file:"}]}', "/prompt/1"),
         ("session/new", b"{}", b'{"mcpServers":[{"command":"sh","name":"x"}]}', "/mcpServers/0"),
         ("session/new", b'{"cwd":"a"}', b'{"cwd":"b"}', "/cwd"),
         ("session/prompt", b'{"sessionId":"a"}', b"{}", "/sessionId"),
@@ -315,7 +348,7 @@ def test_a_huge_message_is_judged() -> None:
     assert found is not None
     assert found.guard == "session-target"
     names = ",".join(f'"k{n}":0' for n in range(50_000))
-    found = originated(CONTEXT, "down", "_x/y", Raw(f'{{{names},"k0":1}}'.encode()))
+    found = originated(PLAIN, "down", "_x/y", Raw(f'{{{names},"k0":1}}'.encode()))
     assert found is not None
     assert found.guard == "duplicate-keys"
     assert "'k0'" in found.text
@@ -340,8 +373,7 @@ def test_a_rule_that_runs_out_of_stack_refuses(monkeypatch: pytest.MonkeyPatch) 
         yield from deeper(change)
 
     monkeypatch.setitem(RULES, "session/prompt", Rules((deeper,)))
-    for lifted in (frozenset[str](), ALL):
-        context = Context(lifted=lifted)
+    for context in (Context(), EVERYTHING):
         found = forwarded(context, "down", "session/prompt", UNSET, Raw(b"{}"))
         assert found is not None
         assert "deeply" in found.text

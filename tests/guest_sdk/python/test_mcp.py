@@ -540,6 +540,46 @@ async def test_changes_are_told_to_those_who_listen() -> None:
             p.result("s", p.agent.request("mcp/message", {"serverId": "library:1"}))
 
 
+@pytest.mark.parametrize("grants", [["random"], []])
+def test_ids_of_servers_cannot_be_guessed_where_there_is_randomness(grants: list[str]) -> None:
+    @played
+    async def declares() -> None:
+        async with Playground(example("library"), grants=grants) as p:
+            ids: list[str] = []
+            for _ in range(2):
+                await p.new_session()
+                servers = p.agent.requests[-1].raw["params"]["mcpServers"]
+                ids += [one["serverId"] for one in servers]
+            numbers = [one.partition(":")[2] for one in ids]
+            secrets = {one.rpartition(".")[0] for one in numbers}
+            assert len(secrets) == 1
+            assert len(secrets.pop()) == (16 if grants else 0)
+            assert [one.rpartition(".")[2] for one in numbers] == ["1", "2", "3", "4"]
+            listed = await p.mcp("tools/list", {}, server="library")
+            assert listed["tools"]
+
+    declares()
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_without_its_bytes_ids_are_counted(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(_count: int) -> bytes:
+        if refused:
+            raise ProxyError("no more")
+        return b"\x01"
+
+    @played
+    async def declares() -> None:
+        proxy = example("library")
+        monkeypatch.setattr(proxy.random, "bytes", none)
+        async with Playground(proxy, grants=["random"]) as p:
+            await p.new_session()
+            servers = p.agent.requests[-1].raw["params"]["mcpServers"]
+            assert servers[0]["serverId"] == ("library:1" if refused else "library:01.1")
+
+    declares()
+
+
 @played
 async def test_connections_have_all_of_it_too() -> None:
     async with Playground(example("library")) as p:

@@ -8,23 +8,33 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Effect, Router, Send, Violated
-from conductor.core.policy import NO_PROFILE, Policy
-from tests.core.plays import OK, V1, error, notification, request, result
-from tests.core.policed import (
+from conductor.core import Closure, Component, Effect, Listen, Router, Send, Violated
+from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core.policy.rights import NO_PROFILE, Policy
+from tests.core.plays import OK
+from tests.core.policy.plays import (
     LABEL,
+    V1,
+    Hole,
     Json,
+    Noted,
+    Playbook,
     broke,
     chain,
-    component,
+    chain_of,
+    error,
+    guest,
     lacks,
-    policy,
+    notification,
     prompt,
-    refusal,
+    refused,
+    request,
+    result,
     skip,
     taken,
+    trusted,
+    update,
 )
-from tests.playbook import Hole, Playbook
 
 ASKED = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": False}}}
 GREEDY = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": True}}}
@@ -32,9 +42,16 @@ ANSWER = {"protocolVersion": 1, "agentCapabilities": {"loadSession": False}}
 CLAIM = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
 
 
-def before(*rules: str, profile: str = NO_PROFILE, kind: str | None = "channel") -> Playbook:
+def session_cancel(session: str = "S") -> Json:
+    """A cancellation, which observers get a copy of."""
+    return notification("session/cancel", {"sessionId": session})
+
+
+def before(
+    *rules: str, profile: str = NO_PROFILE, kind: str | None = "channel", **more: Any
+) -> Playbook:
     """A chain before `initialize`."""
-    held = component(policy(*rules, profile=profile), kind)
+    held = guest(*rules, profile=profile, kind=kind, **more)
     return Playbook(Router([held, Component("agent", "agent `agent`")]))
 
 
@@ -77,13 +94,13 @@ def copied(pb: Playbook) -> None:
     pb << ("agent", request(Hole("a"), "initialize", ASKED))
 
 
-@pytest.mark.parametrize("rules", [[], ["up:initialize:modify"], ["down:initialize:observe"]])
-def test_without_a_verb_it_takes_its_role_by_a_copy(rules: list[str]) -> None:
+@pytest.mark.parametrize("rules", [[], ["down:initialize:copy"]])
+def test_without_a_right_it_takes_its_role_by_a_copy(rules: list[str]) -> None:
     with before(*rules) as pb:
         copied(pb)
         pb >> ("g", "s", request("f", "initialize", GREEDY))
         pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
-        (told,) = taken(pb, 1)
+        told = taken(pb)
         assert isinstance(told, Send)
         assert json.loads(told.frame[1:]) == result("f", ANSWER)
         pb >> ("g", "p", result(Hole("g"), CLAIM))
@@ -96,7 +113,7 @@ def test_it_may_forward_its_copy_late_twice_or_not_at_all() -> None:
         pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
         for id_ in ("f", "again"):
             pb >> ("g", "s", request(id_, "initialize", ASKED))
-            (told,) = taken(pb, 1)
+            told = taken(pb)
             assert isinstance(told, Send)
             assert json.loads(told.frame[1:]) == result(id_, ANSWER)
         pb >> ("client", request("j", "initialize", ASKED))
@@ -114,18 +131,22 @@ def test_an_observer_that_is_slow_to_start_misses_nothing() -> None:
         pb << ("g", request(Hole("g"), "proxy/initialize", V1))
         pb << ("agent", request(Hole("a"), "initialize", V1))
         pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
-        pb >> ("client", request("q", "_q", {"n": 1}))
-        pb << ("agent", request(Hole("q"), "_q", {"n": 1}))
-        pb >> ("client", notification("_n")) << ("agent", notification("_n"))
+        pb >> ("client", request("q", "session/list", {"n": 1}))
+        pb << ("agent", request(Hole("q"), "session/list", {"n": 1}))
+        pb >> ("client", session_cancel()) << ("agent", session_cancel())
         pb >> ("agent", result(Hole("q"), 5)) << ("client", result("q", 5))
         wrapped = {"method": "initialize", "params": V1}
         pb >> ("g", request("f", "proxy/successor", wrapped))
-        told = [json.loads(effect.frame) for effect in taken(pb, 3) if isinstance(effect, Send)]
-        assert told[0] == request(told[0]["id"], "_q", {"n": 1})
-        assert told[1:] == [notification("_n"), result("f", OK)]
-        inner = {"method": "_q", "params": {"n": 1}}
+        told = [
+            json.loads(effect.frame)
+            for effect in (taken(pb), taken(pb), taken(pb))
+            if isinstance(effect, Send)
+        ]
+        assert told[0] == request(told[0]["id"], "session/list", {"n": 1})
+        assert told[1:] == [session_cancel(), result("f", OK)]
+        inner = {"method": "session/list", "params": {"n": 1}}
         pb >> ("g", request("m", "proxy/successor", inner))
-        (late,) = taken(pb, 1)
+        late = taken(pb)
         assert isinstance(late, Send)
         assert (json.loads(late.frame), late.copy) == (result("m", 5), True)
 
@@ -135,7 +156,7 @@ def test_it_misses_something_if_there_is_too_much() -> None:
         pb >> ("client", request("i", "initialize", V1))
         skip(pb)
         for n in range(5000):
-            pb.router.receive("client", json.dumps(notification("_n", {"n": n})).encode())
+            pb.router.receive("client", json.dumps(session_cancel(str(n))).encode())
         assert pb.router.forget_lost("g") == 904
         assert pb.router.forget_lost("g") == 0
         assert pb.router.forget_lost("agent") == 0
@@ -145,9 +166,8 @@ def test_it_misses_something_if_there_is_too_much() -> None:
 # -- as the message itself -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", ["full", "filter"])
-def test_with_verbs_it_takes_part(profile: str) -> None:
-    with before(profile=profile) as pb:
+def test_with_rights_it_takes_part() -> None:
+    with before(profile="full") as pb:
         given(pb)
         forwarded(pb)
         answered(pb, CLAIM)
@@ -155,39 +175,62 @@ def test_with_verbs_it_takes_part(profile: str) -> None:
         pb >> ("g", "p", result(Hole("g-i"), less)) << ("client", result("i", less))
 
 
+@pytest.mark.parametrize("silent", [True, False])
+def test_one_asked_to_launch_its_successor_may_not_answer_in_the_agents_place(
+    *, silent: bool
+) -> None:
+    flag = {"symposium": {"version": "1.0", "proxy": True}}
+    claimed = {**CLAIM, "agentCapabilities": {"loadSession": True, "_meta": flag}}
+    with before(profile="full", kind=None) as pb:
+        pb >> ("client", request("i", "initialize", ASKED))
+        pb << ("g", request(1, "proxy/initialize", ASKED))
+        pb >> ("g", error(1, -32601, "")) << ("g", request(2, "_proxy/initialize", ASKED))
+        pb >> ("g", error(2, -32601, "")) << ("g", request(3, "initialize", Hole("offer")))
+        pb >> ("g", result(3, claimed)) << Listen("g")
+        pb >> (lambda r: r.listening("g", b"{}"))
+        pb << ("g", request(4, "_scp/proxy", {"servers": [{}]}))
+        if silent:
+            pb >> (lambda r: r.not_launching("g"))
+            pb << Noted("warning", "g", "did not answer `_scp/proxy`")
+        else:
+            pb >> ("g", error(4, -32601, "what?"))
+        lacks(pb, "answer", "initialize")
+        pb << ("agent", request(1, "initialize", ASKED))
+        pb >> ("agent", result(1, ANSWER)) << ("client", result("i", ANSWER))
+
+
 def test_it_may_not_claim_more_than_the_client_said() -> None:
     with before(profile="full") as pb:
         given(pb)
         pb >> ("g", "s", request("f-i", "initialize", GREEDY))
-        broke(pb, "capability-claims", "/clientCapabilities/fs/readTextFile")
+        assert broke(pb, "capability-claims").pointer == "/clientCapabilities/fs/readTextFile"
         pb << ("agent", request(Hole("a-i"), "initialize", ASKED))
         answered(pb)
         pb >> ("g", "p", result(Hole("g-i"), ANSWER)) << ("client", result("i", ANSWER))
 
 
 def test_nor_more_than_the_agent() -> None:
-    with before(profile="filter") as pb:
+    with before(profile="full") as pb:
         given(pb)
         forwarded(pb)
         answered(pb)
         pb >> ("g", "p", result(Hole("g-i"), CLAIM))
-        broke(pb, "capability-claims", "/agentCapabilities/loadSession")
+        assert broke(pb, "capability-claims").pointer == "/agentCapabilities/loadSession"
         pb << ("client", result("i", ANSWER))
 
 
 def test_what_it_may_not_change_goes_as_it_was() -> None:
-    with before("down:initialize:answer") as pb:
+    with before("down:initialize:carry") as pb:
         given(pb)
-        pb >> ("g", "s", request("f-i", "initialize", GREEDY))
-        pb << lacks("modify", "down", "initialize")
-        pb << ("agent", request(Hole("a-i"), "initialize", ASKED))
+        forwarded(pb)
         answered(pb)
-        pb >> ("g", "p", result(Hole("g-i"), CLAIM)) << lacks("modify", "down", "initialize")
+        pb >> ("g", "p", result(Hole("g-i"), {"protocolVersion": 1}))
+        lacks(pb, "amend", "initialize")
         pb << ("client", result("i", ANSWER))
 
 
 def test_what_says_the_same_is_no_change() -> None:
-    with before("down:initialize:modify") as pb:
+    with before("down:initialize:carry") as pb:
         given(pb)
         forwarded(pb)
         answered(pb)
@@ -198,24 +241,25 @@ def test_what_says_the_same_is_no_change() -> None:
 
 @pytest.mark.parametrize("body", [{"result": ANSWER}, {"error": {"code": 1, "message": "no"}}])
 def test_without_answer_it_cannot_answer_in_the_agents_place(body: Json) -> None:
-    with before("down:initialize:modify") as pb:
+    with before("down:initialize:carry") as pb:
         given(pb)
         pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-i"), **body})
         if "result" in body:
-            taken(pb, 1)  # a warning that it has not forwarded it
-        pb << lacks("answer", "down", "initialize")
+            taken(pb)  # a warning that it has not forwarded it
+        lacks(pb, "answer", "initialize")
         pb << ("agent", request(Hole("a"), "initialize", ASKED))
         pb >> ("g", "s", request("late", "initialize", ASKED))
-        pb << lacks("originate", "down", "initialize")
-        pb << ("g", "s", refusal("late", "originate", "initialize"))
+        broke(pb, "identity", "sent an `initialize` that it was not given")
+        refused(pb, "late")
         pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
 
 
 def test_nor_before_the_agent_has() -> None:
-    with before("down:initialize:modify") as pb:
+    with before("down:initialize:carry") as pb:
         given(pb)
         forwarded(pb)
-        pb >> ("g", "p", result(Hole("g-i"), CLAIM)) << lacks("answer", "down", "initialize")
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM))
+        lacks(pb, "answer", "initialize")
         pb >> ("agent", result(Hole("a-i"), ANSWER)) << ("g", "s", result("f-i", ANSWER))
         pb << ("client", result("i", ANSWER))
         given(pb, id_="j")
@@ -224,10 +268,11 @@ def test_nor_before_the_agent_has() -> None:
 
 def test_the_same_while_its_dialect_is_found_out() -> None:
     """What was to wait for the component goes on when the agent has answered."""
-    with before("down:initialize:modify", kind=None) as pb:
+    with before("down:initialize:carry", kind=None) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", request(Hole("g"), "proxy/initialize", V1))
-        pb >> ("g", error(Hole("g"), 1, "no")) << lacks("answer", "down", "initialize")
+        pb >> ("g", error(Hole("g"), 1, "no"))
+        lacks(pb, "answer", "initialize")
         pb << ("agent", request(Hole("a"), "initialize", V1))
         pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
 
@@ -237,31 +282,27 @@ def test_it_initializes_nobody_of_its_own_accord(profile: str) -> None:
     with chain(profile=profile) as pb:
         pb >> ("g", "s", request("x", "initialize", GREEDY))
         if profile == "full":
-            text = broke(pb, "conductor-methods")
-            data = {"rule": "conductor-methods", "pointer": "", "component": "g"}
-            pb << ("g", "s", error("x", -32600, text, data))
-        elif profile == "filter":
-            pb << lacks("originate", "down", "initialize")
-            pb << ("g", "s", refusal("x", "originate", "initialize"))
+            broke(pb, "identity", "sent an `initialize` that it was not given")
+            refused(pb, "x")
         else:  # as its copy was answered
-            (told,) = taken(pb, 1)
+            told = taken(pb)
             assert isinstance(told, Send)
             assert told.peer == "g"
 
 
 def test_it_forwards_each_once() -> None:
-    with before(profile="filter") as pb:
+    with before(profile="full") as pb:
         given(pb)
         forwarded(pb)
         pb >> ("g", "s", request("again", "initialize", ASKED))
-        pb << lacks("originate", "down", "initialize")
-        pb << ("g", "s", refusal("again", "originate", "initialize"))
+        broke(pb, "identity", "sent an `initialize` that it was not given")
+        refused(pb, "again")
 
 
 def test_the_echo_of_its_dialect_is_no_change() -> None:
-    with before("down:initialize:modify", kind="sacp") as pb:
+    with before("down:initialize:carry", kind="sacp") as pb:
         pb >> ("client", request("i", "initialize", ASKED))
-        (told,) = taken(pb, 1)
+        told = taken(pb)
         assert isinstance(told, Send)
         offer = json.loads(told.frame)
         wrapped = {"method": "initialize", "params": offer["params"]}
@@ -305,7 +346,7 @@ def test_one_that_ends_while_the_agent_still_starts_is_answered_with_it() -> Non
         pb << ("g", "p", request(Hole("again"), "initialize", ASKED))
         pb >> ("g", "s", request("f", "initialize", ASKED))
         pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
-        (told,) = taken(pb, 1)
+        told = taken(pb)
         assert isinstance(told, Send)
         assert json.loads(told.frame[1:]) == result("f", ANSWER)
         pb >> ("g", "p", result(Hole("again"), ANSWER))
@@ -339,9 +380,9 @@ def test_only_proxies_are_policed() -> None:
 def test_full_is_still_guarded(line: bytes, rule: str | None, method: str | None) -> None:
     with chain(profile="full") as pb:
         pb >> (lambda router: router.receive("g", line))
-        first, second = taken(pb, 2)
+        first, second = taken(pb), taken(pb)
         assert isinstance(first, Violated)
-        assert first.rule == (rule or "permission-requests")
+        assert first.rule in (rule or "permission-requests", "rights")
         assert isinstance(second, Send)
         assert second.peer == "g"
         assert first.text.startswith(LABEL)
@@ -372,3 +413,78 @@ def dumped(message: Any) -> bytes:
 def peers(effects: Sequence[Effect]) -> set[str]:
     """Who is told something."""
     return {effect.peer for effect in effects if isinstance(effect, Send)}
+
+
+# -- held for too long -----------------------------------------------------------------------------
+
+
+def test_one_that_never_passes_it_on_is_gone_past() -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        pb.wake(HOLD_INITIALIZE)
+        broke(pb, "hold", "has held `initialize` for more than 60 s")
+        pb << ("agent", request(Hole("a"), "initialize", ASKED))
+        pb >> ("client", notification("session/cancel", {"sessionId": "S"}))
+        skip(pb)
+        pb >> ("g", "s", request("f", "initialize", GREEDY))  # late, as if it had been a copy
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+        told = taken(pb)
+        assert isinstance(told, Send)
+        assert json.loads(told.frame[1:]) == result("f", ANSWER)
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM))
+        pb >> ("agent", update("a")) << ("g", "s", update("a"))
+
+
+@pytest.mark.parametrize("how", ["closed", "trusted"])
+def test_but_one_that_fails_closed_or_is_trusted_is_waited_for_in_vain(how: str) -> None:
+    more: Json = {"profile": "full", "fails": "closed"}
+    with before(**more) as pb:
+        if how == "trusted":
+            pb.router.peers["g"].gate = None
+        given(pb)
+        pb.wake(HOLD_INITIALIZE)
+        pb << ("client", error("i", -32603, Hole("why"), {"component": "g"}))
+        assert "has held `initialize` for more than 60 s" in pb.values["why"]
+        assert "is it a proxy?" in pb.values["why"]
+
+
+@pytest.mark.parametrize("when", ["passed", "over", "again"])
+def test_who_has_passed_it_on_may_take_its_time(when: str) -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        forwarded(pb)
+        if when != "passed":
+            answered(pb)
+            pb >> ("g", "p", result(Hole("g-i"), ANSWER)) << ("client", result("i", ANSWER))
+        if when == "again":
+            pb >> (lambda router: router.leaving("g", Closure("gone")))
+            pb >> (lambda router: router.returned("g"))
+            skip(pb)
+        pb.wake(HOLD_INITIALIZE)
+
+
+def test_one_that_keeps_the_answer_is_gone_past_as_well() -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        forwarded(pb)
+        answered(pb)
+        pb.wake(HOLD_INITIALIZE)
+        broke(pb, "hold", "has held the answer to `initialize` for more than 60 s")
+        pb << ("client", result("i", ANSWER))
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM))
+        pb.wake(HOLD_INITIALIZE)
+
+
+def test_a_trusted_one_that_is_watched_may_initialize_its_successor_again() -> None:
+    with chain_of(trusted("g"), audited={"g"}) as pb:
+        pb >> ("g", "s", request("again", "initialize", V1))
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+
+
+def test_a_trace_tells_of_it_too() -> None:
+    with before(profile="full") as pb:
+        pb.router._exchange.tracing = True
+        pb >> ("client", request("i", "initialize", ASKED))
+        skip(pb)
+        pb >> ("g", "s", request("f", "initialize", ASKED))
+        assert any("initialize" in str(one) for one in skip(pb))

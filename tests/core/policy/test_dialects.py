@@ -7,23 +7,28 @@ import itertools
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Router
-from conductor.core.policy import NO_PROFILE, PROFILES, Policy
+from conductor.core.policy.rights import NO_PROFILE, PROFILES, Policy
 from tests.core.actors import FORMS, NEW, PROMPT, Actor, Agent, Launching, Stage, chain, proxy
 from tests.core.actors import INITIALIZE as FIRST
 from tests.core.actors import conversation as converse
 from tests.core.plays import notification, request
-from tests.core.policed import policy
+from tests.core.policy.plays import CARRY_TEXT, policy
 from tests.core.test_chains import Nested
 
 KINDS = (*FORMS, "scp", "channel")
 POLICIES = {
     **{profile: Policy(profile) for profile in (*PROFILES, NO_PROFILE)},
-    "updates": policy("up:session/update:modify"),
-    "answers": policy("down:session/prompt:answer", "down:initialize:answer"),
-    "handshake": policy("down:initialize:modify"),
-    "results": policy("down:initialize:modify", "up:initialize:modify", "up:session/*:modify"),
-    "all watched": policy("down:*:observe+originate", "up:*:observe+originate"),
+    "updates": policy(CARRY_TEXT),
+    "answers": policy("down:session/prompt:answer", "down:initialize:carry"),
+    "results": policy("down:initialize:carry+amend", "down:session/prompt:carry+amend"),
+    "granted": policy(
+        profile="full",
+        grants="turns=within permission=narrow mcp=others sessions=own modes texts methods=_* "
+        "editor=panel capabilities=* commands=*",
+    ),
+    "gatekeeper": policy(profile="full", fails="closed", hold=60.0),
 }
+PAIRED = ("observer", "filter", "full", "updates", "granted")
 
 
 def policed(kinds: tuple[str, ...], policies: tuple[Policy, ...], *, told: bool) -> Stage:
@@ -47,7 +52,7 @@ def test_nobody_can_tell(kind: str, name: str, told: bool) -> None:
     assert seen(stage) == seen_alone()
 
 
-@pytest.mark.parametrize("names", list(itertools.product(POLICIES, POLICIES)))
+@pytest.mark.parametrize("names", list(itertools.product(PAIRED, PAIRED)))
 def test_nor_with_two(names: tuple[str, str]) -> None:
     for kinds in (("channel", "acp"), ("sdk", "channel"), ("scp", "pacp")):
         stage = policed(kinds, (POLICIES[names[0]], POLICIES[names[1]]), told=True)
@@ -127,7 +132,7 @@ def test_the_second_connection_of_an_scp_proxy_is_policed_too() -> None:
     stage.say(NEW)
     stage.say(PROMPT)
     (violated,) = stage.effects
-    assert (violated.peer, violated.rule) == ("p", "verbs")  # type: ignore[union-attr]
+    assert (violated.peer, violated.rule) == ("p", "rights")  # type: ignore[union-attr]
     assert '"method":"session/set_mode"' not in "".join(
         entry for entry in stage.log if entry.startswith("agent<")
     )

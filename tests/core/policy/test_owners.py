@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import DIALECTS, Component, Note, Router, Send, Violated, owners
-from conductor.core.policy import Policy
+from conductor.core import DIALECTS, Component, Router, Send, Violated, owners
+from conductor.core.policy.rights import Grants, Policy
 from tests.core.actors import Guest, dump
 from tests.core.plays import V1, notification, request, result
 
@@ -61,8 +61,14 @@ CONNECTED: Final = (
 class World:
     """The chain, and what everybody in it does with a line; by default they pass everything on."""
 
-    def __init__(self, trusted: bool, owned: dict[str, list[str]] | None = None) -> None:
-        full = {name: Policy("full") for name in PROXIES}
+    def __init__(
+        self,
+        trusted: bool,
+        owned: dict[str, list[str]] | None = None,
+        grants: dict[str, Grants] | None = None,
+    ) -> None:
+        given = grants or {}
+        full = {name: Policy("full", grants=given.get(name, Grants())) for name in PROXIES}
         held: dict[str, Policy | None] = {**full, **({"mid": None} if trusted else {})}
         kind = DIALECTS["channel"]
         proxies = [Component(name, dialect=kind, policy=held[name]) for name in PROXIES]
@@ -113,7 +119,7 @@ def declares(world: World, owner: str, server: Json, id_: int = 1) -> None:
     def add(frame: Json) -> list[tuple[str, Json]]:
         servers = [*frame["params"]["mcpServers"], server]
         params = {**frame["params"], "mcpServers": servers}
-        said = request(f"{owner}-{id_}", "session/new", params)
+        said = request(frame["id"], "session/new", params)
         return [("s", said)]
 
     before: Json = {"cwd": "/", "mcpServers": [server] if owner == "client" else []}
@@ -153,7 +159,7 @@ def test_servers_of_others_are_out_of_reach(who: str, generation: str) -> None:
             for side in "ps":
                 world.say(thief, side, request(f"t{side}{number}", method, params))
                 world.say(thief, side, notification(method, params))
-                assert world.rules() == [(thief, "mcp-connections")] * 2, (method, side)
+                assert world.rules() == [(thief, "rights")] * 2, (method, side)
         # Nor can it make the address its own, in a session of which the owner knows nothing.
         declares(world, thief, server, 10 + PROXIES.index(thief))
         assert world.rules() == [(thief, "mcp-servers")]
@@ -179,7 +185,7 @@ def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
         for number, (method, params) in enumerate(CONNECTED):
             for side in "ps":
                 world.say(thief, side, request(f"t{side}{number}", method, params))
-                assert world.rules() == [(thief, "mcp-connections")], (method, side)
+                assert world.rules() == [(thief, "rights")], (method, side)
         # Nor can it open one of its own under the same id.
         mine = {"type": "acp", "name": f"n-{thief}", "id": f"id-{thief}"}
         declares(world, thief, mine, 10 + PROXIES.index(thief))
@@ -201,24 +207,22 @@ def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None
     assert world.rules() == []
     declares(world, "client", SERVERS["stateless"], 2)
     world.say("far", "s", notification("mcp/message", {"serverId": "id", "requestId": "1"}))
-    assert world.rules() == [("far", "mcp-connections")]
+    assert world.rules() == [("far", "rights")]
 
 
 def test_servers_of_sessions_of_its_own_are_its_own() -> None:
-    """With `own-sessions` lifted a component may open sessions, and serve in them what it adds."""
-    held = Policy("full", lifted=frozenset({"own-sessions"}))
-    world = World(trusted=True)
-    for name, policy in (("far", held), ("near", Policy("full"))):
-        gate = world.router.peers[name].gate
-        assert gate is not None
-        gate.policy = policy
-    params = {"cwd": "/", "mcpServers": [SERVERS["SCP"]]}
+    """With `sessions=own` a component may open sessions, and serve in them what it adds."""
+    world = World(trusted=True, grants={"far": Grants(sessions="own")})
+    params = {"cwd": "/work", "mcpServers": [SERVERS["SCP"]]}
     world.say("far", "s", request("own", "session/new", params))
-    assert world.heard("agent", "session/new")[0]["params"] == params
+    assert world.rules() == [("far", "own-sessions")]  # in folders that are at hand
+    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
+    world.say("far", "s", request("own", "session/new", params))
+    assert world.heard("agent", "session/new")[1]["params"] == params
     world.say("far", "s", notification("_scp/mcp", {"name": "id", "message": {}}))
     assert world.rules() == []
     world.say("near", "s", notification("_scp/mcp", {"name": "id", "message": {}}))
-    assert world.rules() == [("near", "mcp-connections")]
+    assert world.rules() == [("near", "rights")]
 
 
 def test_a_refused_connection_is_nobodys() -> None:
@@ -255,7 +259,7 @@ def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
         for name in PROXIES:
             world.say(name, "s", notification("mcp/message", message))
         allowed = {"mid", *(["far"] if address == "k" else [])}
-        wanted = [(name, "mcp-connections") for name in PROXIES if name not in allowed]
+        wanted = [(name, "rights") for name in PROXIES if name not in allowed]
         assert world.rules() == wanted, address
 
 
@@ -265,22 +269,4 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
     world.rules()
     message = {"serverId": "id", "requestId": "1", "method": "tools/list"}
     world.say("far", "s", notification("mcp/message", message))
-    assert world.rules() == [("far", "mcp-connections")]
-
-
-@pytest.mark.parametrize(("profile", "warned"), [("context", True), ("tools", False)])
-def test_who_declares_a_server_it_cannot_serve_is_told_once(profile: str, warned: bool) -> None:
-    router = Router([Component("p", "it", DIALECTS["channel"], policy=Policy(profile)), AGENT])
-    router.receive("client", dump(request(0, "initialize", V1)))
-    router.receive("p", b"s" + dump(request("i", "initialize", V1)))
-    router.receive("agent", dump(result(1, {"protocolVersion": 1})))
-    router.receive("p", b"p" + dump(result(1, {"protocolVersion": 1})))
-    told: list[Note] = []
-    for number in (1, 2):
-        given = {"cwd": "/", "mcpServers": []}
-        router.receive("client", dump(request(number, "session/new", given)))
-        server = {"type": "acp", "name": "n", "serverId": f"id-{number}"}
-        sent = request(f"n-{number}", "session/new", {**given, "mcpServers": [server]})
-        told += [e for e in router.receive("p", b"s" + dump(sent)) if isinstance(e, Note)]
-    assert [(one.level, one.peer) for one in told] == [("warning", "p")] * warned
-    assert all("may not answer the agent's calls" in one.text for one in told)
+    assert world.rules() == [("far", "rights")]

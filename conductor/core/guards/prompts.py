@@ -1,0 +1,80 @@
+"""Prompts: their blocks may be added to and changed; commands, links and the rest stay."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conductor.core.guards import commands, links
+from conductor.core.guards.common import SESSION_NAMES, is_namespaced
+from conductor.core.guards.context import Context, Violation
+from conductor.core.guards.methods import lookalike
+from conductor.core.guards.reading import ABSENT, Absent, Json, canonical, difference, member, token
+from conductor.core.guards.reading import pairs as members
+from conductor.core.guards.rules import Change, Found, Origin
+from conductor.core.guards.table import META, PROMPT_OPTIONS
+
+_OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
+_BLOCKS: Final = ("type", "text", "resource", "uri", "_meta")
+"""Members of a block that none may be mistaken for."""
+
+
+def rewritten(change: Change) -> Found:
+    """Rule for a prompt on its way: its blocks may change, what stands beside them may not."""
+    before, after = change.before, change.after
+    for name in {**before, **after}:
+        if name not in _OWN:
+            at = difference(member(before, name), member(after, name), token(name))
+            if at is not None:
+                text = f"{name!a:.80} of a prompt may not be changed or added"
+                yield Violation(PROMPT_OPTIONS, text, at)
+    yield from _blocks(change.context, member(before, "prompt"), member(after, "prompt"))
+
+
+def written(origin: Origin) -> Found:
+    """Rule for a prompt of a component's own: nothing in it is a command, nor leads outside."""
+    for name in origin.params:
+        if name not in _OWN:
+            text = f"a prompt may not be originated with a member {name!a:.80}"
+            yield Violation(PROMPT_OPTIONS, text, token(name))
+    yield from _blocks(origin.context, ABSENT, member(origin.params, "prompt"))
+
+
+def _blocks(context: Context, before: Json | Absent, after: Json | Absent) -> Found:
+    if before == after:
+        return
+    if not isinstance(after, list):
+        text = "a prompt may not be replaced by what is no list of blocks"
+        yield Violation(PROMPT_OPTIONS, text, "/prompt")
+        return
+    given = before if isinstance(before, list) else []
+    yield from commands.kept(context, given, after)
+    yield from links.added(context, given, after)
+    yield from _members(given, after)
+
+
+def _members(before: list[Json], after: list[Json]) -> Found:
+    """Blocks that are not as before have no odd members, and no `_meta` that agents obey."""
+    whole = {canonical(block) for block in before}
+    known = {item for block in before for item in _metas(block)}
+    for at, block in enumerate(after):
+        if canonical(block) in whole:
+            continue
+        if not isinstance(block, dict):
+            text = "a block of a prompt may not be replaced by or for what is no object"
+            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
+            continue
+        odd = lookalike(block, _BLOCKS)
+        if odd is not None:
+            text = f"member {odd!a:.80} of a block could be taken for another"
+            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
+        for name, value in _metas(block):
+            if (name, value) not in known and not is_namespaced(name):
+                text = f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
+                yield Violation(META, text, f"/prompt/{at}")
+
+
+def _metas(block: Json) -> list[tuple[str, str]]:
+    """The `_meta` keys of a block, and of the resource in it, with their values."""
+    holders = [block, *(value for name, value in members(block) if name == "resource")]
+    metas = (value for one in holders for name, value in members(one) if name == "_meta")
+    return [(name, canonical(value)) for meta in metas for name, value in members(meta)]

@@ -1,0 +1,126 @@
+"""Private folders for sockets, gone with whoever made them: at the latest when the next one starts.
+
+Whoever makes a folder holds a lock on it, which ends with the process, however that ends. So a
+folder of ours that can be locked has no owner any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import sys
+from typing import Final
+
+MCP: Final = "conductor-mcp-"
+"""How folders begin in which shims of MCP connect …"""
+JOIN: Final = "conductor-join-"
+"""… and successors of proxies that launch them."""
+
+_SOCKET: Final = "socket"
+"""The one file in such a folder."""
+_KINDS: Final = (MCP, JOIN)
+_PLACES: Final = ("TMPDIR", "TEMP", "TMP")
+_OWN: Final = 0o700
+
+
+class Folder:
+    """A folder that only we may enter. `socket` is the path of a socket in it."""
+
+    def __init__(self, kind: str, parent: str | None = None) -> None:
+        """`kind`: how its name begins. Raises `OSError`."""
+        import tempfile  # 4 ms, which an editor need not wait for
+
+        found = None
+        while found is None:
+            self.path = tempfile.mkdtemp(prefix=kind, dir=parent)
+            found = _held(self.path)
+        self._lock: int | None = found
+        self.socket = os.path.join(self.path, _SOCKET)
+
+    def remove(self) -> None:
+        """Removes it, with the socket."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            _remove(lock, self.path)
+            os.close(lock)
+
+
+def _held(path: str) -> int | None:
+    """The lock on a new folder; None where whoever clears away was quicker, and took it for one
+    that was left."""
+    try:
+        folder = _opened(path)
+    except FileNotFoundError:
+        return None
+    with contextlib.suppress(OSError):  # where there are no locks, nobody can clear away either
+        _lock(folder, wait=True)
+    if os.path.isdir(path):
+        return folder
+    os.close(folder)
+    return None
+
+
+def clear() -> None:
+    """Removes what conductors that were killed have left: folders of ours that nobody holds.
+
+    Never raises, follows no link, and leaves alone what is somebody else's or unlike what we make.
+    """
+    if sys.platform == "win32":
+        return
+    found = (os.environ.get(name) for name in _PLACES)
+    for place in dict.fromkeys((*filter(None, found), "/tmp")):  # noqa: S108 - nothing is made there
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name.startswith(_KINDS):
+                    _clear(entry.path)
+
+
+def _clear(path: str) -> None:
+    with contextlib.suppress(OSError):
+        folder = _opened(path)
+        try:
+            about = os.fstat(folder)
+            ours = about.st_uid == os.getuid() and stat.S_IMODE(about.st_mode) == _OWN
+            if ours and _lock(folder, wait=False) and not _answers(folder, path):
+                _remove(folder, path)
+        finally:
+            os.close(folder)
+
+
+def _opened(path: str) -> int:
+    """A descriptor of a folder. Raises `OSError` for anything else, links to folders included."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _lock(folder: int, *, wait: bool) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _answers(folder: int, path: str) -> bool:
+    """Whether somebody listens in a folder: a conductor that knew nothing of locks."""
+    if _SOCKET not in os.listdir(folder):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.path.join(path, _SOCKET))
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True  # nothing we know; whoever made it may want it
+    return True
+
+
+def _remove(folder: int, path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_SOCKET, dir_fd=folder)
+    with contextlib.suppress(OSError):  # somebody put something else in it: that is not ours
+        os.rmdir(path)

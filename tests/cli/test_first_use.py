@@ -1,0 +1,171 @@
+"""What is told, once, of components that nobody here wrote, and of words of older versions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conductor.catalog import components_folder, resolve
+from conductor.cli import first_use
+from conductor.manifest import section
+
+PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
+HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
+DEFAULT = (
+    "  it names no profile, so it has `context`: it may add to prompts and to a session's set-up, "
+    "and serve MCP servers of its own; `,profile=full` behind it gives all within the guards"
+)
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a module in it, of a user to whom nothing was told yet."""
+    shutil.copyfile(PASSTHROUGH, tmp_path / "p.wasm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+class Told:
+    """What is told of components, line by line."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *components: str) -> list[str]:
+        first_use.tell([resolve(one) for one in components])
+        return self._capsys.readouterr().err.splitlines()
+
+
+@pytest.fixture(name="told")
+def _told(capsys: pytest.CaptureFixture[str]) -> Told:
+    return Told(capsys)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_module_that_says_nothing_is_told_of_once(told: Told) -> None:
+    assert told("./p.wasm,profile=full") == []
+    assert told("datetime", "./p.wasm", "demo") == [
+        "conductor: first use of `p` (./p.wasm)",
+        DEFAULT,
+    ]
+    assert told("./p.wasm") == []
+    assert told("./p.wasm,name=q,grant=clock") == []
+
+
+def test_what_a_module_says_of_itself_is_told_with_what_it_gets(here: Path, told: Told) -> None:
+    text = HEAD + (
+        "[wants]\nprofile = 'filter'\nreason = 'to look'\n"
+        "[wants.rights]\n'down:session/prompt:carry' = 'to add'\n"
+        "'down:session/prompt:answer' = 'to refuse'\n"
+        "[wants.grants]\ntexts = 'to look there too'\n'turns=within' = 'to ask'\n"
+        "[wants.services]\nclock = 'to know'\n"
+    )
+    section.embed(str(here / "p.wasm"), text.encode())
+    assert told("./p.wasm,turns=unprompted") == [
+        "conductor: first use of `theirs` 1.0 (./p.wasm), which asks for",
+        "  profile filter, to look: it is given context; `,profile=filter` behind it gives that",
+        "  right down:session/prompt:carry, to add: given",
+        (
+            "  right down:session/prompt:answer, to refuse: not given; "
+            "`,allow=down:session/prompt:answer` behind it gives it"
+        ),
+        "  grant texts, to look there too: not given; `,texts` behind it gives it",
+        "  grant turns=within, to ask: given",
+        "  service clock, to know: not given; `,grant=clock` behind it gives it",
+    ]
+    assert told("./p.wasm") == []
+    section.embed(str(here / "p.wasm"), text.replace("clock", "kv").encode())
+    assert "  service kv, to know: given" in told("./p.wasm,profile=trusted,grant=kv")
+
+
+def test_what_a_source_says_is_told(here: Path, told: Told) -> None:
+    source = here / "x.py"
+    source.write_text("proxy = Proxy('x', profile='observer', wants={'kv': 'to keep'})")
+    assert told("./x.py,grant=kv") == [
+        "conductor: first use of `x` (./x.py), which asks for",
+        "  profile observer: given",
+        "  service kv, to keep: given",
+    ]
+    source.write_text("proxy = Proxy('x')")
+    assert told("./x.py") == ["conductor: first use of `x` (./x.py)", DEFAULT]
+
+
+def test_a_manifest_without_a_profile(here: Path, told: Told) -> None:
+    (here / "component.toml").write_text(HEAD + "[wants.services]\nkv = 'to keep'")
+    assert told("./") == [
+        "conductor: first use of `theirs` 1.0 (./), which asks for",
+        DEFAULT,
+        "  service kv, to keep: not given; `,grant=kv` behind it gives it",
+    ]
+    (here / "component.toml").write_text('name = "p"\ncommand = ["{python}", "-c", "pass"]')
+    program = told("./")
+    assert program[0] == "conductor: first use of `p` (./)"
+    assert program[1].startswith("  it is a program, not sandboxed, and runs with your rights: ")
+    assert len(program) == 2
+
+
+@pytest.mark.usefixtures("here")
+def test_words_of_older_versions_are_told_once(told: Told) -> None:
+    old = "passthrough,allow=up:session/update:modify,unguard=files,unguard=tool-calls"
+    assert told(old) == [
+        (
+            "conductor: `passthrough`: `allow=up:session/update:modify` is written "
+            "`allow=up:session/update:copy+carry+drop` today"
+        ),
+        "conductor: `passthrough`: `unguard=files` is left out today",
+        "  the guard `files` is lifted by `profile=trusted` only",
+        "  hint: `conductor inspect passthrough` shows what it may do",
+        "conductor: `passthrough`: `unguard=tool-calls` is written `texts` today",
+    ]
+    assert told(old) == []
+    assert len(told(f"{old},unguard=meta")) == 8
+
+
+def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: Told) -> None:
+    (here / "component.toml").write_text(
+        HEAD
+        + "[wants]\nprofile = 'observer'\n[wants.verbs]\n'down:session/prompt:modify' = 'to add'"
+    )
+    assert told("./,name=mine") == [
+        "conductor: first use of `theirs` 1.0 (./), which asks for",
+        "  profile observer: given",
+        "  right down:session/prompt:carry, to add: given",
+        (
+            'conductor: `mine`: `[wants.verbs] "down:session/prompt:modify"` is written '
+            '`[wants.rights] "down:session/prompt:carry"` today'
+        ),
+    ]
+
+
+def test_a_stranger_cannot_speak_to_the_terminal(here: Path, told: Told) -> None:
+    text = HEAD + '[wants]\nprofile = "full"\nreason = "\\u001b[2J\\nerror: forged"\n'
+    section.embed(str(here / "p.wasm"), text.encode())
+    assert told("./p.wasm")[1] == (
+        "  profile full, \\x1b[2J error: forged: it is given context; `,profile=full` behind it "
+        "gives that"
+    )
+
+
+def test_what_cannot_be_remembered_is_told_again(here: Path, told: Told) -> None:
+    (here / "state").write_text("no folder")
+    assert told("./p.wasm") == told("./p.wasm") != []
+
+
+@pytest.mark.parametrize(
+    ("platform", "base"),
+    [
+        ("linux", "state"),
+        ("darwin", "home/Library/Application Support"),
+        ("win32", "local"),
+    ],
+)
+def test_where_it_is_remembered(
+    here: Path, monkeypatch: pytest.MonkeyPatch, platform: str, base: str
+) -> None:
+    monkeypatch.setenv("HOME", str(here / "home"))
+    monkeypatch.setenv("LOCALAPPDATA", str(here / "local"))
+    monkeypatch.setattr("sys.platform", platform)
+    assert first_use.folder() == str(here / base / "conductor" / "first-use")

@@ -1,0 +1,1 @@
+"""The engine of policies: what components may do, play by play."""

@@ -1,0 +1,322 @@
+"""Copies: the original has gone past, and what becomes of the copy changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conductor.core import Closure, Fail, Router, Send
+from conductor.core.policy import copies, gate, given
+from tests.core.policy.plays import (
+    CARRY_TEXT,
+    DONE,
+    KINDS,
+    PERMISSION,
+    PROMPT,
+    V1,
+    Hole,
+    Playbook,
+    broke,
+    cancel,
+    chain,
+    error,
+    guest,
+    lacks,
+    mode,
+    notification,
+    permission,
+    prompt,
+    refused,
+    request,
+    result,
+    settled,
+    skip,
+    taken,
+    tool_call,
+    update,
+    wrapped,
+)
+
+GONE = Closure("gone", "", {"component": "g"})
+OK = {"protocolVersion": 1}
+
+
+def copied(pb: Playbook, asked: object = "a", text: str = "hi") -> None:
+    """A prompt goes past `g`, which gets a copy."""
+    pb >> ("client", request(asked, PROMPT, prompt(text)))
+    pb << ("g", "p", request(Hole(f"g-{asked}"), PROMPT, prompt(text)))
+    pb << ("agent", request(Hole(f"a-{asked}"), PROMPT, prompt(text)))
+
+
+# -- requests ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_passing_it_on_gets_the_answer_of_the_original(early: bool) -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        if early:
+            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        if not early:
+            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+        told = taken(pb)
+        assert isinstance(told, Send)
+        assert (json.loads(told.frame[1:]), told.copy) == (result(pb.values["g-a"], DONE), True)
+        pb >> ("g", "p", result(Hole("g-a"), {"stopReason": "refusal"}))  # nobody reads it
+
+
+@pytest.mark.parametrize("answer", [result(Hole("g-a"), 1), error(Hole("g-a"), 1, "no")])
+def test_whatever_it_answers_to_a_copy_is_ignored(answer: object) -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        pb >> ("g", "p", answer)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_up_and_down_and_without_a_session() -> None:
+    with chain(profile="observer") as pb:
+        pb >> ("agent", request("q", PERMISSION, permission()))
+        pb << ("g", "s", request(Hole("g-q"), PERMISSION, permission()))
+        pb << ("client", request(Hole("c-q"), PERMISSION, permission()))
+        pb >> ("g", "p", request(Hole("g-q"), PERMISSION, permission()))
+        chosen = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+        pb >> ("client", result(Hole("c-q"), chosen)) << ("agent", result("q", chosen))
+        pb << ("g", "p", result(Hole("g-q"), chosen))
+        pb >> ("client", request("l", "logout")) << ("g", "p", request(Hole("g-l"), "logout"))
+        pb << ("agent", request(Hole("a-l"), "logout"))
+        pb >> ("g", "s", request(Hole("g-l"), "logout"))
+        pb >> ("agent", error(Hole("a-l"), 1, "no")) << ("client", error("l", 1, "no"))
+        pb << ("g", "s", error(Hole("g-l"), 1, "no"))
+
+
+def test_a_changed_copy_is_a_violation_and_changes_nothing() -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("changed")))
+        lacks(pb, "carry", PROMPT)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("g", "s", result(Hole("g-a"), DONE))
+
+
+def test_one_under_an_id_of_its_own_is_its_own() -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        pb >> ("g", "s", request("m", PROMPT, prompt("hi")))
+        lacks(pb, "originate", PROMPT)
+        refused(pb, "m", "the grant `turns`")
+        pb >> ("g", "s", request(Hole("g-a"), "session/set_mode", mode()))
+        lacks(pb, "originate", "session/set_mode")
+        refused(pb, Hole("g-a"))
+
+
+def test_an_error_that_goes_past_comes_as_one() -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("agent", error(Hole("a-a"), 1, "no"))
+        pb << ("client", error("a", 1, "no")) << ("g", "s", error(Hole("g-a"), 1, "no"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_passes_copies_on_under_ids_of_its_library(kind: str) -> None:
+    """Equal params, else the oldest of the same key and session; respelled is not changed."""
+    with chain(profile="observer", kind=kind) as pb:
+        for asked, text in (("a", "hi"), ("b", "again"), ("c", "hi")):
+            pb >> ("client", request(asked, PROMPT, prompt(text)))
+            pb << ("g", request(Hole(f"g-{asked}"), PROMPT, prompt(text)))
+            pb << ("agent", request(Hole(f"a-{asked}"), PROMPT, prompt(text)))
+        pb >> ("g", wrapped(kind, request("m-b", PROMPT, prompt("again"))))
+        pb >> ("g", wrapped(kind, request("m-a", PROMPT, prompt("hi"))))
+        pb >> ("agent", result(Hole("a-b"), 2)) << ("client", result("b", 2))
+        pb << ("g", result("m-b", 2))
+        pb >> ("agent", result(Hole("a-a"), 1)) << ("client", result("a", 1))
+        pb << ("g", result("m-a", 1))
+        # What was answered is not meant any more, though its params are equal.
+        spelled = {"prompt": prompt("hi")["prompt"], "sessionId": "S"}
+        pb >> ("g", wrapped(kind, request("m-c", PROMPT, spelled)))
+        pb >> ("agent", result(Hole("a-c"), 3)) << ("client", result("c", 3))
+        pb << ("g", result("m-c", 3))
+        pb >> ("g", wrapped(kind, request("m-d", PROMPT, prompt("hi"))))
+        lacks(pb, "originate", PROMPT)
+        skip(pb)
+
+
+def test_a_program_that_may_prompt_by_itself_is_understood_by_ids_alone() -> None:
+    with chain(profile="observer", grants="turns=unprompted", kind="acp", ids="kept") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("hi"))))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request(Hole("g-a"), PROMPT, prompt("hi"))))
+        pb >> ("agent", result(Hole("a-own"), 2)) << ("g", result("own", 2))
+
+
+def test_or_by_equal_params_if_its_ids_are_not_to_be_relied_on() -> None:
+    with chain(profile="observer", grants="turns=unprompted", kind="acp") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("mine"))))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine")))
+
+
+# -- notifications -------------------------------------------------------------------------------
+
+
+def test_copies_of_notifications_come_back_and_stop_there() -> None:
+    with chain(profile="observer") as pb:
+        for told in (update("a"), tool_call("t")):
+            pb >> ("agent", told) << ("g", "s", told) << ("client", told)
+        for told in (tool_call("t"), update("a")):
+            pb >> ("g", "p", told)
+        pb >> ("g", "p", update("a"))
+        lacks(pb, "originate", "session/update[agent_message_chunk]")
+
+
+def test_one_that_is_respelled_is_the_same_and_one_that_is_changed_is_a_violation() -> None:
+    key = "session/update[agent_message_chunk]"
+    spelled = json.dumps(update("a"), separators=(",", ":")).encode()
+    with chain(profile="observer") as pb:
+        for text in ("a", "b"):
+            told = update(text)
+            pb >> ("agent", told) << ("g", "s", told) << ("client", told)
+        pb >> (lambda router: router.receive("g", b"p" + spelled))
+        pb >> ("g", "p", update("changed"))
+        lacks(pb, "carry", key)
+        pb >> ("g", "p", update("b"))
+        lacks(pb, "originate", key, again=True)
+
+
+def test_what_is_granted_nothing_is_no_copy() -> None:
+    with chain() as pb:
+        pb >> ("agent", update("a")) << ("client", update("a"))
+        pb >> ("client", notification("_n", {"sessionId": "S"}))
+        pb << ("agent", notification("_n", {"sessionId": "S"}))
+        pb >> ("g", "s", notification("_n", {"sessionId": "S"}))
+        lacks(pb, "originate", "_n")
+
+
+# -- before it is ready --------------------------------------------------------------------------
+
+
+def starting(profile: str = "observer") -> Playbook:
+    """A chain whose component is asked to take its role; the agent has taken its own."""
+    router = Router([guest(profile=profile, kind=None), guest(name="agent")])
+    pb = Playbook(router)
+    pb >> ("client", request("i", "initialize", V1))
+    pb << ("g", request(Hole("role"), "proxy/initialize", V1))
+    pb << ("agent", request(Hole("ai"), "initialize", V1))
+    pb >> ("agent", result(Hole("ai"), OK)) << ("client", result("i", OK))
+    return pb
+
+
+def test_copies_wait_for_one_that_is_being_initialized() -> None:
+    inner = {"method": "initialize", "params": V1}
+    with starting() as pb:
+        pb >> ("agent", update("a")) << ("client", update("a"))
+        for asked in ("a", "b"):
+            pb >> ("client", request(asked, PROMPT, prompt(asked)))
+            pb << ("agent", request(Hole(f"a-{asked}"), PROMPT, prompt(asked)))
+        pb >> ("client", cancel("a")) << ("agent", cancel(Hole("a-a")))
+        pb >> ("g", request("f", "proxy/successor", inner))
+        pb << ("g", wrapped("acp", update("a")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("a"))) << ("g", cancel(Hole("g-a")))
+        pb << ("g", request(Hole("g-b"), PROMPT, prompt("b"))) << ("g", result("f", OK))
+        pb >> ("client", cancel("b")) << ("agent", cancel(Hole("a-b")))
+        pb << ("g", cancel(Hole("g-b")))
+        pb >> ("g", result(Hole("role"), OK))
+
+
+def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_MOST_WAITING", 3)
+    with starting() as pb:
+        for number in range(4):
+            pb >> ("agent", update(str(number))) << ("client", update(str(number)))
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        assert pb.router.forget_lost("g") == 2
+        assert pb.router.forget_lost("g") == 0
+        assert pb.router.forget_lost("client") == pb.router.forget_lost("nobody") == 0
+        pb >> (lambda router: router.closed("g", GONE)) << Fail("g", GONE)
+        pb >> ("agent", update("late")) << ("client", update("late"))
+        pb >> ("client", request("b", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("b"), PROMPT, prompt("hi")))
+
+
+def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_MOST_BYTES_WAITING", 250)
+    with starting() as pb:
+        for number in range(2):
+            pb >> ("agent", update("x" * 100)) << ("client", update("x" * 100))
+            assert pb.router.forget_lost("g") == number
+        pb >> (lambda router: router.leaving("g", GONE))
+        pb >> (lambda router: router.returned("g"))
+        skip(pb)
+        pb >> ("agent", update("y" * 20)) << ("client", update("y" * 20))
+
+
+def test_a_copy_that_had_a_place_does_not_wait_for_one_that_is_not_there() -> None:
+    """The state of a session of version 2, for one that carries text: held for as long as a round
+    at most, and not at all where the copy has to wait."""
+    with chain(CARRY_TEXT) as pb:
+        pb >> (lambda router: router.leaving("g", GONE))
+        pb >> ("agent", request("q", PERMISSION, permission()))
+        pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        told = notification(
+            "session/update",
+            {"sessionId": "S", "update": {"sessionUpdate": "state_update", "state": "idle"}},
+        )
+        pb >> ("agent", told) << ("client", told)
+        assert settled(pb.router)
+
+
+# -- bounds --------------------------------------------------------------------------------------
+
+
+def test_copies_of_requests_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given, "_MOST_COPIES", 2)
+    with chain(profile="observer") as pb:
+        for asked in "abc":
+            copied(pb, asked)
+        pb >> ("g", "s", request(Hole("g-b"), PROMPT, prompt("hi")))
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+        lacks(pb, "originate", PROMPT)
+        refused(pb, Hole("g-a"))
+
+
+def test_so_much_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given, "_MOST_COPIED_BYTES", 300)
+    with chain(profile="observer") as pb:
+        for asked in "abcd":
+            copied(pb, asked, "x" * 40)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("x" * 40)))
+        broke(pb)
+        skip(pb)
+        pb >> ("g", "s", request(Hole("g-d"), PROMPT, prompt("x" * 40)))
+
+
+def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "_MOST_LOOSE", 2)
+    with chain(profile="observer") as pb:
+        for asked in "abc":
+            copied(pb, asked)
+        pb >> ("g", "p", result(Hole("g-b"), 1))
+        pb >> ("g", "p", result(Hole("g-a"), 1))
+        skip(pb)  # noted as the answer to nothing that is open
+        copied(pb, "d")
+        copied(pb, "e")
+        assert len(pb.router.peers["g"].p.link.sent) == 2
+
+
+def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given, "_MOST", 2)
+    with chain(profile="observer") as pb:
+        for text in "abc":
+            pb >> ("agent", update(text)) << ("g", "s", update(text)) << ("client", update(text))
+        for text in "bc":
+            pb >> ("g", "p", update(text))
+        pb >> ("g", "p", update("a"))
+        lacks(pb, "originate", "session/update[agent_message_chunk]")

@@ -1,0 +1,153 @@
+"""What properties have found: each was wrong once."""
+
+from __future__ import annotations
+
+import json
+
+from conductor.core import Changed, Component, Router, Send
+from tests.core.actors import Agent, Launching, Stage
+from tests.core.plays import component
+from tests.core.policy.plays import (
+    CARRY_TEXT,
+    DONE,
+    PROMPT,
+    V1,
+    Hole,
+    Playbook,
+    chain,
+    chain_of,
+    given,
+    guest,
+    lacks,
+    mode,
+    notification,
+    passed,
+    prompt,
+    request,
+    result,
+    skip,
+    stop,
+    trusted,
+    update,
+)
+
+
+def test_an_answer_that_has_waited_for_another_does_not_overtake_it() -> None:
+    with chain("down:session/prompt:carry+amend") as pb:
+        pb.router.delivering("g")
+        given(pb)
+        passed(pb)
+        pb >> ("client", request("l", "session/list", {"sessionId": "S"}))
+        pb << ("agent", request(Hole("l"), "session/list", {"sessionId": "S"}))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("agent", result(Hole("l"), {}))
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        pb << ("client", result("a", DONE)) << ("client", result("l", {}))
+
+
+def test_a_request_that_goes_past_after_all_is_not_overtaken_by_what_waited_behind_it() -> None:
+    with chain("down:session/prompt:carry") as pb:
+        given(pb)
+        pb >> ("client", request("m", "session/set_mode", mode()))
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        lacks(pb, "answer", PROMPT)
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+
+
+def test_who_is_trusted_uses_an_id_again_though_it_is_watched() -> None:
+    with chain_of(trusted("g"), audited=["g"]) as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        skip(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("once more")))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert changed.change == "originated"
+        assert isinstance(sent, Send)
+        assert sent.peer == "agent"
+
+
+def test_who_is_trusted_asks_again_as_often_as_it_likes_though_it_is_watched() -> None:
+    with chain_of(trusted("g"), audited=["g"]) as pb:
+        given(pb)
+        for _ in range(9):
+            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+            sent = skip(pb)[-1]
+            assert isinstance(sent, Send)
+            pb >> ("agent", result(json.loads(sent.frame)["id"], DONE))
+            pb << ("g", "s", result(Hole("g-a"), DONE))
+
+
+def test_what_a_program_with_two_connections_drops_is_on_record() -> None:
+    router = Router([component("p", "scp"), Component("agent")], audited=["p"])
+    stage = Stage(router, [Launching("p"), Agent("agent")])
+    stage.say(request(0, "initialize", V1))
+    router.receive("client", json.dumps(notification("_x", {"a": 1})).encode())
+    (dropped,) = router.settled("p")
+    assert isinstance(dropped, Changed)
+    assert (dropped.change, dropped.before) == ("dropped", b'{"a": 1}')
+
+
+def test_answers_that_go_past_one_component_wait_for_those_outside_of_it() -> None:
+    outer, inner = guest(CARRY_TEXT, name="o"), guest("down:session/list:carry", name="i")
+    with chain_of(outer, inner) as pb:
+        asked = {"sessionId": "S"}
+        pb >> ("client", request("l", "session/list", asked))
+        pb << ("i", "p", request(Hole("i"), "session/list", asked))
+        pb >> ("i", "s", request(Hole("i"), "session/list", asked))
+        pb << ("agent", request(Hole("a"), "session/list", asked))
+        pb >> (lambda router: router.delivering("o") or [])
+        pb >> ("agent", update("first")) << ("o", "s", update("first"))
+        pb >> ("agent", result(Hole("a"), {})) << ("i", "s", result(Hole("i"), {}))
+        pb >> ("o", "p", update("first")) << ("client", update("first"))
+        pb << ("client", result("l", {}))
+
+
+def test_what_may_not_be_dropped_waits_for_no_program_for_ever() -> None:
+    with chain(profile="filter", grants="texts", kind="acp") as pb:
+        told = update("run", kind="notice")
+        pb >> ("agent", told)
+        skip(pb)
+        pb.wake() << ("client", told)
+
+
+def test_a_cancellation_that_comes_back_after_the_next_prompt_is_still_a_copy() -> None:
+    with chain("down:session/cancel:copy+originate") as pb:
+        pb.router.delivering("g")
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb.router.delivering("g")
+        pb >> ("g", "s", stop())
+
+
+def test_initialize_is_on_record_like_all_else() -> None:
+    router = Router([trusted("g"), Component("agent")], audited=["g"])
+    with Playbook(router) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        claims = {**V1, "clientCapabilities": {"terminal": True}}
+        pb >> ("g", "s", request(Hole("g"), "initialize", claims))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert (changed.change, changed.kind, changed.source_id) == ("modified", "request", '"i"')
+        assert isinstance(sent, Send)
+        pb >> ("agent", result(1, V1)) << ("g", "s", result(Hole("g"), V1))
+        pb >> ("g", "p", result(Hole("g"), {**V1, "agentCapabilities": {}}))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert (changed.change, changed.kind, changed.target_id) == ("modified", "response", '"i"')
+        pb >> ("g", "s", request("own", "initialize", V1))
+        assert [one.change for one in skip(pb) if isinstance(one, Changed)] == ["originated"]
+
+
+def test_who_is_trusted_may_answer_what_it_has_passed_on_and_that_is_on_record() -> None:
+    with chain_of(trusted("g"), audited=["g"]) as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert changed.change == "answered"
+        assert isinstance(sent, Send)

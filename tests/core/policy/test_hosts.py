@@ -1,0 +1,191 @@
+"""Hosts of guests, below a conductor: ids are kept on the way through, own ones are strings."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from functools import partial
+from typing import Final
+
+import pytest
+
+from conductor.core import CHANNEL, Component, Router, Send
+from conductor.core.policy.rights import Grants, Policy
+from tests.core.actors import Guest, dump
+from tests.core.policy.plays import (
+    CARRY_TEXT,
+    DONE,
+    PERMISSION,
+    PROMPT,
+    V1,
+    Hole,
+    Json,
+    Playbook,
+    cancel,
+    guest,
+    heard,
+    lacks,
+    permission,
+    prompt,
+    refused,
+    request,
+    result,
+    settled,
+    taken,
+    tool_call,
+    trusted,
+    update,
+)
+
+ABOVE: Final = "client"
+"""The conductor above, which is the host's predecessor and successor."""
+OK: Final = {"protocolVersion": 1}
+
+
+def host(*guests: Component) -> Playbook:
+    """A host of these guests, initialized."""
+    router = Router(list(guests), "proxy", upstream=CHANNEL)
+    actors = {one.name: Guest(one.name) for one in guests}
+    queue = deque([(ABOVE, b"p" + dump(request(1, "initialize", V1)))])
+    told = []
+    while queue:
+        name, line = queue.popleft()
+        for effect in router.receive(name, line):
+            if not isinstance(effect, Send):
+                continue
+            if effect.peer != ABOVE:
+                queue += actors[effect.peer].hear(effect.peer, effect.frame[:-1])
+            elif effect.frame[:1] == b"s":
+                queue.append((ABOVE, b"s" + dump(result(json.loads(effect.frame[1:])["id"], OK))))
+            else:
+                told.append(json.loads(effect.frame[1:]))
+    assert told == [result(1, OK)]
+    return Playbook(router)
+
+
+@pytest.mark.parametrize("policed", [True, False])
+def test_ids_are_kept_through_a_host(policed: bool) -> None:
+    names = ("f", "g")
+    guests = [guest(profile="full", name=name) if policed else trusted(name) for name in names]
+    with host(*guests) as pb:
+        pb >> (ABOVE, "p", request(7, PROMPT, prompt("hi")))
+        for name in names:
+            pb << (name, "p", request(7, PROMPT, prompt("hi")))
+            pb >> (name, "s", request(7, PROMPT, prompt("hi")))
+        pb << (ABOVE, "s", request(7, PROMPT, prompt("hi")))
+        pb >> (ABOVE, "s", result(7, DONE))
+        for name in reversed(names):
+            pb << (name, "s", result(7, DONE))
+            pb >> (name, "p", result(7, DONE))
+        pb << (ABOVE, "p", result(7, DONE))
+
+
+def test_up_they_are_kept_as_well_and_copies_have_ids_of_the_host_s() -> None:
+    with host(guest(grants="permission=narrow", name="f"), guest(profile="observer")) as pb:
+        pb >> (ABOVE, "s", request(8, PERMISSION, permission()))
+        copy = taken(pb)
+        assert isinstance(copy, Send)
+        assert copy.peer == "g"
+        assert json.loads(copy.frame[1:])["id"] >= 10**12
+        pb << ("f", "s", request(8, PERMISSION, permission()))
+        pb >> ("f", "p", request(8, PERMISSION, permission()))
+        pb << (ABOVE, "p", request(8, PERMISSION, permission()))
+        pb >> (ABOVE, "p", result(8, {})) << ("f", "p", result(8, {}))
+        pb << (ABOVE, "s", result(8, {}))
+
+
+def test_own_requests_are_strings_for_the_conductor_above_whatever_they_were() -> None:
+    own = "turns=unprompted"
+    with host(guest(name="f", grants=own), guest(grants=own)) as pb:
+        for name, id_ in (("f", 5), ("g", "x"), ("f", "c1")):
+            session = f"{name}{id_}"
+            pb >> (name, "s", request(id_, PROMPT, prompt("mine", session)))
+            pb << (ABOVE, "s", request(Hole(session), PROMPT, prompt("mine", session)))
+            assert type(pb.values[session]) is str
+            pb >> (name, "s", cancel(id_)) << (ABOVE, "s", cancel(Hole(session)))
+        assert len({pb.values[one] for one in ("f5", "gx", "fc1")}) == 3
+        for name, id_ in (("f", 5), ("g", "x"), ("f", "c1")):
+            pb >> (ABOVE, "s", result(Hole(f"{name}{id_}"), DONE)) << (name, "s", result(id_, DONE))
+
+
+def test_one_s_own_request_has_an_id_of_the_host_s_at_the_next() -> None:
+    with host(guest(name="f", grants="turns=unprompted"), guest(profile="full")) as pb:
+        pb >> ("f", "s", request(3, PROMPT, prompt("mine")))
+        pb << ("g", "p", request(Hole("g"), PROMPT, prompt("mine")))
+        assert pb.values["g"] >= 10**12
+        pb >> ("g", "s", request(Hole("g"), PROMPT, prompt("mine")))
+        pb << (ABOVE, "s", request(Hole("above"), PROMPT, prompt("mine")))
+        pb >> (ABOVE, "s", result(Hole("above"), DONE)) << ("g", "s", result(Hole("g"), DONE))
+        pb >> ("g", "p", result(Hole("g"), DONE)) << ("f", "s", result(3, DONE))
+
+
+def test_an_id_that_is_open_already_is_not_given_twice() -> None:
+    """A trusted guest may do as it likes with ids; the conductor above has its own answers."""
+    with host(trusted("f"), trusted("g")) as pb:
+        pb >> ("f", "s", request(5, "_own", {})) << ("g", "p", request(5, "_own", {}))
+        pb >> (ABOVE, "p", request(5, "_q", {})) << ("f", "p", request(5, "_q", {}))
+        pb >> ("f", "p", result(5, 0)) << (ABOVE, "p", result(5, 0))
+        pb >> (ABOVE, "p", request(6, "_q", {})) << ("f", "p", request(6, "_q", {}))
+        pb >> ("f", "s", request(6, "_q", {})) << ("g", "p", request(6, "_q", {}))
+        pb >> ("g", "s", request(6, "_q", {})) << (ABOVE, "s", request(6, "_q", {}))
+        pb >> (ABOVE, "s", request(6, "_up", {})) << ("g", "s", request(6, "_up", {}))
+        pb >> ("g", "p", request(6, "_up", {})) << ("f", "s", request(6, "_up", {}))
+        pb >> (ABOVE, "p", request(7, "_q", {})) << ("f", "p", request(7, "_q", {}))
+        pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(Hole("x"), "_q", {}))
+        assert pb.values["x"] >= 10**12
+
+
+def test_nor_one_of_the_host_s_own() -> None:
+    with host(trusted("f"), trusted("g")) as pb:
+        pb >> ("f", "s", request(10**12, "_own", {})) << ("g", "p", request(10**12, "_own", {}))
+        pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(10**12 + 1, "_q", {}))
+
+
+def lacks_or_own(pb: Playbook) -> None:
+    """A prompt of its own within the user's turn: above it is a string."""
+    pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("hi")))
+    assert type(pb.values["own"]) is str
+
+
+def test_other_ids_of_the_conductor_above_are_given_anew() -> None:
+    with host(guest(profile="full")) as pb:
+        for id_ in ("x", -3, 7.0):
+            if id_ == 7.0:
+                continue
+            pb >> (ABOVE, "p", request(id_, PROMPT, prompt("hi", str(id_))))
+            pb << ("g", "p", request(Hole(f"{id_}"), PROMPT, prompt("hi", str(id_))))
+            assert pb.values[str(id_)] >= 10**12
+            pb >> ("g", "s", request(Hole(f"{id_}"), PROMPT, prompt("hi", str(id_))))
+            pb << (ABOVE, "s", request(Hole(f"a{id_}"), PROMPT, prompt("hi", str(id_))))
+
+
+def test_it_polices_its_guests_by_rounds() -> None:
+    with host(guest(CARRY_TEXT, name="f"), guest("down:session/prompt:carry")) as pb:
+        for name in "fg":
+            pb >> partial(heard, name=name)
+        pb >> (ABOVE, "s", update("a")) << ("f", "s", update("a"))
+        pb >> (ABOVE, "s", tool_call("t"))
+        pb >> (lambda router: heard(router, "f")) << (ABOVE, "p", tool_call("t"))
+        pb >> (ABOVE, "p", request(7, PROMPT, prompt("hi")))
+        copy = taken(pb)
+        assert isinstance(copy, Send)
+        assert copy.peer == "f"
+        pb << ("g", "p", request(7, PROMPT, prompt("hi")))
+        pb >> ("g", "s", request("m", PROMPT, prompt("hi")))
+        lacks(pb, "originate", PROMPT)
+        refused(pb, "m", "(7)")
+        pb >> ("g", "s", request(7, PROMPT, prompt("hi")))
+        pb << (ABOVE, "s", request(7, PROMPT, prompt("hi")))
+        pb >> (ABOVE, "s", result(7, DONE)) << ("g", "s", result(7, DONE))
+        pb << (ABOVE, "p", result(7, DONE))
+        assert settled(pb.router)
+
+
+def test_a_host_s_policy_is_the_guests_own() -> None:
+    """One guest may do what another may not."""
+    full = Component("f", "proxy `f`", CHANNEL, policy=Policy("none", grants=Grants(modes=True)))
+    with host(full, guest()) as pb:
+        said: Json = {"sessionId": "S", "modeId": "x"}
+        pb >> ("g", "s", request("m", "session/set_mode", said))
+        lacks(pb, "originate", "session/set_mode")
+        refused(pb, "m", "the grant `modes` lets it")

@@ -1,0 +1,403 @@
+"""Prompts of a component's own: when it may send them, and who hears what is said in such turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.core import Closure, Component, guards
+from conductor.core.policy.gate import MOST_TURNS
+from conductor.core.policy.rights import Policy
+from conductor.core.policy.wakes import ROUND
+from tests.core.policy.plays import (
+    CANCELLED,
+    DONE,
+    KINDS,
+    PERMISSION,
+    PROMPT,
+    UPDATE,
+    Hole,
+    Json,
+    Playbook,
+    broke,
+    chain,
+    chain_of,
+    given,
+    guest,
+    heard,
+    lacks,
+    notification,
+    passed,
+    permission,
+    prompt,
+    refused,
+    request,
+    result,
+    returned,
+    settled,
+    skip,
+    state,
+    stop,
+    tool_call,
+    update,
+    wrapped,
+)
+
+GONE = Closure("gone")
+CARRIES = "down:session/prompt:carry+amend"
+WITHIN: Json = {"grants": "turns=within"}
+
+
+def own(pb: Playbook, id_: str = "own", text: str = "mine", session: str = "S") -> None:
+    """The component sends a prompt of its own, and the agent gets it."""
+    pb >> ("g", "s", request(id_, PROMPT, prompt(text, session)))
+    pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt(text, session)))
+
+
+def over(pb: Playbook, id_: str = "own") -> None:
+    """The agent has answered that, and only the component hears of it."""
+    pb >> ("agent", result(Hole(f"a-{id_}"), DONE)) << ("g", "s", result(id_, DONE))
+
+
+def test_a_prompt_of_its_own_within_the_user_s_turn() -> None:
+    """Its text is for the component alone; what concerns the user is not."""
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        pb >> ("agent", tool_call("t")) << ("client", tool_call("t"))
+        pb >> ("agent", request("q", PERMISSION, permission()))
+        pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        over(pb)
+        passed(pb)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+        assert settled(pb.router)
+
+
+def test_its_result_is_nobody_else_s_even_if_it_is_equal() -> None:
+    """The user gets the user's own result: by identity, not by what it looks like."""
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        pb >> ("g", "s", request("own", PROMPT, prompt("hi")))  # the very same words
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
+        mine = {"stopReason": "end_turn", "_meta": {"turn": "hidden"}}
+        pb >> ("agent", result(Hole("a-own"), mine)) << ("g", "s", result("own", mine))
+        passed(pb)
+        theirs = {"stopReason": "end_turn", "_meta": {"turn": "shown"}}
+        pb >> ("agent", result(Hole("a-a"), theirs)) << ("g", "s", result(Hole("g-a"), theirs))
+        pb >> ("g", "p", result(Hole("g-a"), theirs)) << ("client", result("a", theirs))
+
+
+def test_who_carries_text_decides_whether_the_user_sees_it() -> None:
+    with chain(profile="full") as pb:
+        given(pb)
+        own(pb)
+        for text in ("shown", "kept"):
+            pb >> ("agent", update(text)) << ("g", "s", update(text))
+        pb >> ("g", "p", update("shown")) << ("client", update("shown"))
+        over(pb)
+
+
+@pytest.mark.parametrize("when", ["before", "passed", "after"])
+def test_outside_the_user_s_turn_it_is_refused(when: str) -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        if when != "before":
+            given(pb)
+            passed(pb)
+        if when == "after":
+            pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+            own(pb)  # it still holds the answer: that is within
+            over(pb)
+            pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        broke(pb, "turns", "may prompt the agent only within a turn of the user's")
+        refused(pb, "own", "`,turns=unprompted` lets it at any time")
+
+
+def test_without_the_grant_it_is_refused_with_the_rule_of_ids() -> None:
+    with chain(CARRIES) as pb:
+        given(pb)
+        pb >> ("g", "s", request("fresh", PROMPT, prompt("hi")))
+        lacks(pb, "originate", PROMPT)
+        rule = f"passed on under the id it came with ({pb.values['g-a']})"
+        refused(pb, "fresh", "the grant `turns` lets it", rule)
+        pb >> ("g", "s", request("other", PROMPT, prompt("hi", "T")))
+        lacks(pb, "originate", PROMPT, again=True)
+        answer = refused(pb, "other")
+        assert "came with" not in answer["error"]["message"]
+
+
+def test_so_many_in_one_turn() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        for asked in ("a", "b"):
+            given(pb, asked=asked)
+            for number in range(MOST_TURNS):
+                own(pb, f"{asked}-{number}")
+                over(pb, f"{asked}-{number}")
+            pb >> ("g", "s", request("more", PROMPT, prompt("mine")))
+            text = f"at most {MOST_TURNS} times in one turn of the user's"
+            broke(pb, "turns", text, again=asked == "b")
+            refused(pb, "more")
+            pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+            pb.wake(2.0)
+            pb << ("client", result(asked, CANCELLED))
+
+
+def test_one_at_a_time() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("g", "s", request("second", PROMPT, prompt("mine")))
+        broke(pb, "turns", "one prompt of its own in a session at a time")
+        refused(pb, "second")
+        given(pb, "hi", "t", "T")
+        own(pb, "third", session="T")
+        pb >> ("g", "s", request("fourth", PROMPT, {"prompt": []}))
+        broke(pb, "turns", again=True)
+        refused(pb, "fourth")
+
+
+def test_at_any_time_with_another_grant() -> None:
+    with chain(grants="turns=unprompted") as pb:
+        own(pb)
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        over(pb)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+def test_the_user_cancels_it_with_the_turn() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+        pb >> ("agent", result(Hole("a-own"), CANCELLED)) << ("g", "s", result("own", CANCELLED))
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", CANCELLED))
+
+
+def test_who_has_a_turn_of_its_own_open_hears_that_it_is_cancelled() -> None:
+    with chain(grants="turns=unprompted") as pb:
+        pb >> ("client", stop()) << ("agent", stop())
+        own(pb)
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+
+
+def test_it_may_cancel_its_own() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("g", "s", stop()) << ("agent", stop())
+        pb >> ("g", "s", notification("$/cancel_request", {"requestId": "own"}))
+        pb << ("agent", notification("$/cancel_request", {"requestId": pb.values["a-own"]}))
+        pb >> ("agent", result(Hole("a-own"), CANCELLED)) << ("g", "s", result("own", CANCELLED))
+        pb >> ("g", "s", stop())
+        lacks(pb, "originate", "session/cancel")
+
+
+def test_a_copy_of_a_cancellation_is_not_taken_for_a_later_one_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who may cancel can do so in each turn, whatever it was shown in those before."""
+    monkeypatch.setattr(guards, "originated", lambda *_: None)
+    with chain("down:session/cancel:copy+originate", CARRIES) as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+        pb >> ("g", "s", stop())  # a copy comes back, or one for what is cancelled already
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+        pb >> ("agent", result(Hole("a-a"), CANCELLED))
+        skip(pb)
+        given(pb, asked="b")
+        passed(pb, asked="b")
+        pb.wake(ROUND)
+        pb >> ("g", "s", stop()) << ("agent", stop())
+
+
+def test_the_text_of_a_turn_whose_component_is_gone_is_still_hidden() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> (lambda router: router.leaving("g", GONE))
+        skip(pb)
+        pb >> ("agent", update("hidden"))
+        pb >> ("agent", result(Hole("a-own"), CANCELLED))
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+def test_text_in_the_sessions_of_sub_agents_is_hidden_with_it() -> None:
+    told: Json = {"sessionId": "S", "update": {"sessionUpdate": "subagent_update"}}
+    told["update"]["sessionId"] = "S/1"
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", notification(UPDATE, told)) << ("client", notification(UPDATE, told))
+        pb >> ("agent", update("hidden", "S/1")) << ("g", "s", update("hidden", "S/1"))
+        pb >> ("agent", update("other", "T")) << ("client", update("other", "T"))
+        pb >> ("agent", update("none", None)) << ("client", update("none", None))
+        over(pb)
+        pb >> ("agent", update("shown", "S/1")) << ("client", update("shown", "S/1"))
+
+
+# -- version 2 -----------------------------------------------------------------------------------
+
+INSERTED: Json = {"messageId": "m"}
+
+
+def test_in_version_2_a_turn_ends_when_the_session_is_idle() -> None:
+    with chain(CARRIES, version=2, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", state("idle")) << ("client", state("idle"))  # of the turn before
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        pb >> ("g", "s", request("second", PROMPT, prompt("mine")))
+        broke(pb, "turns", "one prompt of its own in a session at a time")
+        refused(pb, "second")
+        odd = notification(UPDATE, {"sessionId": "S", "update": {"sessionUpdate": "state_update"}})
+        odd["params"]["update"]["state"] = 1
+        pb >> ("agent", odd) << ("client", odd)
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+def test_or_when_its_prompt_is_refused() -> None:
+    with chain(CARRIES, version=2, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        no = {"jsonrpc": "2.0", "id": Hole("a-own"), "error": {"code": 1, "message": "no"}}
+        pb >> ("agent", no) << ("g", "s", {**no, "id": "own"})
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_or_when_another_prompt_goes_on(carries: bool) -> None:
+    """An agent that does not say that it is idle does not lose its text for ever."""
+    with chain(*[CARRIES] * carries, version=2, grants="turns=unprompted") as pb:
+        own(pb)
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        if carries:
+            given(pb)
+            passed(pb)
+        else:
+            pb >> ("client", request("a", PROMPT, prompt("hi")))
+            pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+# -- several in a row ------------------------------------------------------------------------------
+
+
+def two(first: Policy | None, second: Policy | None) -> Playbook:
+    """Two guests, `f` before `g`."""
+    one, other = guest(name="f"), guest()
+    return chain_of(
+        Component("f", one.label, one.dialect, policy=first),
+        Component("g", other.label, other.dialect, policy=second),
+    )
+
+
+def prompters() -> tuple[Policy | None, Policy | None]:
+    """Two that may prompt within a turn; the second carries text too."""
+    one = guest(CARRIES, grants="turns=within").policy
+    other = guest(profile="full").policy
+    return one, other
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_turn_of_one_nests_in_a_prompt_that_another_holds(swapped: bool) -> None:
+    first, second = prompters()
+    with two(second, first) if swapped else two(first, second) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
+        # The first prompts by itself: that goes through the second, as any prompt of a session.
+        pb >> ("f", "s", request("f-own", PROMPT, prompt("of f")))
+        pb << ("g", "p", request(Hole("g-own"), PROMPT, prompt("of f")))
+        # … which holds it, and prompts by itself within.
+        pb >> ("g", "s", request("own", PROMPT, prompt("of g")))
+        pb << ("agent", request(Hole("a-g"), PROMPT, prompt("of g")))
+        pb >> ("agent", update("for g")) << ("g", "s", update("for g"))
+        pb >> ("agent", result(Hole("a-g"), DONE)) << ("g", "s", result("own", DONE))
+        # Now that of the first goes on, and its text is for the first alone.
+        pb >> ("g", "s", request(Hole("g-own"), PROMPT, prompt("of f")))
+        pb << ("agent", request(Hole("a-f"), PROMPT, prompt("of f")))
+        pb >> ("agent", update("for f"))
+        if not swapped:  # the second carries text
+            pb << ("g", "s", update("for f"))
+            pb >> ("g", "p", update("for f"))
+        pb << ("f", "s", update("for f"))
+        pb >> ("agent", result(Hole("a-f"), DONE)) << ("g", "s", result(Hole("g-own"), DONE))
+        pb >> ("g", "p", result(Hole("g-own"), DONE)) << ("f", "s", result("f-own", DONE))
+        # And the user's, at last.
+        pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
+        pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+        pb >> (lambda router: heard(router, "f"))  # it has kept what was for it
+        assert settled(pb.router)
+
+
+# -- rounds, and programs --------------------------------------------------------------------------
+
+
+def test_rounds_do_not_end_a_turn() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        pb >> heard
+        given(pb)
+        pb >> heard
+        own(pb)
+        pb >> heard
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        pb >> heard
+        over(pb)
+        pb >> heard
+        passed(pb)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_keeps_ids_may_prompt_by_itself(kind: str) -> None:
+    with chain(CARRIES, kind=kind, ids="kept", **WITHIN) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped(kind, request("own", PROMPT, prompt("hi"))))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
+        pb >> ("agent", update("hidden")) << ("g", wrapped(kind, update("hidden")))
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("g", result("own", DONE))
+        pb >> ("g", wrapped(kind, request(Hole("g-a"), PROMPT, prompt("hi"))))
+        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", result(Hole("g-a"), DONE))
+        pb >> ("g", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_the_answer_is_held_while_a_turn_of_its_own_goes_on() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        returned(pb)
+        own(pb)
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        over(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_what_is_a_request_is_not_sent_as_a_notification_nor_the_other_way_round() -> None:
+    with chain("down:session/cancel:originate", **WITHIN) as pb:
+        pb >> ("g", "s", notification(PROMPT, prompt("mine")))
+        broke(pb, "rights", "may not send `session/prompt` as a notification")
+        pb >> ("g", "s", request("s", "session/cancel", {"sessionId": "S"}))
+        broke(pb, "rights", "may not send `session/cancel` as a request")
+        refused(pb, "s")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_several_prompts_of_others_at_once(version: int) -> None:
+    with chain(CARRIES, version=version, **WITHIN) as pb:
+        for asked in "ab":
+            given(pb, asked=asked)
+            passed(pb, asked=asked)
+        for asked in "ab":
+            pb >> ("agent", result(Hole(f"a-{asked}"), DONE if version == 1 else INSERTED))
+            skip(pb)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))

@@ -1,0 +1,315 @@
+"""How policies are written and compared, and what words of older versions come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.core.policy import words
+from conductor.core.policy.rights import (
+    GRANT_NAMES,
+    NO_PROFILE,
+    PROFILES,
+    TRUSTED,
+    Direction,
+    Grants,
+    Policy,
+    Right,
+    Rule,
+)
+from conductor.core.policy.words import PolicyWords
+
+
+def policy(profile: str, *rules: str, **grants: object) -> Policy:
+    return Policy(profile, tuple(map(words.parse_rule, rules)), Grants(**grants))  # type: ignore[arg-type]
+
+
+# -- rules and grants as texts -------------------------------------------------------------------
+
+
+def test_a_rule_is_shown_as_it_is_read() -> None:
+    for text in (
+        "down:session/prompt:carry+answer",
+        "up:session/update[tool_call]:copy",
+        "up:session/update[*]:copy",
+        "down:*:copy+carry+answer+amend+drop+originate",
+    ):
+        assert words.shown(words.parse_rule(text)) == text
+    assert words.parse_rule("up:x/*:drop") == Rule(Direction.UP, "x/*", Right.DROP)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("down:session/prompt", "write DIRECTION:METHOD:RIGHT"),
+        ("down::carry", "write DIRECTION:METHOD:RIGHT"),
+        ("left:x:carry", "direction `left` must be down or up"),
+        ("up:a*b:carry", "`*` may only end a method"),
+        ("up:x:modify", "right `modify` must be copy, carry, answer, amend, drop, originate"),
+        ("up:x:", "right `` must be copy"),
+    ],
+)
+def test_what_is_no_rule(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="^" + said.replace("*", r"\*")):
+        words.parse_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("down:session/prompt:carry+answer+amend", ""),
+        ("down:session/cancel:copy+originate", ""),
+        ("up:session/update:carry+answer", ""),
+        ("up:*:answer", ""),
+        ("up:fs/read_text_file:carry", "no more than `copy` is to be had: between agent and"),
+        ("up:session/request_permission:answer", "no more than `copy` is to be had: with `perm"),
+        ("up:mcp/message:copy", "not to be had: of its own servers"),
+        ("down:other/method:copy", "not to be had: goes past"),
+    ],
+)
+def test_why_a_rule_gives_less_than_it_says(rule: str, said: str) -> None:
+    found = words.surplus(words.parse_rule(rule))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "grants"),
+    [
+        ("turns=within", Grants(turns="within")),
+        ("turns=unprompted+within", Grants(turns="unprompted")),
+        ("permission=narrow", Grants(permission="narrow")),
+        ("mcp=others", Grants(mcp="others")),
+        ("sessions=own", Grants(sessions="own")),
+        ("modes", Grants(modes=True)),
+        ("modes=yes", Grants(modes=True)),
+        ("texts=true", Grants(texts=True)),
+        ("commands=review+plan+review", Grants(commands=("review", "plan"))),
+        ("commands=*", Grants(commands=("*",))),
+        ("editor=panel+comment", Grants(editor=("panel", "comment"))),
+        ("methods=_x/*+_y", Grants(methods=("_x/*", "_y"))),
+        ("capabilities=/a+/b/c", Grants(capabilities=("/a", "/b/c"))),
+    ],
+)
+def test_a_grant_by_name(text: str, grants: Grants) -> None:
+    assert words.parse_grant(text) == grants
+    assert words.parse_grant(grants.words()[0]) == grants
+
+
+def test_a_grant_as_json_has_it() -> None:
+    assert words.read_grant("commands", ["a", "b"]) == Grants(commands=("a", "b"))
+    assert words.read_grant("texts", True) == Grants(texts=True)
+    assert words.read_grant("turns", "within") == Grants(turns="within")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("frob=1", "no grant `frob`; grants are: turns, commands"),
+        ("turns", "`turns` is within or unprompted"),
+        ("turns=often", "`turns` is within or unprompted, not `often`"),
+        ("editor=panel+door", "`editor` is panel or comment or operation, not `door`"),
+        ("texts=no", "is given as `texts` alone, or as `texts=yes`"),
+        ("commands", "commands are named without their slash"),
+        ("commands=/a", "commands are named without their slash"),
+        ("methods=a", "extension methods start with `_`"),
+        ("methods=_*a", "extension methods start with `_`"),
+        ("capabilities=a", "capabilities are pointers"),
+    ],
+)
+def test_what_is_no_grant(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        words.parse_grant(text)
+
+
+# -- compared ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profiles_lie_within_each_other(profile: str) -> None:
+    narrower = {
+        "none": {"none"},
+        "observer": {"none", "observer"},
+        "context": {"none", "tools", "context"},
+        "tools": {"none", "tools"},
+        "filter": {"none", "tools", "context", "filter"},
+        "full": set(PROFILES),
+    }
+    held = policy(profile)
+    found = {one for one in PROFILES if words.within(policy(one), held)}
+    assert found == narrower[profile]
+    assert words.within(held, None)
+
+
+@pytest.mark.parametrize(
+    ("held", "rule", "permitted"),
+    [
+        (policy("context"), "down:session/prompt:copy", True),
+        (policy("context"), "down:session/prompt:answer", False),
+        (policy("context"), "down:*:copy", False),
+        (policy(NO_PROFILE, "up:session/update:carry"), "up:session/update:carry", True),
+        (
+            policy(NO_PROFILE, "up:session/update:carry"),
+            "up:session/update[plan]:carry",
+            True,
+        ),
+        (policy(NO_PROFILE, "up:session/update[plan]:carry"), "up:session/update:carry", False),
+        (policy(NO_PROFILE, "up:fs/*:copy"), "up:fs/read_text_file:copy", True),
+        (policy(NO_PROFILE, "up:fs/read_text_file:copy"), "up:fs/*:copy", False),
+        (policy(NO_PROFILE), "up:fs/read_text_file:carry", True),  # which gives nothing
+        (policy(NO_PROFILE, permission="narrow"), "up:session/request_permission:copy", True),
+        (policy(NO_PROFILE, methods=("_x/*",)), "down:session/prompt:carry", False),
+    ],
+)
+def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None:
+    assert words.permits(held, words.parse_rule(rule)) is permitted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "lacks"),
+    [
+        (Grants(), Grants(), Grants()),
+        (Grants(turns="within"), Grants(), Grants(turns="within")),
+        (Grants(turns="within"), Grants(turns="unprompted"), Grants()),
+        (Grants(turns="unprompted"), Grants(turns="within"), Grants(turns="unprompted")),
+        (Grants(texts=True, modes=True), Grants(modes=True), Grants(texts=True)),
+        (Grants(mcp="others"), Grants(mcp="others"), Grants()),
+        (Grants(commands=("a", "b")), Grants(commands=("b",)), Grants(commands=("a",))),
+        (Grants(commands=("a",)), Grants(commands=("*",)), Grants()),
+        (Grants(methods=("_x/a", "_y")), Grants(methods=("_x/*",)), Grants(methods=("_y",))),
+        (Grants(methods=("_x/*",)), Grants(methods=("_x/a",)), Grants(methods=("_x/*",))),
+    ],
+)
+def test_grants_that_are_lacking(wanted: Grants, held: Grants, lacks: Grants) -> None:
+    assert words.lacking(wanted, held) == lacks
+
+
+def test_grants_together() -> None:
+    one = Grants(turns="unprompted", commands=("a",), mcp="others")
+    other = Grants(turns="within", commands=("b", "a"), texts=True)
+    assert words.merged(one, other) == Grants(
+        turns="unprompted", commands=("a", "b"), mcp="others", texts=True
+    )
+    assert words.merged(Grants(), one) == words.merged(one, Grants()) == one
+
+
+@pytest.mark.parametrize(
+    ("held", "key"),
+    [
+        (policy("context"), ""),
+        (policy("filter"), ""),
+        (policy("full"), "session/prompt"),
+        (policy("context", turns="within"), "session/prompt"),
+        (policy(NO_PROFILE, turns="within"), ""),
+        (policy(NO_PROFILE, "up:session/update:carry+originate"), ""),
+        (policy(NO_PROFILE, methods=("_x/*",)), "_x/*"),
+        (policy(NO_PROFILE, modes=True), "session/set_mode"),
+    ],
+)
+def test_where_ids_alone_tell_requests_apart(held: Policy, key: str) -> None:
+    assert words.alike(held) == key
+
+
+def test_a_policy_of_words() -> None:
+    given = PolicyWords("context", ("up:session/update:copy",), Grants(texts=True), hold=3)
+    made = given.policy()
+    assert made == Policy(
+        "context", (words.parse_rule("up:session/update:copy"),), Grants(texts=True), hold=3
+    )
+    assert PolicyWords(TRUSTED).policy() is None
+    assert [PolicyWords(one).unlimited for one in ("full", TRUSTED, "filter")] == [
+        True,
+        True,
+        False,
+    ]
+    assert PolicyWords().profile == "context"
+    with pytest.raises(ValueError, match="profiles are: none"):
+        PolicyWords("all").policy()
+    with pytest.raises(ValueError, match="right `modify`"):
+        PolicyWords("none", ("up:x:modify",)).policy()
+
+
+# -- words of older versions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "today"),
+    [
+        ("up:session/update:observe", ["allow=up:session/update:copy"]),
+        ("up:session/update:modify", ["allow=up:session/update:copy+carry+drop"]),
+        ("up:session/update:observe+originate", ["allow=up:session/update:copy+originate"]),
+        ("down:session/prompt:modify", ["allow=down:session/prompt:carry"]),
+        ("down:session/prompt:modify+answer", ["allow=down:session/prompt:carry+answer"]),
+        ("down:session/prompt:originate", ["turns=within"]),
+        ("up:session/prompt:modify", ["allow=down:session/prompt:amend"]),
+        ("up:session/prompt:observe", []),
+        ("up:initialize:modify", ["allow=down:initialize:amend"]),
+        ("up:session/request_permission:modify", ["permission=narrow"]),
+        ("up:session/request_permission:answer", ["permission=narrow"]),
+        ("down:session/*:modify", ["allow=down:session/*:copy+carry"]),
+        ("down:*:originate+observe", ["allow=down:*:copy+originate", "turns=within"]),
+        (
+            "up:*:modify",
+            ["allow=up:*:copy+carry+drop", "allow=down:*:amend", "permission=narrow"],
+        ),
+        ("up:session/r*:modify", ["allow=up:session/r*:copy+carry", "permission=narrow"]),
+        ("up:init*:modify", ["allow=up:init*:copy+carry", "allow=down:init*:amend"]),
+        ("up:fs/*:observe", ["allow=up:fs/*:copy"]),
+        # Today's words stay what they are.
+        ("down:session/prompt:answer", ["allow=down:session/prompt:answer"]),
+        ("up:session/update:carry", ["allow=up:session/update:carry"]),
+    ],
+)
+def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
+    found = words.read_rule(old)
+    assert (words.today(found), found.lost) == (today, "")
+
+
+@pytest.mark.parametrize(
+    ("old", "today", "lost"),
+    [
+        (
+            "up:fs/write_text_file:modify",
+            ["allow=up:fs/write_text_file:copy"],
+            "no more than `copy` is to be had",
+        ),
+        ("down:session/set_mode:originate", [], "no more than `copy` is to be had: with `modes`"),
+        ("up:session/new:modify", [], "no more than `copy+carry` is to be had"),
+        ("up:mcp/*:modify+answer", [], "it goes without saying"),
+        ("up:mcp/message:answer", [], "it goes without saying"),
+        ("up:other/x:observe", [], "not to be had"),
+    ],
+)
+def test_what_of_an_older_rule_is_lost(old: str, today: list[str], lost: str) -> None:
+    found = words.read_rule(old)
+    assert words.today(found) == today
+    assert found.lost.startswith(lost)
+
+
+def test_what_is_no_older_rule_either() -> None:
+    with pytest.raises(ValueError, match="right `write` must be copy"):
+        words.read_rule("up:x:modify+write")
+    with pytest.raises(ValueError, match="right `write` must be copy"):
+        words.read_rule("up:x:write")
+    assert words.is_old("up:x:observe")
+    assert not words.is_old("up:x:copy")
+
+
+def test_what_a_lifted_guard_comes_to() -> None:
+    assert words.lifted("tool-calls").grants == Grants(texts=True)
+    assert words.today(words.lifted("session-lifecycle")) == ["allow=down:session/cancel:originate"]
+    found = words.lifted("files")
+    assert (words.today(found), found.lost) == (
+        [],
+        "the guard `files` is lifted by `profile=trusted` only",
+    )
+
+
+def test_every_grant_can_be_read() -> None:
+    said = {
+        "turns": "within", "commands": "a", "permission": "narrow", "mcp": "others",
+        "sessions": "own", "modes": "yes", "editor": "panel", "methods": "_a", "texts": "yes",
+        "capabilities": "/a",
+    }  # fmt: skip
+    assert set(said) == set(GRANT_NAMES)
+    for name, value in said.items():
+        assert words.read_grant(name, value).names() == [name]
