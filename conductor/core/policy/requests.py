@@ -89,6 +89,7 @@ class PolicedRequests:
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
                 self._verdicts.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
+            pending.trail = None  # what goes on is the original
             self._copies.passed_on(copy, pending, out)
             if copy.held is not None:
                 copy.held.ready = True
