@@ -58,8 +58,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     verbose: bool = False
     require_hardening: bool = False
     """Do not run anything unless the kernel's restrictions are in force."""
-    tracing: bool = False
-    """Whether what passes between the guests is reported (see `Hop`)."""
+    numbers: int = 0
+    """Where the numbers of messages begin; 0: what passes is not reported (see `Hop`)."""
     recording: bool = False
     """Whether each delivery is reported (see `conductor.reports.deliveries`)."""
     auditing: bool = False
@@ -80,10 +80,8 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message between two guests, as the child reports it: `conductor.core.Trace` and more.
-
-    With `client` as its target it says who sent what is about to leave the child; the payload is
-    then left out.
+    """One message that a guest sends or gets, as the child reports it: `conductor.core.Trace`, and
+    when it was. With `client` at one end it comes into the child there, or leaves it.
     """
 
     kind: str
@@ -92,12 +90,17 @@ class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     """When, by the machine's monotonic clock, in seconds."""
     size: int
-    """Bytes of the payload, which is left out where it would not fit in a line."""
+    """Bytes of the payload, which is left out where it would not fit in a line, and where the
+    parent has it."""
+    number: int
     id: str | None = None
     method: str | None = None
     is_error: bool = False
-    side: str = "p"
-    """The side of the target it goes out on."""
+    request: int = 0
+    passes: int = 0
+    past: bool = False
+    own: bool = False
+    lost: bool = False
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 MakeGuest: TypeAlias = "Callable[[GuestSpec, str], wasm_host.Guest]"
 """Makes an instance of a guest, by name. Raises `wasm_host.GuestError`."""
 
+_HOSTS: Final = itertools.count(1)
+_NUMBERS: Final = 10**12
+"""How many numbers a host has for its messages, for a trace …"""
+_NUMBERS_OF_RUN: Final = 10**9
+"""… and how many each of its runs."""
+
 _REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED}
 
 
@@ -89,8 +95,10 @@ def segment(
     name = "+".join(spec.name for spec in specs)
     labels = [spec.label("proxy") for spec in specs]
     recording = options.trace is not None
-    # Of one guest alone everything else that can be known is known here.
-    tracing = recording and len(specs) > 1
+    union = _union(specs)
+    # Of one guest alone whose policy is enforced here everything that can be known is known here.
+    within = len(specs) > 1 or (union is None and specs[0].policy.policy() is not None)
+    numbers = _numbers() if recording and within else None
     auditing = options.audit is not None and len(specs) > 1
     guests = list(specs)
     facts = {spec.name: _Told(spec) for spec in specs}
@@ -118,7 +126,7 @@ def segment(
             "line_limit": options.line_limit,
             "verbose": options.verbose,
             "require_hardening": options.require_hardening,
-            "tracing": tracing,
+            "numbers": numbers.start + run * _NUMBERS_OF_RUN if numbers is not None else 0,
             "recording": recording,
             "auditing": auditing,
             "owned": belongings.by_owner() if run > 1 else {},
@@ -141,12 +149,14 @@ def segment(
     label = labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels)
     services = frozenset(
         _REPORTS
-        | ({TRACED} if tracing else set())
+        | ({TRACED} if numbers is not None else set())
         | ({DELIVERED} if recording else set())
         | ({CHANGED} if auditing else set())
     )
     names = frozenset(one for spec in specs for one in (spec.name, *known_as(spec)))
-    component = Component(name, label, CHANNEL, services, None, _union(specs), known_as=names)
+    component = Component(
+        name, label, CHANNEL, services, policy=union, known_as=names, numbers=numbers
+    )
     return Planned(
         component,
         process(),
@@ -158,8 +168,13 @@ def segment(
         clients=tuple(map(client, specs)),
         configurations=configurations(specs, facts),
         belongings=belongings,
-        policies=tuple(spec.policy.policy() for spec in specs),
     )
+
+
+def _numbers() -> range:
+    """The numbers of the messages of the next host."""
+    first = next(_HOSTS) * _NUMBERS
+    return range(first, first + _NUMBERS)
 
 
 def _files(spec: Spec) -> tuple[str, ...]:

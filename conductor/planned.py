@@ -12,7 +12,6 @@ import msgspec
 
 from conductor.core.keeping import Keeping
 from conductor.core.peer import Component
-from conductor.core.policy.rights import Policy
 from conductor.services.client import Client
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
@@ -132,9 +131,7 @@ class Planned(msgspec.Struct, frozen=True):
     renew: Callable[[], Transport] | None = None
     """Makes the transport anew, for a component that is started again."""
     guests: tuple[str, ...] = ()
-    """Names of the guests it hosts, where it is a child that does …"""
-    policies: tuple[Policy | None, ...] = ()
-    """… and what each of them may do; None: anything."""
+    """Names of the guests it hosts, where it is a child that does."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.recovery.CHOICES`)."""
     timeout: float | None = None

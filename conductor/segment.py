@@ -86,7 +86,8 @@ class Segment:
             components,
             "proxy",
             upstream=CHANNEL,
-            tracing=spec.tracing,
+            tracing=spec.numbers > 0,
+            first_number=spec.numbers,
             audited=[one.name for one in spec.guests] if spec.auditing else (),
             owned=spec.owned,
             reserved=spec.reserved,
@@ -285,11 +286,9 @@ class Segment:
             self._failed = True
             self._out.append(failed_line(effect.reason))
         elif isinstance(effect, Trace):
-            # What comes from upstream, and answers that go there, the parent can place itself.
-            if UPSTREAM not in (effect.source, effect.target):
-                self._out.append(hop_line(effect, self._line_limit))
-            elif effect.source != UPSTREAM and effect.kind != "response":
-                self._out.append(hop_line(effect, 0))
+            # Of what comes in here, or leaves, the parent has the payload itself.
+            between = UPSTREAM not in (effect.source, effect.target)
+            self._out.append(hop_line(effect, self._line_limit if between else 0))
         else:
             assert not isinstance(effect, Send)
 

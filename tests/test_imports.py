@@ -63,7 +63,8 @@ RULES: Final = (
     ),
     Rule("conductor.hub", CORE),
     Rule("conductor.recovery", (), ("msgspec",)),
-    Rule("conductor.json_diff", ("conductor.core.alike",), ()),
+    Rule("conductor.json_diff", ("conductor.text_pairs",), ()),
+    Rule("conductor.text_pairs", (), ()),
     Rule(
         "conductor.cage",
         (

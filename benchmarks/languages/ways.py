@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from conductor import catalog, guest_module, segment
 from conductor.core import UPSTREAM
-from conductor.core.policy import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.guest_spec import GuestSpec, SegmentSpec
 from conductor.hosting import cache_folder
 from conductor.transports.buffers import keep_large

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import Proxy, Refused, Request, text
+from guest_sdk.python import Proxy, Refused, Request
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 INTRODUCTION = (
@@ -111,7 +111,7 @@ async def prompt(request: Request, following: Any) -> Any:
     if others and first and proxy.config.nested != "never":
         parts.append("\n".join([OTHERS, *(f"- {one}" for one in others)]))
     if parts:
-        blocks.insert(0, text("\n\n".join([INTRODUCTION, *parts])))
+        request.preface("\n\n".join([INTRODUCTION, *parts]))
     return await following(request)
 
 

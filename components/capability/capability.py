@@ -36,7 +36,7 @@ class Config:
 
 proxy = Proxy(
     "capability",
-    profile="observer",
+    profile="none",
     description="Adds, hides or renames what client and agent say they can do.",
     config=Config,
 )

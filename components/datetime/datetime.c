@@ -1,4 +1,4 @@
-/* datetime: puts the date and the time in front of every prompt.
+/* datetime: puts the date and the time in front of every prompt; behind one that may be a command.
  *
  * A sandboxed proxy has no clock, so for each `session/prompt` it asks the
  * conductor's `clock` service. Until the answer is there the prompt waits, and with
@@ -60,11 +60,14 @@ static u32 placeholder_at(const char *at, const char *end) {
     return which;
 }
 
+/* How the block begins. */
+static const span BLOCK = LITERAL("{\"type\":\"text\",\"text\":\"");
+
 /* The block to put in, made from the clock's answer; absent if the answer lacks
  * what the template asks for. */
 static span make_block(span result) {
     span block = {channel_scratch(0), 0};
-    append(&block, LITERAL("{\"type\":\"text\",\"text\":\""));
+    append(&block, BLOCK);
     const char *at = template.at, *end = at + template.len;
     while (at < end) {
         const char *plain = at;
@@ -82,7 +85,8 @@ static span make_block(span result) {
     return block;
 }
 
-/* Sends a held line on; a prompt with its block. */
+/* Sends a held line on; a prompt with its block, which stands in front of it, or behind, on a line of
+ * its own. */
 static void send_held(const held *record, span block) {
     span json = queue_line(record);
     if (!record->ask) {
@@ -90,7 +94,18 @@ static void send_held(const held *record, span block) {
         return;
     }
     channel_begin('s');
-    json_put_prepended(json, record->splice, block);
+    if (json.at[record->splice] == ']' && json.at[record->splice - 1] != '[') {
+        span rest = {json.at + record->splice, json.len - record->splice};
+        span text = {block.at + BLOCK.len, block.len - BLOCK.len};
+        channel_put((span){json.at, record->splice});
+        channel_put(LITERAL(","));
+        channel_put(BLOCK);
+        channel_put(LITERAL("\\n"));
+        channel_put(text);
+        channel_put(rest);
+    } else {
+        json_put_prepended(json, record->splice, block);
+    }
     channel_end();
 }
 
@@ -176,7 +191,8 @@ static u32 splice_point(span json) {
     if (!said.id.at || !message_calls(&said, LITERAL("session/prompt"))) return 0;
     span prompt = json_get(said.params, LITERAL("prompt"));
     if (!prompt.at || *prompt.at != '[') return 0;
-    return (u32)(prompt.at + 1 - json.at);
+    u32 start = (u32)(prompt.at + 1 - json.at);
+    return message_begins_plainly(prompt) ? start : start + prompt.len - 2;
 }
 
 static void on_editor(span json) {

@@ -18,7 +18,6 @@ from guest_sdk.python import (
     Request,
     Session,
     Update,
-    text,
 )
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
@@ -226,7 +225,7 @@ async def prompt(request: Request, following: Any) -> Any:
     worded(blocks)
     said = "\n".join(readable(blocks))
     if chat.full(proxy.config) and not request.is_command:
-        await shorten(session, chat, blocks)
+        await shorten(session, chat, request)
     facts = len(chat.facts)
     chat.begun(proxy.config, said)
     chat.running += 1
@@ -252,7 +251,7 @@ def worded(blocks: list[Any]) -> None:
 # -- a fresh session -------------------------------------------------------------------------------
 
 
-async def shorten(session: Session, chat: Chat, blocks: list[Any]) -> None:
+async def shorten(session: Session, chat: Chat, request: Request) -> None:
     """Goes on in a fresh session of the agent's, and puts what it must know into the prompt."""
     if not await spared(session, chat):
         return
@@ -262,7 +261,7 @@ async def shorten(session: Session, chat: Chat, blocks: list[Any]) -> None:
             await proxy.ask_agent(method, **{**params, "sessionId": chat.spare})
         except ProxyError as error:
             proxy.log.warn(f"{method} is not as before: {error.message}")
-    blocks.insert(0, text(chat.moved(proxy.config, summary)))
+    request.preface(chat.moved(proxy.config, summary))
     await kept.record(session)
     notify(session, chat)
 

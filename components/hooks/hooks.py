@@ -109,7 +109,7 @@ async def prompted(request: Request, following: Any) -> Any:
             continue
         if rule.block is not None:
             raise ProxyError(rule.block or "a rule blocks this prompt", BLOCKED)
-        rewrite(rule, request.params["prompt"])
+        rewrite(rule, request)
     if not isinstance(request.params.get("sessionId"), str):
         return await following(request)
     request.state.said = ""
@@ -119,16 +119,16 @@ async def prompted(request: Request, following: Any) -> Any:
     return result
 
 
-def rewrite(rule: Rule, blocks: list[Any]) -> None:
+def rewrite(rule: Rule, request: Request) -> None:
     """Changes the blocks of a prompt as a rule says."""
     if rule.replace is not None:
-        for block in blocks:
+        for block in request.params["prompt"]:
             if isinstance(block, dict) and isinstance(block.get("text"), str):
                 block["text"] = re.sub(rule.match, rule.replace, block["text"])
     if rule.before is not None:
-        blocks.insert(0, text(rule.before))
+        request.preface(rule.before)
     if rule.after is not None:
-        blocks.append(text(rule.after))
+        request.append(rule.after)
 
 
 # -- tools -----------------------------------------------------------------------------------------

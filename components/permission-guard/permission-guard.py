@@ -60,7 +60,7 @@ class Calls:
 
 proxy = Proxy(
     "permission-guard",
-    profile="observer",
+    profile="none",
     description="Refuses permission requests by rule; never grants one.",
     config=Config,
     session=Calls,

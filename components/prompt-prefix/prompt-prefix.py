@@ -6,7 +6,7 @@ conductor exec prompt-prefix,config.text="Be brief." demo -p "hello"
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guest_sdk.python import Proxy, Request, text
+from guest_sdk.python import Proxy, Request
 
 
 @dataclass
@@ -51,8 +51,8 @@ async def set_up(request: Request, following: Any) -> Any:
 
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Any) -> Any:
-    config, blocks = proxy.config, request.params.get("prompt")
-    if not isinstance(blocks, list) or (request.is_command and not config.commands):
+    config = proxy.config
+    if request.is_command and not config.commands:
         return await following(request)
     if config.when == "first" and "sessionId" in request.params:
         if request.state.told or request.session.began in RESUMED:
@@ -60,9 +60,9 @@ async def prompt(request: Request, following: Any) -> Any:
         request.state.told = True
         request.session.keep()
     if config.text:
-        blocks.insert(0, text(filled(config.text, request)))
+        request.preface(filled(config.text, request))
     if config.suffix:
-        blocks.append(text(filled(config.suffix, request)))
+        request.append(filled(config.suffix, request))
     return await following(request)
 
 

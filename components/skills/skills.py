@@ -17,7 +17,6 @@ from guest_sdk.python import (
     Resource,
     Session,
     ToolError,
-    text,
 )
 
 SCHEME = "skill://"
@@ -244,7 +243,7 @@ async def prompt(request: Request, following: Any) -> Any:
         request.state.told = True
         request.session.keep("told")
         if found:
-            blocks.insert(0, text(listing(list(found.values()))))
+            request.preface(listing(list(found.values())))
     return await following(request)
 
 

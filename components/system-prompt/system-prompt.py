@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest_sdk.python import Proxy, ProxyError, Request, text
+from guest_sdk.python import Proxy, ProxyError, Request
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 DEFAULT = "default"
-"""The id of the mode in which none of ours holds."""
-
+"""The id of the mode in which none of ours holds, where the agent has no modes."""
+NO_LONGER = "From now on the instructions of the last mode do not hold."
 
 OPTIONS_ONLY = 2
 """The version of ACP whose clients look for modes among options, so that ours are not shown."""
@@ -46,8 +46,8 @@ class State:
 
     pending: list[str] = field(default_factory=list)
     mode: str = DEFAULT
-    offers: bool = False
-    """Whether the client was offered modes of ours."""
+    ours: list[str] = field(default_factory=list)
+    """The ids of the modes that the client was offered beside the agent's."""
 
 
 proxy = Proxy(
@@ -87,10 +87,9 @@ async def set_up(request: Request, following: Any) -> Any:
         state.pending.append(config.modes[config.mode].prompt)
     found = list(agent_modes(result))
     shown = config.modes and request.method != "session/fork" and agreed != OPTIONS_ONLY
-    if not found and shown and isinstance(result, dict):
-        result["modes"] = ours(state)
-        state.offers = True
-    elif fresh and config.mode and config.mode not in config.modes:
+    if shown and isinstance(result, dict):
+        offer(result, state, alone=not found)
+    if fresh and config.mode and config.mode not in config.modes:
         await switch(session.id, found)
     session.keep()
     return result
@@ -99,19 +98,17 @@ async def set_up(request: Request, following: Any) -> Any:
 @proxy.request("session/set_mode")
 async def set_mode(request: Request, following: Any) -> Any:
     session, mode = getattr(request, "session", None), str(request.params.get("modeId"))
-    if session is None or not session.state.offers:
-        return await following(request)
-    state = session.state
-    if mode not in (DEFAULT, *proxy.config.modes):
+    state = session.state if session is not None else State()
+    if state.ours and DEFAULT in state.ours and mode not in state.ours:
         raise ProxyError(f"there is no mode `{mode}`", -32602)
-    if mode != state.mode:
-        told = proxy.config.modes.get(mode)
-        state.mode = mode
-        state.pending.append(
-            told.prompt if told else "From now on the instructions of the last mode do not hold."
-        )
+    result = {} if mode in state.ours else await following(request)
+    now = mode if mode in state.ours else DEFAULT
+    if now != state.mode:
+        told = proxy.config.modes.get(now)
+        state.mode = now
+        state.pending.append(told.prompt if told else NO_LONGER)
         session.keep()
-    return {}
+    return result
 
 
 @proxy.request("session/prompt")
@@ -119,7 +116,7 @@ async def prompt(request: Request, following: Any) -> Any:
     session, blocks = getattr(request, "session", None), request.params.get("prompt")
     pending = session.state.pending if session is not None else []
     if pending and isinstance(blocks, list) and not request.is_command:
-        blocks[:0] = [text(one) for one in pending]
+        request.preface(*pending)
         pending.clear()
         request.session.keep()
     return await following(request)
@@ -182,19 +179,35 @@ async def switch(session: str, found: list[Offered]) -> None:
             params = {"sessionId": session, "configId": one.option, "type": "id", "value": one.id}
             await proxy.ask_agent("session/set_config_option", **params)
     except ProxyError as error:
-        proxy.log.warn(f"the agent is not switched to `{one.id}`: {error.message}")
+        hint = "\nhint: `,profile=trusted` lets it" if guarded(error) else ""
+        proxy.log.warn(f"the agent is not switched to `{one.id}`: {error.message}{hint}")
         return
     for other in fits:  # as the agent would say it now
         other.held[other.key] = other.id
 
 
-def ours(state: State) -> dict[str, Any]:
-    """Our modes, as an agent tells of its own."""
-    modes = [{"id": DEFAULT, "name": "Default"}]
+def guarded(error: ProxyError) -> bool:
+    """Whether it is the conductor that refuses to let the agent's own modes be switched."""
+    return isinstance(error.data, dict) and error.data.get("rule") == "session-mode"
+
+
+def offer(result: dict[str, Any], state: State, *, alone: bool) -> None:
+    """Adds our modes to those an agent tells of in its answer to a setup; if it has none, they are
+    `alone`."""
+    modes: list[dict[str, Any]] = [{"id": DEFAULT, "name": "Default"}] if alone else []
     for id_, one in proxy.config.modes.items():
         more = {"description": one.description} if one.description else {}
         modes.append({"id": id_, "name": one.name or id_.capitalize(), **more})
-    return {"currentModeId": state.mode, "availableModes": modes}
+    told = result.get("modes")
+    if alone:
+        result["modes"] = {"currentModeId": state.mode, "availableModes": modes}
+    elif isinstance(told, dict) and isinstance(told.get("availableModes"), list):
+        theirs = {one.get("id") for one in listed(told["availableModes"])}
+        modes = [one for one in modes if one["id"] not in theirs]
+        told["availableModes"] += modes
+    else:  # an option: it is the agent's
+        return
+    state.ours = [one["id"] for one in modes]
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ def take(exchange: Exchange, lane: Lane, message: Message, out: list[Effect]) ->
         what = "no request is open under its id" if key is not None else "it has no valid id"
         exchange.note(out, "warning", peer, f"answer dropped: {what}")
         return True
+    pending.answer = exchange.number
     result, error = message.result, message.error
     if isinstance(error, Raw) and bytes(error) == b"null":
         error = UNSET

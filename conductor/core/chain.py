@@ -22,13 +22,15 @@ requests keep on their way through the host."""
 
 class Chain:
     """Upstream, and the components in order. `upstream`: the dialect of an outer conductor,
-    where it is known beforehand. `watched` names components that have a gate without a policy."""
+    where it is known beforehand. `watched` names components that have a gate without a policy;
+    `numbers` are those that come with what upstream says."""
 
     def __init__(
         self,
         components: Sequence[Component],
         upstream: Dialect | None,
         watched: Collection[str] = (),
+        numbers: range | None = None,
     ) -> None:
         self.hosted = upstream is not None and upstream.sideband
         """Whether this is a host of guests, below a conductor."""
@@ -36,7 +38,8 @@ class Chain:
         self.components = components
         self.mode = "auto"
         """`agent` or `proxy` once that is settled."""
-        self.upstream = Peer(Component(UPSTREAM, "the client"), Role.CLIENT, upstream or PLAIN)
+        client = Component(UPSTREAM, "the client", numbers=numbers)
+        self.upstream = Peer(client, Role.CLIENT, upstream or PLAIN)
         self.upstream.admitted = False
         self._upstream_known = upstream is not None
         self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}

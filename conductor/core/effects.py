@@ -97,20 +97,35 @@ class Wake(msgspec.Struct, frozen=True):
 class Trace(msgspec.Struct, frozen=True):
     """One message crossed from one peer to another (emitted only when tracing is on).
 
-    `kind` is request, notification or response; `payload` the raw params, result or error.
+    `kind` is request, notification or response; `payload` the raw params, result or error. Each
+    request is reported to be answered, once, by whom it went to. Copies are not reported.
     """
 
     kind: str
     source: str
     target: str
-    id: str | None
-    method: str | None
-    payload: bytes | None
-    is_error: bool
+    """Who sent it and who got it, by name; empty: the conductor itself."""
+    id: str | None = None
+    """Of a request and its response: as who asked wrote it."""
+    method: str | None = None
+    payload: bytes | None = None
+    is_error: bool = False
     source_side: str = "p"
-    """The side of its sender it came in on (`topology.Side`) …"""
+    """The side of its sender it came in on (`topology.Side`, or `c`) …"""
     target_side: str = "p"
     """… and that of its receiver it went out on."""
+    number: int = 0
+    """Of the message; it keeps it where it goes past somebody."""
+    request: int = 0
+    """Of a response, and of a cancellation: the number of the request."""
+    passes: int = 0
+    """The number of the message that its sender was given and passes on by it; 0: none."""
+    past: bool = False
+    """Of a response: it went past its sender, who had no say about it."""
+    own: bool = False
+    """The conductor has made it, in its sender's stead."""
+    lost: bool = False
+    """Of a response: it went to nobody."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

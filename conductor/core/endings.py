@@ -123,6 +123,8 @@ def end_turn(
     if pending is not None and pending.session is not None:
         params = msgspec.json.encode({"sessionId": pending.session})
         out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
+        if exchange.tracing:
+            exchange.traces.notified(None, peer.p, STOP, params, out)
     expire(exchange, peer, key, reason, out)
 
 

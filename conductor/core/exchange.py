@@ -15,7 +15,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import jsonrpc
 from conductor.core.chain import Chain
 from conductor.core.dialects import CANCEL, Dialect
-from conductor.core.effects import Closure, Effect, Fail, Note, Send, Trace
+from conductor.core.effects import Closure, Effect, Fail, Note, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
@@ -23,12 +23,14 @@ from conductor.core.policy.keys import session_of
 from conductor.core.policy.rights import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.topology import Role
+from conductor.core.trail import Source, Traces, Trail, marked
 
 if TYPE_CHECKING:
     from conductor.core.policy.enforcer import Enforcer
 
 _OWN_ID: Final = '"c{}"'
 """How the requests are called that a host of guests sends of their own, to the conductor above."""
+_ALL_NUMBERS: Final = 1 << 62
 
 
 class Exchange:
@@ -42,6 +44,7 @@ class Exchange:
         tracing: bool,
         audited: Collection[str] = (),
         reserved: Collection[str] = (),
+        first_number: int = 0,
     ) -> None:
         """`reserved`: names that are nobody's MCP servers' but their owner's."""
         self.tracing = tracing
@@ -51,7 +54,8 @@ class Exchange:
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
         watched = {component.name for component in components} if tracing else self.audited
-        self.chain = Chain(components, upstream, watched)
+        told = range(_ALL_NUMBERS) if first_number else None
+        self.chain = Chain(components, upstream, watched, told)
         self.peers = self.chain.peers
         self.upstream = self.chain.upstream
         taken = frozenset(reserved)
@@ -62,14 +66,38 @@ class Exchange:
             if gate is not None:
                 gate.names_of_others = taken - {component.name} - component.known_as
         self.sessions = Sessions()
-        self.number = 0
-        """Of the message that is routed now: every hop of every message has one, rising."""
+        self.count = first_number
+        """The last number that was given here."""
+        self.number = first_number
+        """Of the message that is routed now: every message has one, rising, from where it was read
+        first."""
+        self.traces = Traces(self)
         self.enforcer: Enforcer
         """The engine of policies; it enters itself here."""
         self._own_ids = 0
         self._failed = False
 
+    def own_number(self) -> int:
+        """The number of a message of the conductor's own."""
+        self.count += 1
+        return self.count
+
+    def say(
+        self, peer: Peer, frame: bytes, number: int, out: list[Effect], *, copy: bool = False
+    ) -> None:
+        """Has a message written to a peer, with its number where that is to know it."""
+        if peer.numbers is not None and number:
+            frame = marked(peer, number, frame)
+        out.append(Send(peer.name, frame, copy))
+
     # -- requests ------------------------------------------------------------------------------
+
+    def own_request(self, method: str) -> Pending:
+        """A request of the conductor's own."""
+        pending = Pending(None, b"null", b"null", method)
+        if self.tracing:
+            pending.number, pending.trail = self.own_number(), Trail(None)
+        return pending
 
     def forward(
         self,
@@ -96,20 +124,20 @@ class Exchange:
         lane: Lane,
         method: str,
         params: Raw | UnsetType,
-        source: Lane,
+        source: Source,
         out: list[Effect],
     ) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if peer.ready:
-            out.append(Send(peer.name, lane.writer.notification(method, params)))
+            self.say(peer, lane.writer.notification(method, params), source.number, out)
             if self.tracing:
-                self.trace(out, ("notification", source, lane), None, method, params)
+                self.traces.notified(source, lane, method, params, out)
         elif peer.closure is None and peer.handshake is not None:
             peer.backlog.append(partial(self.notify, lane, method, params, source))
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
-            self.note(out, "debug", source.peer, text)
+            self.note(out, "debug", source.lane.peer, text)
 
     def _resume(
         self,
@@ -137,9 +165,9 @@ class Exchange:
         link.sent[id_] = pending
         if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
             pending.session = session_of(params)
-        out.append(Send(lane.peer.name, lane.writer.request(id_, method, params)))
-        if self.tracing and pending.origin is not None:
-            self.trace(out, ("request", pending.origin, lane), pending.raw_id, method, params)
+        if pending.trail is not None:
+            self.traces.asked(pending, lane, method, params, out)
+        self.say(lane.peer, lane.writer.request(id_, method, params), pending.number, out)
         if pending.cancelled:
             self._send_cancel(pending, lane, out)
 
@@ -156,22 +184,25 @@ class Exchange:
         self._own_ids += 1
         return _OWN_ID.format(self._own_ids).encode()
 
-    def cancel(self, pending: Pending, out: list[Effect]) -> None:
-        """Passes a cancellation on to where the request went, once."""
+    def cancel(self, pending: Pending, out: list[Effect], source: Source | None = None) -> None:
+        """Passes a cancellation on to where the request went, once; without `source` it is the
+        conductor's own."""
         if not pending.cancelled:
-            pending.cancelled = True
+            pending.cancelled, pending.stopped = True, source
             target = pending.target
             if target is not None and target.peer.closure is None:
                 self._send_cancel(pending, target, out)
             self.enforcer.cancelled(pending, out)
             for follower in pending.followers:
-                self.cancel(follower, out)
+                self.cancel(follower, out, source)
 
     def _send_cancel(self, pending: Pending, lane: Lane, out: list[Effect]) -> None:
-        out.append(Send(lane.peer.name, lane.writer.cancel(pending.target_id)))
-        if self.tracing and pending.origin is not None:
+        number = 0
+        if pending.trail is not None:
             params = b'{"requestId":%b}' % pending.target_id
-            self.trace(out, ("notification", pending.origin, lane), None, CANCEL, params)
+            source, about = pending.stopped, pending.number
+            number = self.traces.notified(source, lane, CANCEL, params, out, about)
+        self.say(lane.peer, lane.writer.cancel(pending.target_id), number, out)
 
     def withdraw(self, peer: Peer, out: list[Effect]) -> None:
         """Cancels what a peer that is gone had asked for; nobody will read the answers."""
@@ -197,19 +228,9 @@ class Exchange:
         # What the hook leads to leads back to it, and may be large: it shall not have to wait for
         # the garbage collector. Whoever asks again sets it anew.
         pending.hook = pending.given = None
-        if not self.tracing:
-            hook(pending, member, bytes(body), out)
-            return
-        target, id_, position = pending.target, pending.target_id, len(out)
+        if pending.trail is not None:
+            pending.trail.said = member, bytes(body)
         hook(pending, member, bytes(body), out)
-        again = pending.target is not target or pending.target_id != id_
-        if again and pending.origin is not None:
-            # It was asked again, in another way: the first answer reaches nobody else.
-            assert target is not None
-            report: list[Effect] = []
-            route = ("error", target, pending.origin)
-            self.trace(report, route, pending.raw_id, pending.method, body)
-            out[position:position] = report
 
     def reply(
         self,
@@ -239,32 +260,19 @@ class Exchange:
         out: list[Effect],
         copy: bool,
     ) -> None:
+        if pending.trail is not None:
+            self.traces.answered(pending, member, body, out)
         origin = pending.origin
         if origin is None:
             return
         del origin.link.received[pending.key]
         pending.origin = pending.passes = None
         pending.followers = ()
-        if self.tracing:
-            self._trace_answer(pending, origin, member, body, out)
         frame = origin.writer.answer(pending.raw_id, member, body)
         if pending.batch is None:
-            out.append(Send(origin.peer.name, frame, copy))
+            self.say(origin.peer, frame, pending.answer, out, copy=copy)
         else:
             self.add_to_batch(origin, pending.batch, frame, out)
-
-    def _trace_answer(
-        self,
-        pending: Pending,
-        origin: Lane,
-        member: bytes,
-        body: Raw | bytes,
-        out: list[Effect],
-    ) -> None:
-        if pending.target is not None:
-            kind = "error" if member == b"error" else "response"
-            route = (kind, pending.target, origin)
-            self.trace(out, route, pending.raw_id, pending.method, body)
 
     @staticmethod
     def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: list[Effect]) -> None:
@@ -277,6 +285,7 @@ class Exchange:
     def refuse(self, pending: Pending, error: Malformed, out: list[Effect]) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
+        pending.answer = 0
         self.reply(pending, b"error", body, out)
 
     def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
@@ -296,27 +305,3 @@ class Exchange:
     def note(out: list[Effect], level: str, peer: Peer, text: str) -> None:
         """Puts a line in the log."""
         out.append(Note(level, peer.name, text))
-
-    def trace(
-        self,
-        out: list[Effect],
-        route: tuple[str, Lane, Lane],
-        raw_id: bytes | None,
-        method: str,
-        payload: Raw | bytes | UnsetType,
-    ) -> None:
-        """Reports a message; `route` is its kind (`error`: a response that is one), from, to."""
-        kind, source, target = route
-        out.append(
-            Trace(
-                "response" if kind == "error" else kind,
-                source.peer.name,
-                target.peer.name,
-                raw_id.decode(errors="replace") if raw_id is not None else None,
-                method,
-                None if isinstance(payload, UnsetType) else bytes(payload),
-                kind == "error",
-                source.side.value,
-                target.side.value,
-            )
-        )

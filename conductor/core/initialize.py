@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_F
 from conductor.core.launching import Launcher, successor_name
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
+from conductor.core.policy.copies import nobodys
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.keys import Heading
@@ -135,7 +136,7 @@ class Initializer:
         if not self._enforcer.handshake.goes_without(peer, held, out):
             self._exchange.fail(pending, reason, out)
             return
-        copy = Pending(None, b"null", b"null", INITIALIZE)
+        copy = nobodys(INITIALIZE)
         copy.target, copy.target_id, copy.hook = pending.target, pending.target_id, pending.hook
         peer.p.link.sent[copy.target_id] = copy
         handshake.pending, pending.hook = copy, None
@@ -180,15 +181,16 @@ class Initializer:
             peer.initialize = params
             found = Heading(INITIALIZE, None)
             peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, params, found)
-            self.initialize_copy(peer, params, out)
+            self.initialize_alone(peer, params, nobodys(INITIALIZE), out)
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, params, pending, out)
 
-    def initialize_copy(self, peer: Peer, params: Raw | UnsetType, out: list[Effect]) -> None:
+    def initialize_alone(
+        self, peer: Peer, params: Raw | UnsetType, pending: Pending, out: list[Effect]
+    ) -> None:
         """Asks a peer to initialize, while nobody waits for its answer."""
-        copy = Pending(None, b"null", b"null", INITIALIZE)
-        peer.handshake = Handshake(copy, params, peer)
+        peer.handshake = Handshake(pending, params, peer)
         self.attempt(peer, peer.handshake, out)
 
     def attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:

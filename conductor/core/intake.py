@@ -28,6 +28,7 @@ from conductor.core.requests import (
     Requests,
 )
 from conductor.core.services import Services, called
+from conductor.core.trail import Source, take_mark
 
 _SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
 _CONDUCTORS: Final = ("_", ONE_HOP)
@@ -64,8 +65,8 @@ class Intake:
         peer = self._peers[name]
         if peer.closure is not None:
             return out
-        self._exchange.number += 1
-        peer.heard = self._exchange.number
+        exchange = self._exchange
+        exchange.number = peer.heard = exchange.count = exchange.count + 1
         lane = peer.p
         if peer.sideband:
             side = peer.sides.get(frame[:1])
@@ -73,6 +74,8 @@ class Intake:
                 self._on_other_side(peer, frame, out)
                 return out
             lane, frame = side, frame[1:]
+            if peer.mark:
+                exchange.number, peer.mark = peer.mark, 0
         try:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
@@ -105,7 +108,9 @@ class Intake:
     def _on_other_side(self, peer: Peer, frame: bytes, out: list[Effect]) -> None:
         """A guest's message to the conductor itself (side `c`), or a line of no side at all."""
         if frame[:1] != b"c":
-            if frame and not frame.isspace():
+            if frame[:1] == b"#" and peer.numbers is not None:
+                take_mark(peer, frame)
+            elif frame and not frame.isspace():
                 self._exchange.note(out, "warning", peer, f"line without a side: {frame[:60]!r}")
             return
         try:
@@ -179,12 +184,11 @@ class Intake:
             return
         if lane.policed:
             self._policed.notify(lane, method, params, out)
-        elif target.peer.ready:
+        elif target.peer.ready and not self._exchange.tracing:
             out.append(Send(target.peer.name, target.writer.notification(method, params)))
-            if self._exchange.tracing:
-                self._exchange.trace(out, ("notification", lane, target), None, method, params)
         else:
-            self._exchange.notify(target, method, params, lane, out)
+            source = Source(lane, self._exchange.number)
+            self._exchange.notify(target, method, params, source, out)
 
     def _special_notification(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]

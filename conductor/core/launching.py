@@ -57,7 +57,7 @@ class Launcher:
             _discard(successor)
             return
         _move(peer.s, successor.p)
-        pending = Pending(None, b"null", b"null", LAUNCH)
+        pending = self._exchange.own_request(LAUNCH)
         pending.hook = partial(self._launched, handshake)
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
 
@@ -71,6 +71,7 @@ class Launcher:
     ) -> None:
         assert pending.target is not None
         peer = pending.target.peer
+        self._exchange.reply(pending, member, body, out)
         if handshake.held is None:
             return  # its envelopes told meanwhile that it is no `scp` proxy
         if member == b"result":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from conductor.core.peer import Lane
     from conductor.core.policy.given import Carried, Copied, Turn
     from conductor.core.policy.keys import Heading
+    from conductor.core.trail import Source, Trail
 
 
 class Batch:
@@ -38,6 +39,7 @@ class Pending:
     """One request on its way: who asked under which id, and where it went under which."""
 
     __slots__ = (
+        "answer",
         "batch",
         "cancelled",
         "followers",
@@ -52,8 +54,10 @@ class Pending:
         "past",
         "raw_id",
         "session",
+        "stopped",
         "target",
         "target_id",
+        "trail",
         "turn",
         "watchers",
     )
@@ -89,15 +93,21 @@ class Pending:
         self.given: Carried | None = None
         """For one given to a component with a gate: what is remembered of that."""
         self.passes: Carried | None = None
-        """For one by which a component with a gate passes on what it carries: that."""
+        """For one by which a policed component passes on what it carries: that."""
         self.own = False
-        """Whether a component with a gate has sent it of its own."""
+        """Whether a policed component has sent it of its own."""
         self.session: str | None = None
         """Of a prompt that an agent has: its session."""
         self.turn: Turn | None = None
         """Of a request that a component passes on or sends of its own: what that is part of."""
         self.number = 0
-        """Of the hop by which it came in."""
+        """Of the message that it is."""
+        self.answer = 0
+        """Of the message that is its answer, as far as there is one; 0: one of the conductor's."""
+        self.stopped: Source | None = None
+        """Who has cancelled it; None: the conductor, or nobody."""
+        self.trail: Trail | None = None
+        """What a trace is to say of it; None where there is none, or no more."""
         self.hook: Callable[[Pending, bytes, bytes, list[Effect]], None] | None = None
         """Takes the answer (member and body) instead of the asker, where one is set."""
 

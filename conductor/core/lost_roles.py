@@ -98,7 +98,8 @@ class LostRoles:
         if peer.shadow is None or answer is not None:
             peer.shadow = Copied(INITIALIZE, peer.initialize, Heading(INITIALIZE, None))
             peer.shadow.answer = answer
-        self._initializer.initialize_copy(peer, peer.initialize, out)
+        again = self._exchange.own_request(INITIALIZE)
+        self._initializer.initialize_alone(peer, peer.initialize, again, out)
 
     def reopened(self, peer: Peer, out: list[Effect]) -> None:
         """Asks a restarted peer the next way."""

@@ -27,6 +27,7 @@ def skipped(exchange: Exchange, peer: Peer, head: bytes, why: str, out: list[Eff
     Where an id can be read off them, whoever waits is told: the sender of a request, or the one
     whose request this was the answer to.
     """
+    peer.mark = 0
     lane, head = _lane(peer, head)
     found = _HEAD.match(head)
     if found is None:

@@ -45,6 +45,9 @@ class Component(msgspec.Struct, frozen=True):
     """What former instances kept for it, likewise."""
     known_as: frozenset[str] = frozenset()
     """Other names of its own, which its MCP servers may have."""
+    numbers: range | None = None
+    """For a host of guests that reports what passes between them: the numbers its messages have. It
+    is told the numbers of all others."""
 
 
 class Lane:
@@ -106,7 +109,10 @@ class Peer:
         "kept",
         "label",
         "launched_by",
+        "lent",
+        "mark",
         "name",
+        "numbers",
         "offer_shape",
         "p",
         "ready",
@@ -156,6 +162,12 @@ class Peer:
         """What waits until it can be, in order."""
         self.heard = 0
         """The number of the last message that came from it."""
+        self.numbers = component.numbers
+        """The numbers that come with its messages; None: those have none, and get none."""
+        self.mark = 0
+        """The number of the message that comes next from it; 0: none was said."""
+        self.lent: dict[int, None] = {}
+        """Numbers it was told, the last ones."""
         self.handshake: Handshake | None = None
         """Its initialization, while that is going on."""
         self.shadow: Copied | None = None
@@ -195,6 +207,11 @@ class Peer:
             self.s.link, self.c.link = Link(self.ids), Link()
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
+
+    @property
+    def ready_some_time(self) -> bool:
+        """Whether it can be written to, or will be."""
+        return self.ready or (self.closure is None and self.handshake is not None)
 
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""

@@ -26,6 +26,7 @@ from conductor.core.policy.rights import SETUP
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
 from conductor.core.topology import Role
+from conductor.core.trail import Source, Trail
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 STRUCTURED: Final = b"{["
@@ -68,6 +69,9 @@ class Requests:
             text = f"request id {key.decode(errors='replace')} is still in use"
         else:
             pending = Pending(lane, bytes(message.id), key, method, batch)
+            pending.number = self._exchange.number
+            if self._exchange.tracing:
+                pending.trail = Trail(lane, message.params)
             lane.link.received[key] = pending
             return pending
         refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), batch, out)
@@ -90,6 +94,8 @@ class Requests:
                 if bytes(params) != b"null":
                     raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
                 params = UNSET
+            if pending.trail is not None:
+                pending.trail.source, pending.trail.params = lane, params
             if method in ROLES:
                 self._initializer.request(lane, method, params, pending, out)
             elif method.startswith(ONE_HOP):
@@ -145,4 +151,4 @@ class Requests:
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None and self._policed.may_cancel(pending, out):
-            self._exchange.cancel(pending, out)
+            self._exchange.cancel(pending, out, Source(lane, self._exchange.number))

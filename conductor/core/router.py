@@ -35,8 +35,10 @@ class Router:
     `upstream` is the dialect spoken with an outer conductor where it is known beforehand;
     `tracing` has `Trace` effects made, `audited` names the components of which `Changed` are;
     `reserved` are names of MCP servers besides those of the components that only their owners may
-    use; `max_depth` how deep a frame may nest (at most `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a
-    chain that cannot be: two components of one name, or no agent.
+    use; `first_number` is where the numbers of messages begin in a host of guests that reports what
+    passes between them (`conductor.core.trail`); `max_depth` how deep a frame may nest (at most
+    `jsonrpc.MAX_DEPTH`). Raises `ValueError` for a chain that cannot be: two components of one
+    name, or no agent.
     """
 
     def __init__(
@@ -49,12 +51,18 @@ class Router:
         audited: Collection[str] = (),
         owned: Mapping[str, Collection[str]] | None = None,
         reserved: Collection[str] = (),
+        first_number: int = 0,
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
         self._exchange = Exchange(
-            list(components), upstream, tracing=tracing, audited=audited, reserved=reserved
+            list(components),
+            upstream,
+            tracing=tracing,
+            audited=audited,
+            reserved=reserved,
+            first_number=first_number,
         )
         self._enforcer = Enforcer(self._exchange)
         self._initializer = Initializer(self._exchange, self._enforcer)

@@ -127,6 +127,8 @@ class Services:
         """Has the service called by `name` performed, or refuses it; `pending` is None for a
         notification."""
         peer = lane.peer
+        if pending is not None:
+            pending.trail = None  # who writes a trace sees what components ask of the conductor
         refused = self._refusal(peer, name)
         if refused is not None:
             self._exchange.note(out, "info", peer, refused)

@@ -41,7 +41,7 @@ def relayed_line(effect: Serve) -> bytes:
 
 
 def hop_line(trace: Trace, limit: int) -> bytes:
-    """How a segment tells its parent of a message between guests (a notification on side `c`).
+    """How a segment tells its parent of a message of a guest (a notification on side `c`).
 
     The payload is left out where it would make the line longer than `limit` bytes or too deep.
     """
@@ -52,10 +52,15 @@ def hop_line(trace: Trace, limit: int) -> bytes:
         target=trace.target,
         at=time.monotonic(),
         size=len(payload or b""),
+        number=trace.number,
         id=trace.id,
         method=trace.method,
         is_error=trace.is_error,
-        side=trace.target_side,
+        request=trace.request,
+        passes=trace.passes,
+        past=trace.past,
+        own=trace.own,
+        lost=trace.lost,
     )
     line = report(TRACED, hop)
     if payload is None or len(line) + len(payload) + 32 > limit or too_deep(payload, MAX_DEPTH - 2):

@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from conductor.core import Changed, Closure, Owned, Trace, Violated, services
-from conductor.core.policy.rights import Policy
 from conductor.guest_spec import Recovered
 from conductor.planned import Planned
 
@@ -38,8 +37,9 @@ class Chain(Protocol):
 class Tracing(Protocol):
     """What is told of every message: see `conductor.trace.Tracer`."""
 
-    def begin(self, chain: Sequence[tuple[str, Sequence[str], Sequence[Policy | None]]]) -> None:
-        """Names the peers in order, the guests each hosts, and what those may do."""
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the peers in order, the guests each hosts, and if it reports what passes between
+        them, the numbers of its messages."""
 
     def watched(self, planned: Planned) -> Planned:
         """A component whose lines are written down."""
@@ -48,7 +48,7 @@ class Tracing(Protocol):
         """A message crossed between two peers."""
 
     def hop(self, segment: str, params: bytes) -> None:
-        """A child reports one between two of its guests. Raises `ValueError` for nonsense."""
+        """A child reports one of a guest of its. Raises `ValueError` for nonsense."""
 
     def delivered(self, segment: str, params: bytes) -> None:
         """A child reports what a guest was given and said. Raises `ValueError` for nonsense."""

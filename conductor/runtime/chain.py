@@ -82,7 +82,9 @@ class Runtime:
         self._happened: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name."""
         if tracer is not None:
-            tracer.begin([(one.component.name, one.guests, one.policies) for one in planned])
+            tracer.begin(
+                [(one.component.name, one.guests, one.component.numbers) for one in planned]
+            )
             planned = [tracer.watched(one) for one in planned]
         self._planned = {one.component.name: one for one in planned}
         self._options = options

@@ -40,8 +40,10 @@ def read_hop(params: bytes) -> tuple[Hop, bytes | None]:
     payload = held.pop("payload", None)
     try:
         hop = _hop.decode(members.write(held))
-        if hop.id is not None and (_id.decode(hop.id) is None or "\n" in hop.id):
-            raise ValueError("its id is none")
+        if hop.id is not None:
+            _id.decode(hop.id)
+            if "\n" in hop.id:
+                raise ValueError("its id is none")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     return hop, None if payload is None else bytes(payload)

@@ -19,7 +19,6 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
-from conductor.core.policy.rights import Policy
 from conductor.planned import Planned
 from conductor.redaction import redacted
 from conductor.reports.deliveries import Delivered, text_lines
@@ -27,12 +26,13 @@ from conductor.trace.file import TraceFile
 from conductor.trace.messages import carried_by, code, read_hop, session_of, unwrapped
 from conductor.trace.names import Names, proxy
 from conductor.trace.records import Conversation, header
+from conductor.trace.ways import Way, Ways
 from conductor.transports.base import Transport
 from conductor.transports.recorded import Recorded
 
 _KINDS: Final = frozenset({"request", "response", "notification"})
-_Key = tuple[str, str, str, str, str | None]
-"""Which peer asked on which side, which was asked on which, and under which id."""
+_Key = int | tuple[str, str | None]
+"""Of a request: its number; of one for a service who asks, and under which id."""
 
 _LATE: Final = 1.0
 """Seconds by which a child's report may be older than its arrival to be dated by it."""
@@ -42,15 +42,20 @@ class _Open(msgspec.Struct, gc=False):
     """A request whose answer has not passed yet."""
 
     number: int
-    source: str
+    """By which its response is found in the file."""
+    way: Way
     target: str
-    """By their names in the file."""
+    """By its name in the file."""
     method: str
     session: bytes | None
     at: float
     mcp: bool
     wrapped: bool
     """Whether the answer holds MCP's own result or error as a member."""
+    outside: float = 0.0
+    """How long those it was passed on to have had it, in seconds …"""
+    since: float | None = None
+    """… and since when they have it now."""
 
 
 _delivered = msgspec.json.Decoder(Delivered)
@@ -74,6 +79,7 @@ class Tracer:
         self._last = 0.0
         self._number = 0
         self._names = Names()
+        self._ways = Ways()
         self._mode = ""
         self._open: dict[_Key, _Open] = {}
         self._guests: dict[str, Conversation] = {}
@@ -81,9 +87,9 @@ class Tracer:
         self._runs: Counter[str] = Counter()
         """How many instances of each component there have been."""
 
-    def begin(self, chain: Sequence[tuple[str, Sequence[str], Sequence[Policy | None]]]) -> None:
-        """Names the chain's peers in order, each with the guests it hosts, if it is a host, and
-        what those may do."""
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the chain's peers in order, each with the guests it hosts, if it is a host, and if
+        it reports what passes between them, with the numbers of its messages."""
         self._names.begin(chain)
         names = [one for name, guests, _ in chain for one in guests or (name,)]
         self._file.begin(header(self._content, names))
@@ -106,31 +112,57 @@ class Tracer:
     def crossed(self, trace: Trace, mode: str) -> None:
         """Writes a message that crossed between two peers of the router, which is in `mode`."""
         self._mode = mode
-        if trace.kind == "response":  # as its request
+        hosts = self._names.hosts
+        came = trace.source if trace.source in hosts else None
+        goes = trace.target if trace.target in hosts else None
+        now = self._now()
+        way = None if came is None else self._ways.take(came, trace.number, inward=False)
+        if way is None:
             source = self._names.end(trace.source, trace.source_side, mode)
-            target = self._names.end(trace.target, trace.target_side, mode)
-        else:
-            source, target = self._names.ends(trace, mode)
-        self._write(trace, source, target, self._now())
+            # Of what a host says only it knows what that passes on.
+            seen = trace if came is None else msgspec.structs.replace(trace, passes=0, past=False)
+            way = Way(source, now, seen)
+        if goes is not None and not trace.lost:
+            self._ways.put(goes, way, trace.number, inward=True)
+            return
+        target = self._names.end(trace.target, trace.target_side, mode)
+        self._write(trace, way, target, now)
 
     def hop(self, segment: str, params: bytes) -> None:
-        """Writes a message between two guests, as the child that hosts them reported it, or notes
-        which of them has sent what leaves the child next.
+        """Writes a message that a guest got, as the child that hosts it reported it, or keeps what
+        it reports of one that is about to leave it.
 
         Raises `ValueError` for a report of anything else: a child is not trusted.
         """
         hop, payload = read_hop(params)
-        guests = self._names.guests[segment]
-        if hop.source not in guests or hop.kind not in _KINDS:
+        ends = self._names.guests[segment] | {"", UPSTREAM}
+        if hop.source not in ends or hop.target not in ends or hop.kind not in _KINDS:
             raise ValueError(f"not a message of a guest of {segment}")
-        if hop.target == UPSTREAM and payload is None:
-            self._names.leaving(segment, hop)
-            return
-        if hop.target not in guests:
-            raise ValueError(f"not a message between guests of {segment}")
         at = self._now(hop.at - self._start)
-        trace = Trace(hop.kind, hop.source, hop.target, hop.id, hop.method, payload, hop.is_error)
-        self._write(trace, proxy(hop.source), proxy(hop.target), at, hop.size)
+        trace = Trace(
+            kind=hop.kind,
+            source=hop.source,
+            target=hop.target,
+            id=hop.id,
+            method=hop.method,
+            payload=payload,
+            is_error=hop.is_error,
+            number=hop.number,
+            request=hop.request,
+            passes=hop.passes,
+            past=hop.past,
+            own=hop.own,
+            lost=hop.lost,
+        )
+        way: Way | None = Way(proxy(hop.source), at, trace, (segment,))
+        if hop.source == UPSTREAM:
+            way = self._ways.take(segment, hop.number, inward=True)
+        if way is None:
+            return  # a copy: what it is of has been written
+        if hop.target == UPSTREAM and not hop.lost:
+            self._ways.put(segment, way, hop.number, inward=False)
+        else:
+            self._write(trace, way, proxy(hop.target), at, hop.size, segment)
 
     def delivered(self, segment: str, params: bytes) -> None:
         """Writes down what a guest was given and said, as the child that hosts it reported it.
@@ -170,7 +202,7 @@ class Tracer:
 
     def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
         """Writes what passed between a component and the conductor itself."""
-        self._write(trace, source, target, self._last, size)
+        self._write(trace, Way(source, self._last, trace), target, self._last, size)
 
     def _now(self, reported: float | None = None) -> float:
         """Seconds since the start; never less than the event before, as readers expect."""
@@ -181,20 +213,35 @@ class Tracer:
         return self._last
 
     def _write(
-        self, trace: Trace, source: str, target: str, at: float, size: int | None = None
+        self,
+        trace: Trace,
+        way: Way,
+        target: str,
+        at: float,
+        size: int | None = None,
+        host: str | None = None,
     ) -> None:
+        """Writes a hop: `trace` is what was seen of it last, `way` what was seen before; `host`
+        has reported it."""
         if self._file.failed:
             return
-        if size is None:
-            size = len(trace.payload or b"")
-        head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
+        payload = trace.payload if trace.payload is not None else way.trace.payload
+        if payload is not None and (size is None or trace.payload is None):
+            size = len(payload)
+        trace = msgspec.structs.replace(trace, payload=payload)
         if trace.kind == "response":
-            parts = self._response(trace, self._asked(trace, source, target, at), at, size)
+            asked = self._asked(trace, host)
+            if asked is None:
+                return
+            if trace.lost:
+                self._ways.again(asked.way, trace.request)
+            parts = self._response(trace, way, asked, at, size or 0)
         else:
-            parts = self._call(trace, source, target, at, size)
+            parts = self._call(trace, way, target, at, size or 0)
+        head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
         self._file.write(b"".join((head, *parts, b"}}\n")))
 
-    def _call(self, trace: Trace, source: str, target: str, at: float, size: int) -> list[bytes]:
+    def _call(self, trace: Trace, way: Way, target: str, at: float, size: int) -> list[bytes]:
         """A request or notification, without its head."""
         method, params = trace.method or "", trace.payload or b"null"
         carried = carried_by(method, params)
@@ -204,13 +251,13 @@ class Tracer:
             method, params = carried.method, carried.params
         session = session_of(trace.payload)
         parts = [b'"protocol":"mcp",' if carried is not None else b'"protocol":"acp",']
-        parts.append(b'"from":%b,"to":%b,' % (_encode(source), _encode(target)))
+        parts.append(b'"from":%b,"to":%b,' % (_encode(way.source), _encode(target)))
+        passes = way.trace.passes
         if trace.kind == "request":
             self._number += 1
-            key = trace.source, trace.source_side, trace.target, trace.target_side, trace.id
-            self._open[key] = _Open(
+            self._open[_key(trace)] = _Open(
                 number=self._number,
-                source=source,
+                way=way,
                 target=target,
                 method=method,
                 session=session,
@@ -218,26 +265,29 @@ class Tracer:
                 mcp=carried is not None,
                 wrapped=carried is not None and carried.numbered,
             )
+            if (given := self._open.get(passes)) is not None:
+                given.since = way.left
             parts.append(b'"id":%d,' % self._number)
-            own += b',"id":' + (trace.id or "null").encode()
+            own += b',"id":' + (way.trace.id or "null").encode()
+        own += _numbers(n=trace.number, of=trace.request, passes=passes)
+        if way.trace.own or trace.own:
+            own += b',"by":"conductor"'
         parts.append(b'"method":%b,' % _encode(method))
         if session is not None:
             parts.append(b'"session":%b,' % session)
         parts += [b'"params":', self._shown(params, method), b",", own]
         return parts
 
-    def _asked(self, trace: Trace, source: str, target: str, at: float) -> _Open:
-        """The request that a response from `source` to `target` answers."""
-        key = trace.target, trace.target_side, trace.source, trace.source_side, trace.id
-        asked = self._open.pop(key, None)
-        if asked is None:  # a child's report that makes no sense
-            self._number += 1
-            asked = _Open(
-                self._number, target, source, trace.method or "", None, at, mcp=False, wrapped=False
-            )
-        return asked
+    def _asked(self, trace: Trace, host: str | None) -> _Open | None:
+        """The request that a response answers. Raises `ValueError` where a host reports one to a
+        request that it has not to do with."""
+        key = trace.request or _key(trace)
+        asked = self._open.get(key)
+        if host is not None and (asked is None or host not in asked.way.hosts):
+            raise ValueError("it answers nothing that its guests were asked, or have asked")
+        return self._open.pop(key, None)
 
-    def _response(self, trace: Trace, asked: _Open, at: float, size: int) -> list[bytes]:
+    def _response(self, trace: Trace, way: Way, asked: _Open, at: float, size: int) -> list[bytes]:
         """A response, without its head."""
         payload, domain = trace.payload or b"null", "acp" if trace.is_error else None
         if asked.wrapped and domain is None:
@@ -245,19 +295,27 @@ class Tracer:
         session = asked.session
         if session is None and domain is None:
             session = session_of(payload)
-        own = b'"_conductor":{"bytes":%d,"id":%b,"method":%b,"ms":%.3f' % (
+        within = self._within(asked, way.left, at)
+        own = b'"_conductor":{"bytes":%d,"id":%b%b,"method":%b,"ms":%.3f,"ms_in":%.3f' % (
             size,
-            (trace.id or "null").encode(),
+            (asked.way.trace.id or "null").encode(),
+            _numbers(n=trace.number, of=trace.request, passes=way.trace.passes),
             _encode(asked.method),
             (at - asked.at) * 1000,
+            within * 1000,
         )
+        for name, holds in (("past", way.trace.past or trace.past), ("lost", trace.lost)):
+            if holds:
+                own += b',"%b":true' % name.encode()
+        if way.trace.own or trace.own:
+            own += b',"by":"conductor"'
         if asked.mcp:
             own += b',"protocol":"mcp"'
         if session is not None:
             own += b',"session":' + session
         if domain is not None:
             own += code(payload)
-        parts = [b'"from":%b,"to":%b,' % (_encode(asked.target), _encode(asked.source))]
+        parts = [b'"from":%b,"to":%b,' % (_encode(asked.target), _encode(asked.way.source))]
         parts.append(b'"id":%d,' % asked.number)
         if domain is None:
             parts.append(b'"is_error":false,')
@@ -266,6 +324,17 @@ class Tracer:
         parts += [b'"payload":', self._shown(payload, None), b",", own]
         return parts
 
+    def _within(self, asked: _Open, left: float, at: float) -> float:
+        """How long who was asked has had a request, or its answer, that leaves it now; who has
+        passed the request on has the answer from `at` on."""
+        given = self._open.get(asked.way.trace.passes)
+        if given is not None and given.since is not None:
+            given.outside += max(at - given.since, 0.0)
+            given.since = None
+        if asked.since is not None:  # those it was passed on to have it still
+            left = min(left, asked.since)
+        return max(left - asked.at - asked.outside, 0.0)
+
     def _shown(self, payload: bytes, method: str | None) -> bytes:
         if self._content == "none":
             return b"null"
@@ -273,6 +342,17 @@ class Tracer:
             payload = redacted(payload, method)
         # Outside of strings a newline is only space, and inside of them there is none.
         return payload.replace(b"\n", b" ") if b"\n" in payload else payload
+
+
+def _key(trace: Trace) -> _Key:
+    """Under which a request waits for its answer."""
+    who = trace.target if trace.kind == "response" else trace.source
+    return trace.number or (who, trace.id)
+
+
+def _numbers(**numbers: int) -> bytes:
+    """Numbers of messages as members; those that are 0 are left out."""
+    return b"".join(b',"%b":%d' % (name.encode(), n) for name, n in numbers.items() if n)
 
 
 class _Lines:

@@ -28,6 +28,45 @@ static inline int message_calls(const message *read, span method) {
     return read->valid && json_is(read->method, method);
 }
 
+/* Whether a text begins so that no agent takes it for a command; what is no text does. */
+static int message_is_plain(span text) {
+    static const span marks = LITERAL(" /$!#:@&~%^*+-.?\x7f");
+    if (!json_is_string(text)) return 1;
+    u8 byte = (u8)text.at[1];
+    if (byte == '\\') return text.at[2] == '"';
+    for (u32 i = 0; i < marks.len; i++)
+        if (byte == (u8)marks.at[i]) return 0;
+    switch (byte) { /* what is not seen, and what looks like a mark, is among what begins so */
+    case 0xc2: case 0xcd: case 0xd8: case 0xe1: case 0xe2: case 0xe3: case 0xef: case 0xf3:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+/* Whether a prompt, an array, begins with a text that no agent takes for a command, or has none. Such a
+ * one takes in front what is added; any other behind, on a line of its own: a command must begin its
+ * prompt, and agents have marks of their own for them. What comes with it before its first text counts
+ * too: some agents read that first. */
+__attribute__((unused)) static int message_begins_plainly(span prompt) {
+    const char *end = prompt.at + prompt.len, *at = json_space(prompt.at + 1, end);
+    while (*at != ']') {
+        span block = {at, (u32)(json_skip(at, end) - at)};
+        span type = {0}, text = {0}, resource = {0};
+        json_members walk = json_walk(block);
+        while (json_next(&walk)) {
+            if (json_is(walk.name, LITERAL("type"))) type = walk.value;
+            if (json_is(walk.name, LITERAL("text"))) text = walk.value;
+            if (json_is(walk.name, LITERAL("resource"))) resource = walk.value;
+        }
+        if (!message_is_plain(text) || !message_is_plain(json_get(resource, LITERAL("text")))) return 0;
+        if (json_is_string(text) && text.len > 2 && json_is(type, LITERAL("text"))) return 1;
+        at = json_space(at + block.len, end);
+        if (*at == ',') at = json_space(at + 1, end);
+    }
+    return 1;
+}
+
 /* Refuses the conductor's request: every request has to be answered. */
 __attribute__((unused)) static void message_refuse(const message *request) {
     channel_begin('c');

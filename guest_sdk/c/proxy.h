@@ -1,7 +1,7 @@
 /* proxy.h: handlers of methods that may wait for answers, for proxies in freestanding C.
  *
  *     static void prompt(proxy_message *said) {
- *         proxy_prepend(said, PATH("prompt"), text_block(LITERAL("Answer in French.")));
+ *         proxy_preface(said, LITERAL("Answer in French."));
  *     }
  *     PROXY({"session/prompt", prompt})
  *
@@ -148,6 +148,17 @@ PROXY_API int proxy_prepend(proxy_message *said, const char *const *path, span e
     int empty = *json_space(array.at + 1, array.at + array.len) == ']';
     span comma = empty ? LITERAL("") : LITERAL(",");
     proxy_splice(said, (span){array.at + 1, 0}, JOIN(element, comma));
+    return 1;
+}
+
+/* Puts a text in front of a prompt; behind one that may be a command, on a line of its own.
+ * 0: there is no prompt. */
+PROXY_API int proxy_preface(proxy_message *said, span text) {
+    span prompt = proxy_get(said, PATH("prompt"));
+    if (!prompt.at || *prompt.at != '[') return 0;
+    if (message_begins_plainly(prompt)) return proxy_prepend(said, PATH("prompt"), text_block(text));
+    span end = {prompt.at + prompt.len - 1, 0};
+    proxy_splice(said, end, JOIN(LITERAL(","), text_block(JOIN(LITERAL("\n"), text))));
     return 1;
 }
 

@@ -3,6 +3,7 @@ package guest
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // Side tells from where a message comes, or whereto it goes.
@@ -79,6 +80,53 @@ func (m *Message) Prepend(element Raw, path ...string) bool {
 	}
 	at := m.offset(array) + 1
 	m.splice(at, at, element)
+	return true
+}
+
+// Preface puts a text in front of a prompt; behind one that may be a command, on a line of its own.
+// False: there is no prompt.
+func (m *Message) Preface(text string) bool {
+	prompt := m.Get("prompt")
+	if !prompt.IsArray() || beginsPlainly(prompt) {
+		return m.Prepend(TextBlock(text), "prompt")
+	}
+	end := m.offset(prompt) + len(prompt) - 1
+	m.splice(end, end, JSON(",", TextBlock("\n"+text)))
+	return true
+}
+
+// isPlain tells whether a text begins so that no agent takes it for a command; what is no text does.
+func isPlain(text Raw) bool {
+	if len(text) < 2 || text[0] != '"' {
+		return true
+	}
+	if text[1] == '\\' {
+		return text[2] == '"'
+	}
+	// What is not seen, and what looks like a mark, is among what begins with these bytes.
+	unseen := "\xc2\xcd\xd8\xe1\xe2\xe3\xef\xf3"
+	return strings.IndexByte(" /$!#:@&~%^*+-.?\x7f"+unseen, text[1]) < 0
+}
+
+// beginsPlainly tells whether a prompt begins with a text that no agent takes for a command, or has
+// none. A command must begin its prompt, and agents have marks of their own for them. What comes with it
+// before its first text counts too: some agents read that first.
+func beginsPlainly(prompt Raw) bool {
+	for at := space(prompt, 1); prompt[at] != ']'; {
+		end := skip(prompt, at)
+		block := prompt[at:end]
+		text := block.Get("text")
+		if !isPlain(text) || !isPlain(block.Get("resource", "text")) {
+			return false
+		}
+		if kind, _ := block.Get("type").Text(); kind == "text" && len(text) > 2 && text[0] == '"' {
+			return true
+		}
+		at = space(prompt, end)
+		if prompt[at] == ',' {
+			at = space(prompt, at+1)
+		}
+	}
 	return true
 }
 

@@ -41,6 +41,25 @@ export const written = (value) =>
 
 const waits = Object.freeze({ waits: true });
 
+// What some agent may read a command by, or not see in front of one; and more, to be quick.
+const marked =
+  /^[\0-\x20/$!#:@&~%^*+.?\\\x7f-\xbf\u0340-\u037f\u0600-\u063f\u1000-\u3fff\ud800-\udfff\uf000-\uffff\u{c0000}-\u{10ffff}-]/u;
+
+// Whether a prompt begins with a text that no agent takes for a command, or has none. A command must
+// begin its prompt, and agents have marks of their own for them. What comes with it before its first
+// text counts too: some agents read that first.
+function beginsPlainly(line, at) {
+  const mark = line.text[(at = match(space, line.text, at))];
+  if (mark === "]") return true;
+  if (mark === ",") return beginsPlainly(line, at + 1);
+  const end = line.skip(at);
+  const block = JSON.parse(line.text.slice(at, end));
+  const isMarked = (said) => typeof said === "string" && marked.test(said);
+  if (isMarked(block?.text) || isMarked(block?.resource?.text)) return false;
+  if (block?.type === "text" && block.text && typeof block.text === "string") return true;
+  return beginsPlainly(line, end);
+}
+
 // A request or notification in a handler's hands.
 export class Message {
   constructor(proxy, side, line, head) {
@@ -77,6 +96,18 @@ export class Message {
     const at = place[0] + 1;
     const empty = text[match(space, text, at)] === "]";
     this.splice(at, at, written(element) + (empty ? "" : ","));
+    return true;
+  }
+
+  // Puts a text in front of a prompt; behind one that may be a command, on a line of its own. False:
+  // there is no prompt.
+  preface(said) {
+    const place = this.line.find("params", "prompt");
+    const all = this.line.text;
+    if (!place || all[place[0]] !== "[" || beginsPlainly(this.line, place[0] + 1))
+      return this.prepend(["prompt"], text(said));
+    const end = place[1] - 1;
+    this.splice(end, end, `,${written(text(`\n${said}`))}`);
     return true;
   }
 

@@ -1,13 +1,13 @@
 """The Python SDK: a proxy in one file, run sandboxed, as a program, or inside a test, unchanged.
 
-    from guest_sdk.python import Proxy, text
+    from guest_sdk.python import Proxy
 
     proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
 
     @proxy.request("session/prompt")
     async def prompt(request, next):
         now = await proxy.clock.now()
-        request.prompt.insert(0, text(f"It is {now:%A %d %B %Y, %H:%M}."))
+        request.preface(f"It is {now:%A %d %B %Y, %H:%M}.")
         return await next(request)
 
     if __name__ == "__main__":

@@ -218,12 +218,15 @@ class Engine(Cancelling):
         return f'{handling.side}{{"jsonrpc":"2.0","id":{handling.message._id},"error":{body}}}'
 
     def forward(self, handling: Handling, message: Any) -> Forwarded:
-        """Passes a request on; its answer."""
+        """Passes a request on; its answer.
+
+        Under its own id, also when it is asked once more after its answer. While it is not
+        answered, another one is a request of the proxy's own.
+        """
         side = OTHER[handling.side]
-        fresh = self._fresh() if handling.forwarded else None
+        fresh = self._fresh() if (side, message.id) in self._awaited else None
         key = (side, fresh or message.id)
         waiter = self._awaited[key] = Forwarded(handling)
-        handling.forwarded = True
         handling.sent_as = key
         self._out.append(side + message.render(fresh))
         self.lanes.release(handling)

@@ -31,15 +31,14 @@ class Forwarded(Waiter[Any]):
 class Handling(Task):
     """A message in the hands of its handlers, and the task in which they work on it.
 
-    `forwarded`: it was passed on, under the id `sent_as` if it is a request. `came`: the answer
-    that came back, and a snapshot of it.
+    `sent_as`: under which id it was passed on, while it is not answered. `came`: the answer that
+    came back, and a snapshot of it.
     """
 
     __slots__ = (
         "answers",
         "came",
         "engine",
-        "forwarded",
         "lane",
         "message",
         "own",
@@ -54,7 +53,6 @@ class Handling(Task):
         self.side = side
         self.message = message
         self.lane: Key | None = None
-        self.forwarded = False
         self.sent_as: tuple[str, str] | None = None
         self.came: tuple[Answer, Snapshot] | None = None
         self.answers: list[Any] | None = None

@@ -7,6 +7,7 @@ does not know of is simply there too, in `params`, and goes on as it came.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,6 +17,7 @@ from .merging import Snapshot, changed, edited, snapshot
 from .records import camel, find, missing, plain, view
 
 if TYPE_CHECKING:
+    from .records import Record
     from .sessions import Session
 
 
@@ -241,6 +243,55 @@ class Request(Message):
         """
         word = (self.text.split(maxsplit=1) or [""])[0]
         return word.startswith("/") and word.count("/") == 1 and len(word) > 1
+
+    def preface(self, *blocks: str | dict[str, Any] | Record) -> None:
+        """Puts text, or content blocks, in front of a prompt; behind one that may be a command.
+
+        A command must begin its prompt, and agents have marks of their own for them. So a prompt
+        that does not plainly begin with words takes them at its end, on a line of their own. What
+        is no list of blocks stays as it is.
+        """
+        added, held = checked.blocks(blocks), self.params.get("prompt")
+        if isinstance(held, list) and _begins_plainly(held):
+            held[:0] = added
+        else:
+            self.append(*added)
+
+    def append(self, *blocks: str | dict[str, Any] | Record) -> None:
+        """Puts text, or content blocks, behind a prompt; on a line of its own if that may be a
+        command, so that its last word stays what it is."""
+        added, held = checked.blocks(blocks), self.params.get("prompt")
+        if isinstance(held, list):
+            held += added if _begins_plainly(held) else map(_on_a_line, added)
+
+
+_MARKED: Final = re.compile(
+    "[\x00-\x20/$!#:@&~%^*+.?\\\\\x7f-\xbf\u0340-\u037f\u0600-\u063f\u1000-\u3fff"
+    "\ud800-\udfff\uf000-\uffff\U000c0000-\U0010ffff-]"
+)
+"""What some agent may read a command by, or not see in front of one; and more, to be quick."""
+
+
+def _begins_plainly(prompt: list[Any]) -> bool:
+    """Whether a prompt begins with a text that no agent takes for a command, or has none.
+
+    What comes with it before its first text counts too: some agents read that first.
+    """
+    for block in prompt:
+        if isinstance(block, dict):
+            resource, said = block.get("resource"), block.get("text")
+            inner = resource.get("text") if isinstance(resource, dict) else None
+            if any(isinstance(one, str) and _MARKED.match(one) for one in (said, inner)):
+                return False
+            if said and isinstance(said, str) and block.get("type") == "text":
+                return True
+    return True
+
+
+def _on_a_line(block: dict[str, Any]) -> dict[str, Any]:
+    """A block that begins with a line break, if it is text."""
+    said = block.get("text")
+    return {**block, "text": "\n" + said} if isinstance(said, str) else block
 
 
 class Notification(Message):

@@ -78,7 +78,8 @@ class Opening:
                 raise
         held = request.params.get("prompt")
         if self._blocks and isinstance(held, list) and not request.is_command:
-            held[:0], self._blocks = self._blocks, []
+            request.preface(*self._blocks)
+            self._blocks = []
 
     async def _run(self) -> None:
         try:

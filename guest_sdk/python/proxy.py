@@ -20,7 +20,7 @@ from .tasks import Task
 from .wire import Wire
 
 F = TypeVar("F", bound=Callable[..., Any])
-PROFILES: Final = ("observer", "context", "filter", "tools", "full", "trusted")
+PROFILES: Final = ("none", "observer", "context", "tools", "filter", "full", "trusted")
 """docs/security.md has what each allows."""
 
 

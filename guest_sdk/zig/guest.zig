@@ -7,7 +7,7 @@
 //!     }
 //!
 //!     fn prompt(message: *guest.Message) void {
-//!         _ = message.prepend(&.{"prompt"}, "{\"type\":\"text\",\"text\":\"Answer in French.\"}");
+//!         _ = message.preface("Answer in French.");
 //!         message.next(null);
 //!     }
 //!

@@ -33,6 +33,43 @@ pub const Answer = struct {
     }
 };
 
+/// A block of a prompt.
+pub fn textBlock(text: []const u8) []const u8 {
+    return join(&.{ "{\"type\":\"text\",\"text\":", json.quote(scratch, text), "}" });
+}
+
+/// Whether a text begins so that no agent takes it for a command; what is no text does.
+fn isPlain(text: ?[]const u8) bool {
+    const value = text orelse return true;
+    if (!json.isString(value)) return true;
+    return switch (value[1]) {
+        '\\' => value[2] == '"',
+        ' ', '/', '$', '!', '#', ':', '@', '&', '~', '%', '^', '*', '+', '-', '.', '?', 0x7f => false,
+        // What is not seen, and what looks like a mark, is among what begins so.
+        0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xe3, 0xef, 0xf3 => false,
+        else => true,
+    };
+}
+
+/// Whether a prompt begins with a text that no agent takes for a command, or has none. A command must
+/// begin its prompt, and agents have marks of their own for them. What comes with it before its first
+/// text counts too: some agents read that first.
+fn beginsPlainly(prompt: []const u8) bool {
+    var at = json.space(prompt, 1);
+    while (prompt[at] != ']') {
+        const end = json.skip(prompt, at) orelse return false;
+        const block = prompt[at..end];
+        const text = json.get(block, "text");
+        if (!isPlain(text) or !isPlain(json.find(block, &.{ "resource", "text" }))) return false;
+        if (text) |said| if (json.isString(said) and said.len > 2) {
+            if (json.get(block, "type")) |kind| if (json.is(kind, "text")) return true;
+        };
+        at = json.space(prompt, end);
+        if (prompt[at] == ',') at = json.space(prompt, at + 1);
+    }
+    return true;
+}
+
 /// A request or notification in a handler's hands.
 pub const Message = struct {
     side: Side,
@@ -76,6 +113,17 @@ pub const Message = struct {
         if (array[0] != '[') return false;
         const comma: []const u8 = if (array[json.space(array, 1)] == ']') "" else ",";
         self.splice(json.offset(self.text, array) + 1, 0, &.{ element, comma });
+        return true;
+    }
+
+    /// Puts a text in front of a prompt; behind one that may be a command, on a line of its own. False
+    /// if there is no prompt.
+    pub fn preface(self: *Message, text: []const u8) bool {
+        const prompt = self.get(&.{"prompt"}) orelse return false;
+        if (prompt[0] != '[') return false;
+        if (beginsPlainly(prompt)) return self.prepend(&.{"prompt"}, textBlock(text));
+        const end = json.offset(self.text, prompt) + prompt.len - 1;
+        self.splice(end, 0, &.{ ",", textBlock(join(&.{ "\n", text })) });
         return true;
     }
 

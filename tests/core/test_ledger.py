@@ -6,12 +6,12 @@ import json
 from typing import Any, Final
 
 import pytest
+from tests.core.policed import component, initialize, prompt, update
 
 from conductor.core import CHANNEL, Changed, Closure, Component, Effect, Router, Send, book
 from conductor.core.policy import NO_PROFILE, Policy, parse_rule
 from tests.core.actors import FORMS, Actor, Agent, Guest, Launching, PassThrough, Stage, dump
 from tests.core.plays import V1, error, notification, request, result
-from tests.core.policed import component, initialize, prompt, update
 
 Json = dict[str, Any]
 WHERE: Final = ("change", "kind", "direction", "method", "session", "matched")

@@ -567,31 +567,38 @@ def test_lines_need_a_side() -> None:
 # -- tracing -------------------------------------------------------------------------------------
 
 
+def traced(pb: Playbook, kind: str, source: str, target: str, id_: str | None) -> Trace:
+    """Asserts that the next effect is a trace of this."""
+    effect = pb._effects.pop(0)
+    assert isinstance(effect, Trace), effect
+    assert (effect.kind, effect.source, effect.target, effect.id) == (kind, source, target, id_)
+    return effect
+
+
 def test_each_message_is_traced_once() -> None:
     with agent_only(tracing=True) as pb:
         init = request("i", "initialize", V1)
-        pb >> ("client", init) << ("agent", {**init, "id": 1})
-        pb << Trace(
-            "request", "client", "agent", '"i"', "initialize", b'{"protocolVersion": 1}', False
-        )
-        pb >> ("client", cancel("i")) << ("agent", cancel(1))
-        pb << Trace(
-            "notification", "client", "agent", None, "$/cancel_request", b'{"requestId":1}', False
-        )
+        pb >> ("client", init)
+        asked = traced(pb, "request", "client", "agent", '"i"')
+        assert (asked.method, asked.payload) == ("initialize", b'{"protocolVersion": 1}')
+        pb << ("agent", {**init, "id": 1})
+        pb >> ("client", cancel("i"))
+        stopped = traced(pb, "notification", "client", "agent", None)
+        assert (stopped.method, stopped.request) == ("$/cancel_request", asked.number)
+        pb << ("agent", cancel(1))
         pb >> ("agent", error(1, 5, "no"))
-        body = b'{"code": 5, "message": "no"}'
-        pb << Trace("response", "agent", "client", '"i"', "initialize", body, True)
+        answer = traced(pb, "response", "agent", "client", '"i"')
+        assert (answer.payload, answer.is_error) == (b'{"code": 5, "message": "no"}', True)
+        assert answer.request == asked.number
         pb << ("client", error("i", 5, "no"))
         pb >> ("agent", notification("_n")) << ("client", notification("_n"))
-        pb << Trace("notification", "agent", "client", None, "_n", None, False)
-        pb >> ("client", request(2, "_x")) << ("agent", request(2, "_x"))
-        pb << Trace("request", "client", "agent", "2", "_x", None, False)
+        traced(pb, "notification", "agent", "client", None)
+        pb >> ("client", request(2, "_x"))
+        asked = traced(pb, "request", "client", "agent", "2")
+        pb << ("agent", request(2, "_x"))
         pb >> ("agent", result(2, 1))
-        (
-            pb
-            << Trace("response", "agent", "client", "2", "_x", b"1", False)
-            << ("client", result(2, 1))
-        )
+        assert traced(pb, "response", "agent", "client", "2").request == asked.number
+        pb << ("client", result(2, 1))
 
 
 def test_the_start_configures() -> None:

@@ -20,6 +20,7 @@ from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
 from conductor.core.policy.moves import MOVES
 from conductor.core.policy.rights import (
+    CHOICES,
     GRANT_NAMES,
     PROFILE_NAMES,
     ROWS,
@@ -180,7 +181,17 @@ def grants() -> str:
     meanings = {
         name: " ".join(text.split()) for name, text in _members(Grants) if name in GRANT_NAMES
     }
-    return table(("grant", "gives"), [(f"`{name}`", meanings[name]) for name in GRANT_NAMES])
+    return table(
+        ("grant", "gives"), [(f"`{_written(name)}`", meanings[name]) for name in GRANT_NAMES]
+    )
+
+
+def _written(name: str) -> str:
+    """How a grant is written behind a component."""
+    if getattr(Grants(), name) is False:
+        return name
+    joint = "+" if getattr(Grants(), name) == () else " or "
+    return f"{name}={joint.join(CHOICES.get(name, ('NAME', '…')))}"
 
 
 def _members(kind: type) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy import PROFILE_NAMES
+from conductor.core.policy.rights import PROFILE_NAMES
 from wasm_host.harden import ESSENTIAL
 from wasm_host.probe import probe
 

@@ -9,7 +9,8 @@ still pass on, changed or not; they hold up nothing any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
@@ -371,14 +372,9 @@ class Given:
                 return entry
         return None
 
-    def before(self, entry: Note | Carried) -> Iterator[Entry]:
-        """What stands before an entry in its session, oldest first."""
-        session = entry.heading.session
-        for other in list(self.queue):
-            if other is entry:
-                return
-            if other.heading.session == session:
-                yield other
+    def before(self, entry: Entry) -> list[Entry]:
+        """What stands before an entry of the queue, oldest first."""
+        return list(islice(self.queue, self.queue.index(entry)))
 
     def leave(self, entry: Note | Carried) -> None:
         """An entry holds up nothing any more."""
@@ -410,9 +406,7 @@ class Given:
         """The same for what stands before a message that has waited long enough, and for that."""
         held.ready = True
         notes: list[Note] = []
-        for entry in list(self.queue):
-            if entry is held:
-                break
+        for entry in self.before(held):
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:

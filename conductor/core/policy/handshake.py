@@ -64,6 +64,8 @@ class PolicedHandshake:
             self._verdicts.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
             return None
         handshake.onward = pending
+        if pending.trail is not None:
+            pending.trail.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
         given, rights = handshake.params, gate.rights(_DOWN, INITIALIZE)
         verdict = self._verdicts.forwards(gate, _DOWN, INITIALIZE, given, params, rights, _HEADING)
@@ -76,6 +78,7 @@ class PolicedHandshake:
     def _came_back(handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
         handshake.upstream = (member, body)
         if handshake.when_back is not None:
+            _goes_past(handshake)
             handshake.when_back(member, body, out)
 
     def answered(
@@ -91,7 +94,21 @@ class PolicedHandshake:
         )
         carried.upstream = upstream
         wrong = self._verdicts.answers(gate, carried, _DOWN, *answer)
-        if wrong is None:
-            return answer if upstream is None or rights & AMEND else upstream
-        self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
+        if wrong is not None:
+            self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
+        elif upstream is None or rights & AMEND:
+            if handshake.pending.trail is not None and handshake.onward is not None:
+                handshake.pending.trail.answers = handshake.onward.answer
+            return answer
+        if upstream is not None:
+            _goes_past(handshake)
         return upstream
+
+
+def _goes_past(handshake: Handshake) -> None:
+    """The answer to what a component passed on is the answer to what it was given."""
+    pending, onward = handshake.pending, handshake.onward
+    assert onward is not None
+    pending.answer = onward.answer
+    if pending.trail is not None:
+        pending.trail.past = True

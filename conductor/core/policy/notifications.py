@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
-from conductor.core.policy.gate import PLACE, Gate, rights_on
+from conductor.core.policy.gate import PLACE, Gate, rights_on, without
 from conductor.core.policy.given import Carried, Given, Held, Note
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.rights import (
@@ -23,6 +23,7 @@ from conductor.core.policy.rights import (
 )
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.policy.verdicts import Verdicts, equal, lacks
+from conductor.core.trail import Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -56,7 +57,8 @@ class PolicedNotifications:
             found = heading(method, params)
             if found.key in LEARNT_FROM:
                 self._exchange.sessions.learn(params)
-            self._walk(target, lane, method, params, found, out)
+            source = Source(lane, self._exchange.number)
+            self._walk(target, source, method, params, found, out)
             return
         queue = lane.given.queue
         if queue:
@@ -69,7 +71,9 @@ class PolicedNotifications:
             ):
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
-                self._walk(target, lane, method, params, first.heading, out)
+                if not self._fast(target, lane, first, out):
+                    source = Source(lane, self._exchange.number, first.number)
+                    self._walk(target, source, method, params, first.heading, out)
                 if lane.given.waiting:
                     release(lane, out)
                 return
@@ -78,6 +82,24 @@ class PolicedNotifications:
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
+
+    def _fast(self, lane: Lane, source: Lane, note: Note, out: list[Effect]) -> bool:
+        """Has a notification that came through unchanged go on at once, where the next peer carries
+        it too, or holds nothing at all; else nothing is done."""
+        peer, exchange = lane.peer, self._exchange
+        if exchange.tracing or not peer.ready or peer.numbers is not None:
+            return False
+        gate = peer.gate
+        if gate is not None:
+            found, queue = note.heading, lane.other.given.queue
+            if not lane.rights.get(found.key, 0) & CARRY or type(found.detail) is tuple:
+                return False
+            if len(queue) >= _MOST_QUEUED:
+                return False
+            note.source, note.number, note.round = source.peer.name, exchange.number, gate.round
+            queue.append(note)
+        out.append(Send(peer.name, lane.writer.notification(note.method, note.params)))
+        return True
 
     # -- what a component sends ----------------------------------------------------------------
 
@@ -98,7 +120,8 @@ class PolicedNotifications:
         if sent is not None:
             changes.notification(self._exchange, lane, note, sent, out)
             assert lane.across is not None
-            self._walk(lane.across, lane, method, sent, note.heading, out)
+            source = Source(lane, self._exchange.number, note.number)
+            self._walk(lane.across, source, method, sent, note.heading, out)
         release(lane, out)
 
     def _changed(
@@ -157,14 +180,15 @@ class PolicedNotifications:
                 return
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
-        self._walk(lane.across, lane, method, params, found, out)
+        source = Source(lane, self._exchange.number)
+        self._walk(lane.across, source, method, params, found, out)
 
     # -- what a component is given ---------------------------------------------------------------
 
     def _walk(
         self,
         lane: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -176,11 +200,11 @@ class PolicedNotifications:
             peer, onward = lane.peer, lane.other
             if method == STOP and gate.enforced:
                 self._turns.stopped(lane, params, found, rights, out)
-            elif rights & CARRY:
-                if not peer.ready and (peer.closure is not None or peer.handshake is None):
-                    break
+            elif rights & CARRY and peer.ready_some_time:
                 self._give(lane, source, method, params, found, out)
                 return
+            elif rights & CARRY and not without(peer):
+                break
             else:
                 if found.key in _TEXT and self._turns.hidden(gate, found.session):
                     # What the agent says in a turn of the component's own is for that alone.
@@ -188,10 +212,10 @@ class PolicedNotifications:
                     return
                 if found.key == _STATE and gate.policy.turns:
                     self._turns.told(gate, found.session, params)
-                if rights & COPY or onward.given.queue:
-                    resume = partial(self._past, onward, source, method, params, found)
-                    if self._waits(lane, method, params, found, rights, resume, out):
-                        return
+                if (rights & COPY or onward.given.queue) and self._waits(
+                    lane, source, method, params, found, rights, out
+                ):
+                    return
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
@@ -199,32 +223,34 @@ class PolicedNotifications:
     def _waits(
         self,
         lane: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
         rights: int,
-        resume: partial[None],
         out: list[Effect],
     ) -> bool:
         """Shows a component what goes past it; whether that has to wait for what it was given
         before, or for its round with the copy."""
-        gate, given = lane.peer.gate, lane.other.given
+        gate, onward = lane.peer.gate, lane.other
         assert gate is not None
-        placed = bool(rights & PLACE)
-        held = Held(found, resume, gate.round, ready=not placed)
+        held: Held | None = None
+        if rights & PLACE or onward.given.must_wait(found):
+            resume = partial(self._past, onward, source, method, params, found)
+            held = Held(found, resume, gate.round, ready=not rights & PLACE)
         if rights & COPY:
-            waits_for = held if placed else None
+            waits_for = held if rights & PLACE else None
             self._copies.notification(lane, method, params, found, out, waits_for)
-        if held.ready and not given.must_wait(found):
+        if held is None or (held.ready and not onward.given.must_wait(found)):
             return False
-        given.hold(held)
-        self._wakes.round(lane.peer, partial(self.waited, lane.other, held), out)
+        onward.given.hold(held)
+        self._wakes.round(lane.peer, partial(self.waited, onward, held), out)
         return True
 
     def _past(
         self,
         onward: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -236,7 +262,7 @@ class PolicedNotifications:
     def _give(
         self,
         lane: Lane,
-        source: Lane,
+        source: Source,
         method: str,
         params: Params,
         found: Heading,
@@ -244,7 +270,7 @@ class PolicedNotifications:
     ) -> None:
         """Gives a component a notification to carry: now, or once it is ready for it."""
         peer, given = lane.peer, lane.other.given
-        note = Note(method, params, found, source.peer.name, self._exchange.number, -1)
+        note = Note(method, params, found, source.lane.peer.name, source.number, -1)
         given.queue.append(note)
         if len(given.queue) > _MOST_QUEUED:
             self._shorten(lane.other, out)
@@ -253,7 +279,7 @@ class PolicedNotifications:
         else:
             peer.backlog.append(partial(self._send, lane, source, note))
 
-    def _send(self, lane: Lane, source: Lane, note: Note, out: list[Effect]) -> None:
+    def _send(self, lane: Lane, source: Source, note: Note, out: list[Effect]) -> None:
         peer, given, exchange = lane.peer, lane.other.given, self._exchange
         assert peer.gate is not None
         if not peer.ready:
@@ -261,16 +287,15 @@ class PolicedNotifications:
                 peer.backlog.append(partial(self._send, lane, source, note))
         elif note in given.queue or note in given.late.items:
             note.round = peer.gate.round
-            out.append(Send(peer.name, lane.writer.notification(note.method, note.params)))
+            frame = lane.writer.notification(note.method, note.params)
+            exchange.say(peer, frame, source.number, out)
             if exchange.tracing:
-                route = ("notification", source, lane)
-                exchange.trace(out, route, None, note.method, note.params)
+                exchange.traces.notified(source, lane, note.method, note.params, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
-        first = next((entry for entry in lane.given.queue if type(entry) is Note), None)
-        if first is not None:
-            self.had_say(lane, first, out)
-            release(lane, out)
+        first = next(entry for entry in lane.given.queue if type(entry) is Note)
+        self.had_say(lane, first, out)
+        release(lane, out)
 
     # -- the order -------------------------------------------------------------------------------
 
@@ -291,13 +316,17 @@ class PolicedNotifications:
 
     def _leaves_before(self, lane: Lane, entry: Note | Carried, out: list[Effect]) -> None:
         given = lane.given
+        session = entry.heading.session
         for other in given.before(entry):
+            if other.heading.session != session:
+                continue
             if type(other) is Note:
                 self.had_say(lane, other, out)
             elif type(other) is Carried:
                 given.leave(other)
         for other in given.before(entry):
-            if type(other) is Held and other in given.queue:
+            # One that goes may let go those behind it.
+            if type(other) is Held and other.heading.session == session and other in given.queue:
                 given.go(other)
                 other.resume(out)
 
@@ -337,7 +366,8 @@ class PolicedNotifications:
 
     def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         assert lane.across is not None
-        self._walk(lane.across, lane, note.method, note.params, note.heading, out)
+        source = Source(lane, self._exchange.own_number(), note.number, own=True)
+        self._walk(lane.across, source, note.method, note.params, note.heading, out)
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
         """A component has ended: what it carried is lost with it; `settled`: with its whole chain,

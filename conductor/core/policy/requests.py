@@ -11,7 +11,7 @@ from conductor.core.guards import Violation
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
-from conductor.core.policy.gate import PLACE, rights_on
+from conductor.core.policy.gate import PLACE, rights_on, without
 from conductor.core.policy.given import Carried, Copied, Held, meant
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
@@ -35,7 +35,7 @@ from conductor.core.policy.wakes import Wakes
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
     from conductor.core.owners import Owners
-    from conductor.core.peer import Lane, Peer
+    from conductor.core.peer import Lane
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -146,20 +146,23 @@ class PolicedRequests:
         if carried.method == PROMPT:
             self._turns.another(gate, carried.heading.session, pending)
         pending.turn = carried.turn
-        carried.state, carried.forwarded, pending.passes = after, pending, carried
+        carried.state, carried.forwarded = after, pending
+        if pending.trail is not None:
+            pending.trail.passes = carried.number
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
-        if self._enforced(carried):
+        if gate.enforced:
+            pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
         self.walk(lane.across, carried.method, params, carried.heading, pending, out)
-        if carried.pending.cancelled and self._enforced(carried):
-            self._exchange.cancel(pending, out)
+        if carried.pending.cancelled and gate.enforced:
+            self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
 
     def _as_allowed(
@@ -215,7 +218,7 @@ class PolicedRequests:
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
-        pending.own = True
+        pending.own = gate.enforced
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -239,13 +242,12 @@ class PolicedRequests:
             rights, onward = rights_on(lane, found), lane.other
             if method == PROMPT:
                 onward.given.shown.forget(Heading(STOP, found.session))  # of the turns before
-            if rights & (CARRY | ANSWER):
-                if not lane.peer.ready and not _will_be(lane.peer):
-                    break
-                number = self._exchange.number
-                carried = Carried(lane, method, params, found, pending, rights, number)
+            if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
+                carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
+            if rights & (CARRY | ANSWER) and not without(lane.peer):
+                break
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
@@ -326,11 +328,10 @@ class PolicedRequests:
             self._release(carried, out)
             return
         if not peer.ready:
-            if _will_be(peer):
+            if peer.ready_some_time:
                 peer.backlog.append(partial(self._send, carried))
-            elif not _bypassed(peer) or not self.lost(carried, out):
-                assert peer.closure is not None
-                self._exchange.fail(pending, peer.closure, out)
+            elif not (without(peer) and self.lost(carried, out)):
+                self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
         carried.lane.other.given.queued.remove(carried)
@@ -355,7 +356,6 @@ class PolicedRequests:
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
-            carried.pending.target = pending.target
             self._reply_past(carried, out)
             return
         gate = carried.lane.peer.gate
@@ -416,8 +416,13 @@ class PolicedRequests:
     def _finish(self, carried: Carried, out: list[Effect]) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
-        if carried.state is not State.CLOSED:
-            self._exchange.reply(carried.pending, *carried.upstream, out)
+        if carried.state is State.CLOSED:
+            return
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer = forwarded.answer if forwarded is not None else 0
+        if pending.trail is not None:
+            pending.trail.past = True
+        self._exchange.reply(pending, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -431,6 +436,8 @@ class PolicedRequests:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
                 if wrong is None:
                     changes.answer(self._exchange, carried, member, body, out)
+                    if pending.trail is not None and carried.forwarded is not None:
+                        pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
                     self._exchange.reply(pending, member, body, out)
                     return
@@ -539,6 +546,7 @@ class PolicedRequests:
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
         carried.pending.hook = None
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
@@ -581,7 +589,7 @@ class PolicedRequests:
                 self._finish(carried, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
-            case State.QUEUED | State.GIVEN:
+            case _:
                 if gate.policy.fails == "closed":
                     return False
                 self._goes_past(carried, out)
@@ -604,17 +612,6 @@ class PolicedRequests:
         wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
         self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)
         return False
-
-
-def _will_be(peer: Peer) -> bool:
-    """Whether a peer that is not ready will be."""
-    return peer.closure is None and peer.handshake is not None
-
-
-def _bypassed(peer: Peer) -> bool:
-    """Whether the chain goes on without a peer: nobody is joined to it any more."""
-    before = peer.p.across
-    return before is not None and before.across is not peer.p
 
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:

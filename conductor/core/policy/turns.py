@@ -105,6 +105,7 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
+        carried.pending.answer = 0
         self._exchange.reply(carried.pending, *carried.upstream, out)
 
     @property

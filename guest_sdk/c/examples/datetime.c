@@ -17,7 +17,7 @@ static void told(proxy_message *said, const message *answer) {
     if (!date.at || !time.at) return;
     span block = JOIN(LITERAL("<current-date date=\""), date, LITERAL("\" time=\""), time,
                       LITERAL("\"/>"));
-    proxy_prepend(said, PATH("prompt"), text_block(block));
+    proxy_preface(said, block);
 }
 
 static void prompt(proxy_message *said) {

@@ -1,5 +1,5 @@
 // Puts the date and the time in front of every prompt: agents guess them otherwise.
-import { CLIENT, Proxy, text } from "../guest.js";
+import { CLIENT, Proxy } from "../guest.js";
 
 const proxy = new Proxy();
 let warned = false;
@@ -9,8 +9,7 @@ proxy.handle("session/prompt", function* (message) {
   if (message.side !== CLIENT || message.id === undefined || !takes) return;
   const { result, error } = yield message.clock();
   if (result) {
-    const element = `<current-date date="${result.date}" time="${result.time}"/>`;
-    message.prepend(["prompt"], text(element));
+    message.preface(`<current-date date="${result.date}" time="${result.time}"/>`);
   } else if (!warned) {
     const reason = `clock not granted, prompts go on without the date: ${error?.message}`;
     proxy.log("warn", `datetime: ${reason}`);

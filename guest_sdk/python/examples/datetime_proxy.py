@@ -3,7 +3,7 @@
 conductor exec ./datetime_proxy.py,grant=clock demo -p "what day is it?"
 """
 
-from guest_sdk.python import Proxy, text
+from guest_sdk.python import Proxy
 
 proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
 
@@ -11,7 +11,7 @@ proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it
 @proxy.request("session/prompt")
 async def prompt(request, next):
     now = await proxy.clock.now()
-    request.prompt.insert(0, text(f"It is {now:%A %d %B %Y, %H:%M}."))
+    request.preface(f"It is {now:%A %d %B %Y, %H:%M}.")
     return await next(request)
 
 

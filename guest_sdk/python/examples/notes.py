@@ -5,7 +5,7 @@ A line that is older than an hour is forgotten, while nobody asks.
 conductor exec ./notes.py,grant=kv,grant=timer demo -p "/note the build is broken"
 """
 
-from guest_sdk.python import Proxy, Refused, text
+from guest_sdk.python import Proxy, Refused
 
 HOUR = 3600.0
 
@@ -28,7 +28,7 @@ async def prompt(request, next):
         proxy.log.warn(f"prompts go on without notes: {refused.message}")
         return await next(request)
     for key in reversed(keys):
-        request.prompt.insert(0, text(f"Note: {await proxy.kv.get(key)}"))
+        request.preface(f"Note: {await proxy.kv.get(key)}")
     return await next(request)
 
 

@@ -2,12 +2,12 @@
 
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
-use conductor_guest::{text, Message, Proxy};
+use conductor_guest::{Message, Proxy};
 
 conductor_guest::proxy!(declare);
 
 pub fn declare(proxy: &mut Proxy) {
     proxy.handle("session/prompt", async |message: &mut Message| {
-        message.prepend(&["prompt"], &text("Answer briefly."));
+        message.preface("Answer briefly.");
     });
 }

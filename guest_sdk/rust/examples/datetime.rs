@@ -7,7 +7,7 @@ extern crate alloc;
 use alloc::format;
 use core::cell::Cell;
 
-use conductor_guest::{json, text, Message, Proxy, Side};
+use conductor_guest::{json, Message, Proxy, Side};
 
 conductor_guest::proxy!(declare);
 
@@ -25,7 +25,7 @@ pub fn declare(proxy: &mut Proxy) {
                 let said = |name| json::get_text(&now, &[name]);
                 if let (Some(date), Some(time)) = (said("date"), said("time")) {
                     let element = format!("<current-date date=\"{date}\" time=\"{time}\"/>");
-                    message.prepend(&["prompt"], &text(&element));
+                    message.preface(&element);
                 }
             }
             Err(failure) if !warned.replace(true) => {

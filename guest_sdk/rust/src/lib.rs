@@ -2,13 +2,13 @@
 //! JSON in, lines of JSON out. No imports, no dependencies, no `std`.
 //!
 //! ```
-//! use conductor_guest::{text, Message, Proxy};
+//! use conductor_guest::{Message, Proxy};
 //!
 //! conductor_guest::proxy!(declare);
 //!
 //! fn declare(proxy: &mut Proxy) {
 //!     proxy.handle("session/prompt", async |message: &mut Message| {
-//!         message.prepend(&["prompt"], &text("Answer in French."));
+//!         message.preface("Answer in French.");
 //!     });
 //! }
 //! ```

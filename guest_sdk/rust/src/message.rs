@@ -6,7 +6,42 @@ use alloc::vec::Vec;
 use crate::answer::{self, Answer, Failure, Waiting};
 use crate::channel::{Head, Shared};
 use crate::json::{self, Place};
-use crate::{strings, Side};
+use crate::{strings, text, Side};
+
+/// Whether a text begins so that no agent takes it for a command; what is no text does.
+fn is_plain(text: &str) -> bool {
+    match text.as_bytes() {
+        [b'"', b'\\', second, ..] => *second == b'"',
+        [b'"', byte, ..] => !matches!(
+            byte,
+            b' ' | b'/' | b'$' | b'!' | b'#' | b':' | b'@' | b'&' | b'~' | b'%' | b'^' | b'*' | b'+'
+            | b'-' | b'.' | b'?' | 0x7f
+            // What is not seen, and what looks like a mark, is among what begins so.
+            | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf3
+        ),
+        _ => true,
+    }
+}
+
+/// Whether a prompt begins with a text that no agent takes for a command, or has none. A command must
+/// begin its prompt, and agents have marks of their own for them. What comes with it before its first
+/// text counts too: some agents read that first.
+fn begins_plainly(prompt: &str) -> bool {
+    for block in json::elements(prompt).unwrap_or_default() {
+        let at = |path: &[&str]| json::get(block, path).unwrap_or_default();
+        let said = at(&["text"]);
+        if !is_plain(said) || !is_plain(at(&["resource", "text"])) {
+            return false;
+        }
+        if said.starts_with('"')
+            && said.len() > 2
+            && json::text(at(&["type"])).as_deref() == Some("text")
+        {
+            return true;
+        }
+    }
+    true
+}
 
 /// A request or notification in a handler's hands.
 pub struct Message {
@@ -96,6 +131,21 @@ impl Message {
         let at = start + 1;
         let first = self.line[json::space(&self.line, at)];
         self.splice(at..at, element, if first == b']' { "" } else { "," });
+        true
+    }
+
+    /// Puts a text in front of a prompt; behind one that may be a command, on a line of its own. False
+    /// if there is no prompt.
+    pub fn preface(&mut self, said: &str) -> bool {
+        let prompt = self.raw(&["prompt"]).filter(|raw| raw.starts_with('['));
+        if prompt.is_none_or(begins_plainly) {
+            return self.prepend(&["prompt"], &text(said));
+        }
+        let Some(Place { end, .. }) = self.place(&["prompt"]) else {
+            return false;
+        };
+        let element = [",", &text(&["\n", said].concat())].concat();
+        self.splice(end - 1..end - 1, &element, "");
         true
     }
 

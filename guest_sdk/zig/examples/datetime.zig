@@ -18,9 +18,7 @@ fn told(message: *guest.Message, answer: guest.Answer) void {
     const now = answer.result() orelse return refused(answer);
     const date = text(now, "date") orelse return;
     const time = text(now, "time") orelse return;
-    const element = guest.join(&.{ "<current-date date=\"", date, "\" time=\"", time, "\"/>" });
-    const quoted = guest.json.quote(guest.scratch, element);
-    _ = message.prepend(&.{"prompt"}, guest.join(&.{ "{\"type\":\"text\",\"text\":", quoted, "}" }));
+    _ = message.preface(guest.join(&.{ "<current-date date=\"", date, "\" time=\"", time, "\"/>" }));
 }
 
 fn text(object: []const u8, name: []const u8) ?[]const u8 {

@@ -87,9 +87,9 @@ def test_row_69_behind_a_real_agent(rig: Rig) -> None:
     assert chain.stderr == ""
 
 
-def test_row_69_a_promise_needs_its_guard_lifted(rig: Rig) -> None:
+def test_row_69_a_promise_needs_to_be_granted(rig: Rig) -> None:
     config = {"client": {"add": {"my_feature": True}}}
-    for more, there in (({}, False), ({"unguard": ["capability-claims"]}, True)):
+    for more, there in (({}, False), ({"capabilities": "/my_feature"}, True)):
         chain = agent(rig, component("capability", config, **more), rig.demo())
         chain.initialize(clientCapabilities=CLIENT)
         got = received(rig, "initialize")[-1]["clientCapabilities"]

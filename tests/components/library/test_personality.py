@@ -183,7 +183,7 @@ async def test_version_two_ends_a_turn_by_a_state() -> None:
 
 
 def test_row_73_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("personality", HI), rig.demo())
+    chain = agent(rig, component("personality", HI, commands="symposium:hi"), rig.demo())
     one = chain.begin()
     two = chain.new_session()
     assert chain.prompt(one, "a") == "a"
@@ -199,7 +199,11 @@ def test_row_73_behind_a_real_agent(rig: Rig) -> None:
 
 
 def test_cancelled_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("personality", {"prompts": "/permission x"}), rig.demo())
+    chain = agent(
+        rig,
+        component("personality", {"prompts": "/permission x"}, commands="permission"),
+        rig.demo(),
+    )
     chain.serves["session/request_permission"] = None
     session = chain.begin()
     turn = chain.start_prompt(session, "a")

@@ -185,7 +185,7 @@ def talked(chain: Chain) -> None:
 
 
 def test_row_74_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("sparkle", CALL), rig.demo("--acp", "--modes"))
+    chain = agent(rig, component("sparkle", CALL, commands="tool"), rig.demo("--acp", "--modes"))
     talked(chain)
     assert "sparkle/embody_sparkle: Loads your" in chain.prompt("demo-1", "/tools")
     one, two = chain.texts("demo-1"), chain.texts("demo-2")
@@ -220,7 +220,7 @@ def kept(frame: Any) -> Any:
 
 def test_cancelled_and_queued_behind_a_real_agent(rig: Rig) -> None:
     config = {"prompt": "/permission x", "show": "merged"}
-    chain = agent(rig, component("sparkle", config), rig.demo())
+    chain = agent(rig, component("sparkle", config, commands="permission"), rig.demo())
     chain.serves["session/request_permission"] = None
     session = chain.begin()
     stopped = [chain.start_prompt(session, said) for said in ("a", "b")]
@@ -244,7 +244,7 @@ def test_cancelled_and_queued_behind_a_real_agent(rig: Rig) -> None:
 
 def test_in_version_two_turns_end_as_they_are(rig: Rig) -> None:
     config = {"prompt": "/thought I am", "show": "forwarded"}
-    chain = agent(rig, component("sparkle", config), rig.demo())
+    chain = agent(rig, component("sparkle", config, commands="thought"), rig.demo())
     chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})
     session = chain.new_session()
     for number, said in ((2, "a"), (3, "b")):  # the first message is the embodiment's
@@ -269,13 +269,13 @@ def idle(chain: Chain) -> list[Any]:
     return [one for one in updates if one.get("state") == "idle"]
 
 
-def test_a_server_that_is_a_command_needs_a_lifted_guard(rig: Rig) -> None:
+def test_a_server_that_is_a_command_needs_trust(rig: Rig) -> None:
     config = {"server": ["/bin/sparkle-mcp"], "prompt": ""}
     refused = agent(rig, component("sparkle", config), rig.demo())
     assert refused.prompt(refused.begin(), "/servers") == "[]"
     assert refused.finish() == 0
     assert "mcp-servers" in refused.stderr
-    chain = agent(rig, component("sparkle", config, unguard="mcp-servers"), rig.demo(name="B"))
+    chain = agent(rig, component("sparkle", config, profile="trusted"), rig.demo(name="B"))
     assert json.loads(chain.prompt(chain.begin(), "/servers")) == [
         {"name": "sparkle", "command": "/bin/sparkle-mcp", "args": [], "env": []}
     ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from guest_sdk.python import Record
     from tests.e2e.rig import Rig
 
+REVIEWER = {"id": "reviewer", "name": "Reviewer", "description": "Reads"}
 MODES = {
     "currentModeId": "ask",
     "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Write Code"}],
@@ -68,7 +69,9 @@ async def test_a_mode_of_the_agent(mode: str) -> None:
         "system-prompt", config={"mode": mode, **OWN}, answer=offering(modes=MODES)
     ) as p:
         result = await opened(p)
-        assert result == {"sessionId": "s", "modes": {**MODES, "currentModeId": "code"}}
+        modes = [*MODES["availableModes"], REVIEWER]
+        told = {**MODES, "currentModeId": "code", "availableModes": modes}
+        assert result == {"sessionId": "s", "modes": told}
         assert switched(p) == [{"method": "session/set_mode", "sessionId": "s", "modeId": "code"}]
         params = {"sessionId": "s", "modeId": "ask"}
         assert await p.request("session/set_mode", params) == {}
@@ -145,6 +148,22 @@ async def test_modes_of_our_own_where_the_agent_has_none() -> None:
 
 
 @plays
+async def test_modes_of_our_own_beside_those_of_the_agent() -> None:
+    config = {"modes": {**OWN["modes"], "ask": {"prompt": "theirs"}}}
+    async with play("system-prompt", config=config, answer=offering(modes=MODES)) as p:
+        result = await opened(p)
+        modes = [*MODES["availableModes"], REVIEWER]
+        assert result["modes"] == {**MODES, "availableModes": modes}
+        for mode in ("reviewer", "code"):
+            params = {"sessionId": "s", "modeId": mode}
+            assert await p.request("session/set_mode", params) == {}
+            await p.prompt(mode, session="s")
+        assert [one["modeId"] for one in switched(p)] == ["code"]
+        assert p.agent.prompts[0] == "Review only.\nreviewer"
+        assert p.agent.prompts[1].startswith("From now on the instructions of the last mode")
+
+
+@plays
 async def test_a_mode_of_our_own_from_the_start() -> None:
     async with play("system-prompt", config={"mode": "reviewer", **OWN}) as p:
         result = await opened(p)
@@ -165,7 +184,8 @@ async def test_version_2_is_not_shown_modes_of_our_own() -> None:
 
 
 def test_row_87_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("system-prompt", {"mode": "code"}), rig.demo("--modes"))
+    trusted = component("system-prompt", {"mode": "code"}, profile="trusted")
+    chain = agent(rig, trusted, rig.demo("--modes"))
     chain.initialize()
     answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})
     assert answer["result"]["modes"]["currentModeId"] == "code"
@@ -173,6 +193,21 @@ def test_row_87_behind_a_real_agent(rig: Rig) -> None:
     assert received(rig, "session/set_mode") == [{"sessionId": session, "modeId": "code"}]
     assert chain.finish() == 0
     assert chain.stderr == ""
+
+
+def test_modes_of_the_agent_are_the_users_unless_it_is_trusted(rig: Rig) -> None:
+    chain = agent(rig, component("system-prompt", {"mode": "code", **OWN}), rig.demo("--modes"))
+    chain.initialize()
+    answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})["result"]
+    assert answer["modes"]["currentModeId"] == "ask"
+    assert [one["id"] for one in answer["modes"]["availableModes"]] == ["ask", "code", "reviewer"]
+    for mode in ("reviewer", "code"):
+        params = {"sessionId": answer["sessionId"], "modeId": mode}
+        assert chain.request("session/set_mode", params)["result"] == {}
+    assert [one["modeId"] for one in received(rig, "session/set_mode")] == ["code"]
+    assert chain.finish() == 0
+    assert "not switched to `code`" in chain.stderr
+    assert "hint: `,profile=trusted` lets it" in chain.stderr
 
 
 def test_row_87_else_a_block_is_put_in_front(rig: Rig) -> None:

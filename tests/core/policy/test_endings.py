@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
-from conductor.core import Closure, Fail
+from conductor.core import Closure, Fail, Router
+from conductor.core.policy.verdicts import closure
 from tests.core.plays import OK
 from tests.core.policy.plays import (
     CARRY_TEXT,
@@ -19,6 +21,7 @@ from tests.core.policy.plays import (
     Json,
     Noted,
     Playbook,
+    broke,
     cancel,
     chain,
     chain_of,
@@ -200,7 +203,8 @@ def test_a_watched_component_that_is_trusted_fails_what_it_had() -> None:
             given(pb)
             given(pb, asked="b")
             passed(pb, asked="b")
-            pb >> (lambda router, how=how: getattr(router, how)("g", GONE))
+            end = Router.leaving if how == "leaving" else Router.bypassed
+            pb >> partial(end, name="g", reason=GONE)
             pb << ("client", error("a", -32603, TEXT, GONE.data))
             pb << ("client", error("b", -32603, TEXT, GONE.data))
             pb << ("agent", cancel(Hole("a-b")))
@@ -323,3 +327,59 @@ def test_an_observer_s_end_is_nothing_to_anybody() -> None:
         pb >> ("g", "p", result(Hole("role"), OK)) << ("g", "s", update("a"))
         pb >> ("g", "p", update("b"))
         lacks(pb, "carry", "session/update[agent_message_chunk]")
+
+
+def test_a_turn_that_is_over_is_not_ended() -> None:
+    with chain(ALL) as pb:
+        pb >> (lambda router: router.end_turn("agent", b"0:99", GONE))
+
+
+def test_when_a_peer_was_heard_last() -> None:
+    with chain(ALL) as pb:
+        before = pb.router.heard("agent")
+        assert before is not None
+        pb >> ("agent", update("a")) << ("client", update("a"))
+        now = pb.router.heard("agent")
+        assert now is not None
+        assert now > before
+        pb >> ("agent", request("q", PERMISSION, permission()))
+        pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        assert pb.router.heard("agent") is None  # it waits for the user
+
+
+def test_one_that_is_trusted_and_watched_and_was_not_given_its_request() -> None:
+    for gone in ("client", "g"):
+        with chain_of(trusted("g"), audited={"g"}) as pb:
+            pb >> (lambda router: router.leaving("g", GONE))
+            pb >> ("client", request("a", PROMPT, prompt("hi")))
+            pb >> partial(Router.closed, name=gone, reason=GONE)
+            skip(pb)
+            if gone == "client":
+                pb >> (lambda router: router.returned("g"))
+                skip(pb)
+                pb >> ("g", "p", result(2, {}))
+                skip(pb)
+            assert settled(pb.router)
+
+
+def test_one_that_breaks_a_rule_it_may_not_is_ended_for_it() -> None:
+    with chain(on_violation="fail") as pb:
+        pb >> ("g", "p", update("mine"))
+        reason = closure(broke(pb))
+        assert reason.data["component"] == "g"
+        assert "it broke the rule `rights`" in reason.hint
+
+
+def test_who_asked_what_a_peer_was_asked_and_who_is_next_to_it() -> None:
+    with chain_of(trusted("f"), guest(ALL)) as pb:
+        pb >> ("client", request("c", "_x", {}))
+        pb << ("f", "p", request(Hole("x"), "_x", {}))
+        key = str(pb.values["x"]).encode()
+        assert pb.router.asker("f", "p", key) == ("client", '"c"')
+        assert pb.router.asker("f", "s", b"99") is None
+        pb >> (lambda router: router.closed("client", GONE))
+        skip(pb)
+        assert pb.router.asker("f", "p", key) is None
+        assert pb.router.neighbour("f", "p") == "client"
+        assert pb.router.neighbour("f", "s") is None
+        assert pb.router.neighbour("agent", "s") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import partial
 from typing import Final
 
 import pytest
@@ -134,6 +135,12 @@ def test_an_id_that_is_open_already_is_not_given_twice() -> None:
         assert pb.values["x"] >= 10**12
 
 
+def test_nor_one_of_the_host_s_own() -> None:
+    with host(trusted("f"), trusted("g")) as pb:
+        pb >> ("f", "s", request(10**12, "_own", {})) << ("g", "p", request(10**12, "_own", {}))
+        pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(10**12 + 1, "_q", {}))
+
+
 def lacks_or_own(pb: Playbook) -> None:
     """A prompt of its own within the user's turn: above it is a string."""
     pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("hi")))
@@ -155,7 +162,7 @@ def test_other_ids_of_the_conductor_above_are_given_anew() -> None:
 def test_it_polices_its_guests_by_rounds() -> None:
     with host(guest(CARRY_TEXT, name="f"), guest("down:session/prompt:carry")) as pb:
         for name in "fg":
-            pb >> (lambda router, name=name: heard(router, name))
+            pb >> partial(heard, name=name)
         pb >> (ABOVE, "s", update("a")) << ("f", "s", update("a"))
         pb >> (ABOVE, "s", tool_call("t"))
         pb >> (lambda router: heard(router, "f")) << (ABOVE, "p", tool_call("t"))

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from conductor.core import Closure, Fail, Trace
-from conductor.core.policy import given, notifications
+from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
+from conductor.core.policy import gate, given, notifications
 from tests.core.policy.plays import (
     CARRY_TEXT,
     KINDS,
+    PERMISSION,
     UPDATE,
+    V1,
     Hole,
     Json,
     Noted,
     Playbook,
     broke,
     chain,
+    error,
+    guest,
     heard,
     lacks,
     notification,
+    permission,
     request,
     result,
     settled,
@@ -349,3 +356,87 @@ def test_mcp_of_its_own_servers_is_its_to_carry() -> None:
         pb << ("g", "s", request(Hole("g-c"), "mcp/connect", {"acpId": "id"}))
         pb >> ("agent", request("d", "mcp/connect", {"acpId": "other"}))
         pb << ("client", request(Hole("d"), "mcp/connect", {"acpId": "other"}))
+
+
+# -- before it is known what it speaks -------------------------------------------------------------
+
+
+def unknown(*allow: str, **more: Any) -> Playbook:
+    """A component that ended before anybody asked it anything, and is being started again."""
+    router = Router([guest(*allow, kind=None, **more), Component("agent", "agent `agent`")])
+    pb = Playbook(router)
+    pb >> (lambda router: router.leaving("g", GONE))
+    return pb
+
+
+def test_what_comes_before_it_is_asked_anything_waits_for_that() -> None:
+    inner = {"method": "initialize", "params": V1}
+    with unknown(CARRY_TEXT) as pb:
+        pb >> ("agent", update("a"))
+        pb >> (lambda router: router.returned("g"))
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", request(Hole("role"), "proxy/initialize", V1))
+        pb << ("agent", request(Hole("i"), "initialize", V1))
+        pb >> ("g", request("f", "proxy/successor", inner)) << ("g", wrapped("acp", update("a")))
+        pb >> ("g", update("a")) << ("client", update("a"))
+
+
+@pytest.mark.parametrize("fails", ["open", "closed"])
+def test_until_then_it_is_gone_past_unless_it_fails_closed(fails: str) -> None:
+    with unknown(CARRY_TEXT, grants="permission=narrow", fails=fails) as pb:
+        pb >> ("agent", request("q", PERMISSION, permission()))
+        pb >> (lambda router: router.returned("g"))
+        if fails == "open":
+            pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        else:
+            pb << ("agent", error("q", -32600, "proxy `g` has not been initialized"))
+        pb >> ("agent", request("r", PERMISSION, permission()))
+        if fails == "open":
+            pb << ("client", request(Hole("r"), PERMISSION, permission()))
+        else:
+            pb << ("agent", error("r", -32600, "proxy `g` has not been initialized"))
+        pb >> ("agent", update("a"))
+        if fails == "open":
+            pb << ("client", update("a"))
+        else:
+            pb << Noted("debug", "agent", "dropped: proxy `g` is not there")
+        assert settled(pb.router)
+
+
+def test_what_waits_for_one_that_is_asked_anew_waits_on() -> None:
+    inner = {"method": "initialize", "params": V1}
+    ended = Closure("g has ended", "", {"exitCode": 3})
+    with Playbook(Router([guest(profile="full", kind=None), Component("agent")])) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", request(Hole("role"), "proxy/initialize", V1))
+        pb >> (lambda router: router.closed("g", ended)) << Reopen("g")
+        pb >> (lambda router: router.reopened("g"))
+        pb << ("g", request(Hole("r2"), "_proxy/initialize", V1))
+        pb >> ("client", request("a", "session/list", {})) >> ("agent", update("a"))
+        pb >> (lambda router: router.leaving("g", GONE))
+        pb >> (lambda router: router.returned("g"))
+        pb << ("g", request(Hole("r3"), "proxy/initialize", V1))
+        pb >> ("g", request("f", "proxy/successor", inner))
+        pb << ("g", request(Hole("a"), "session/list", {}))
+        pb << ("g", wrapped("acp", update("a")))
+        pb << ("agent", request(Hole("i"), "initialize", V1))
+
+
+def test_what_is_too_much_for_one_that_is_away_goes_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "_MOST_QUEUED", 1)
+    with chain(grants="texts") as pb:
+        pb >> (lambda router: router.leaving("g", GONE))
+        pb >> ("agent", tool_call("t"))
+        pb >> ("agent", tool_call("u")) << ("client", tool_call("t"))
+        pb >> (lambda router: router.returned("g"))
+        skip(pb)
+        pb >> ("g", "p", result(2, {})) << ("g", "s", tool_call("u"))
+
+
+def test_keys_are_remembered_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "_MOST_KEYS", 1)
+    with chain(CARRY_TEXT) as pb:
+        for _ in range(2):
+            pb >> ("agent", thought("a")) << ("client", thought("a"))
+            told(pb, "a")
+            pb >> ("g", "p", update("a")) << ("client", update("a"))

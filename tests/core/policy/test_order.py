@@ -3,6 +3,8 @@ its order; nothing waits for ever."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from conductor.core import Closure
@@ -19,6 +21,7 @@ from tests.core.policy.plays import (
     chain,
     chain_of,
     error,
+    failed,
     given,
     guest,
     heard,
@@ -251,6 +254,56 @@ def test_who_passes_a_prompt_on_and_carries_text_has_its_answer_s_place_too() ->
         assert settled(pb.router)
 
 
+def test_what_it_passes_on_lets_go_one_after_the_other_before_that() -> None:
+    with chain(CARRY_TEXT, CARRIES) as pb:
+        pb >> heard
+        given(pb)
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("agent", NEXT) >> ("agent", update("1"))
+        pb << ("g", "s", update("1"))
+        pb >> ("g", "p", update("1"))
+        pb << ("client", result("a", DONE)) << ("client", NEXT) << ("client", update("1"))
+        assert settled(pb.router)
+
+
+def test_an_answer_that_waits_and_is_not_wanted_any_more() -> None:
+    with chain(CARRY_TEXT, CARRIES) as pb:
+        pb >> heard
+        given(pb)
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> (lambda router: router.abandon(GONE))
+        failed(pb, "a", GONE.text)
+        pb >> heard
+        assert settled(pb.router)
+
+
+def test_closing_a_session_waits_for_nothing() -> None:
+    with chain(CARRIES) as pb:
+        given(pb)
+        pb >> ("client", request("m", "session/set_mode", mode()))
+        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
+        pb << ("g", "p", notification("session/cancel", {"sessionId": "S"}))
+        pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
+        pb.wake(2.0)
+        pb << ("client", result("a", {"stopReason": "cancelled"}))
+        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_hold_up_what_comes_after_them(kind: str) -> None:
+    """What goes past keeps its order among itself, deadlines or not."""
+    with chain(CARRIES, kind=kind) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g"), PROMPT, prompt("hi")))
+        pb >> ("client", request("m", "session/set_mode", mode())) >> ("client", NEXT)
+        pb.wake(1.0)
+        pb >> ("g", wrapped(kind, request("m", PROMPT, prompt("hi"))))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("m"), "session/set_mode", mode())) << ("agent", NEXT)
+
+
 @pytest.mark.parametrize("last", ["round", "answer"])
 def test_in_version_2_the_end_of_a_turn_is_that_it_is_idle(last: str) -> None:
     with chain(CARRY_TEXT, version=2) as pb:
@@ -421,7 +474,7 @@ def test_the_end_of_a_turn_follows_what_each_of_two_releases(swapped: bool) -> N
     above, below = names
     with chain_of(*(guest(CARRY_TEXT, name=name) for name in names)) as pb:
         for name in names:
-            pb >> (lambda router, name=name: heard(router, name))
+            pb >> partial(heard, name=name)
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         for name in names:
             pb << (name, "p", request(Hole(f"{name}-a"), PROMPT, prompt("hi")))
@@ -463,3 +516,15 @@ def test_what_is_of_no_session_waits_for_nothing_that_is_carried() -> None:
         pb << ("client", request(Hole("e"), "elicitation/create", asked))
         pb << ("client", notification("_n"))
         assert not pb.router.peers["g"].p.given.waiting
+
+
+def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:
+    asked: Json = {"mode": "form", "message": "?"}
+    held: Json = {"connectionId": "k", "method": "tools/call"}
+    with chain(CARRY_TEXT, grants="mcp=others") as pb:
+        pb >> ("agent", request("m", "mcp/message", held))
+        pb << ("g", "s", request(Hole("g-m"), "mcp/message", held))
+        pb >> ("agent", request("e", "elicitation/create", asked))
+        pb << ("g", "s", request(Hole("g-e"), "elicitation/create", asked))
+        pb >> ("g", "p", request(Hole("g-e"), "elicitation/create", asked))
+        pb << ("client", request(Hole("e"), "elicitation/create", asked))

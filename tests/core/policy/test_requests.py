@@ -45,7 +45,7 @@ from tests.core.policy.plays import (
 )
 
 GONE: Final = Closure("agent `agent` ended")
-Q: Final = {"grants": "methods=_q"}
+Q: Final[Json] = {"grants": "methods=_q"}
 SESSION: Final = {"sessionId": "S"}
 
 

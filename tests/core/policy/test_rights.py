@@ -1,173 +1,236 @@
-"""What the words of a policy mean: rules, profiles, verbs."""
+"""The table of keys: what profiles, rules and grants come to on each of them."""
 
 from __future__ import annotations
 
-import pytest
-from conductor.core.gate import ANSWER, MODIFY, OBSERVE, ORIGINATE, RELAY, Gate
+import itertools
 
-from conductor.core.policy import (
-    ALL,
+import pytest
+
+from conductor.core.policy.gate import PLACE, Gate
+from conductor.core.policy.rights import (
+    ANSWER,
+    CARRY,
+    CHOICES,
+    COPY,
+    GRANT_NAMES,
+    KINDS,
     NO_PROFILE,
-    PROFILE_NAMES,
+    ORIGINATE,
+    PERMISSION,
     PROFILES,
+    PROMPT,
+    ROWS,
+    SAYS,
+    SETUP,
+    TEXT_KINDS,
+    UNKNOWN_KIND,
     Direction,
+    Grants,
     Policy,
-    PolicyWords,
+    Right,
+    Row,
     Rule,
-    Verb,
-    parse_rule,
+    row_of,
+    update,
 )
+from tests.core.policy.plays import CARRY_TEXT, policy
 
 DOWN, UP = Direction.DOWN, Direction.UP
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("down:session/prompt:modify", Rule(DOWN, "session/prompt", Verb.MODIFY)),
-        ("up:mcp/*:answer+modify", Rule(UP, "mcp/*", Verb.ANSWER | Verb.MODIFY)),
-        ("up:*:observe", Rule(UP, "*", Verb.OBSERVE)),
-        ("down:_x:originate+originate", Rule(DOWN, "_x", Verb.ORIGINATE)),
-        ("up:*:observe+modify+answer+originate", Rule(UP, "*", ALL)),
-    ],
-)
-def test_a_rule_is_read(text: str, rule: Rule) -> None:
-    assert parse_rule(text) == rule
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "write DIRECTION:METHOD:VERB"),
-        ("down:session/prompt", "write DIRECTION:METHOD:VERB"),
-        ("down::modify", "write DIRECTION:METHOD:VERB"),
-        ("down:a:b:modify", "write DIRECTION:METHOD:VERB"),
-        ("sideways:x:modify", "direction `sideways` must be down or up"),
-        ("Down:x:modify", "direction `Down` must be down or up"),
-        ("up:*/x:modify", "`*` may only end a pattern"),
-        ("up:a*b*:modify", "`*` may only end a pattern"),
-        ("up:x:", "verb `` must be observe, modify, answer or originate"),
-        ("up:x:none", "verb `none` must be"),
-        ("up:x:Modify", "verb `Modify` must be"),
-        ("up:x:modify+", "verb `` must be"),
-        ("up:x:modify,answer", "verb `modify,answer` must be"),
-    ],
-)
-def test_a_wrong_rule_says_what_is_wrong(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says.replace("*", r"\*")):
-        parse_rule(text)
-
-
-@pytest.mark.parametrize(
-    ("rule", "direction", "method", "covered"),
-    [
-        ("down:session/prompt:modify", DOWN, "session/prompt", True),
-        ("down:session/prompt:modify", UP, "session/prompt", False),
-        ("down:session/prompt:modify", DOWN, "session/prompts", False),
-        ("down:session/*:modify", DOWN, "session/prompt", True),
-        ("down:session/*:modify", DOWN, "session", False),
-        ("down:*:modify", DOWN, "", True),
-    ],
-)
-def test_what_a_rule_covers(rule: str, direction: Direction, method: str, covered: bool) -> None:
-    assert parse_rule(rule).covers(direction, method) is covered
-
-
-NONE = Verb.NONE
-OBSERVES, MODIFIES = Verb.OBSERVE, Verb.MODIFY
-SERVES = Verb.ANSWER | Verb.MODIFY
-CALLS = Verb.MODIFY | Verb.ORIGINATE
-
+C, X, A, M, D, O = Right.COPY, Right.CARRY, Right.ANSWER, Right.AMEND, Right.DROP, Right.ORIGINATE  # noqa: E741
+TEXT, CALL = update("agent_message_chunk"), update("tool_call")
+ASKED = [
+    (DOWN, PROMPT),
+    (DOWN, "session/new"),
+    (DOWN, "session/set_mode"),
+    (UP, TEXT),
+    (UP, CALL),
+    (UP, PERMISSION),
+    (UP, "mcp/message"),
+    (DOWN, "initialize"),
+    (DOWN, "session/cancel"),
+    (UP, "_x"),
+]
+NO = Right.NONE
 HELD = {
-    # profile: verbs on (down prompt, down session/new, down mcp/message, up mcp/message,
-    #                    up session/update, up session/request_permission)
-    "observer": (OBSERVES,) * 6,
-    "context": (MODIFIES, MODIFIES, NONE, NONE, NONE, NONE),
-    "filter": (MODIFIES,) * 6,
-    "tools": (NONE, MODIFIES, CALLS, SERVES, NONE, NONE),
-    "full": (ALL,) * 6,
-    NO_PROFILE: (NONE,) * 6,
+    "none": [NO] * 10,
+    "observer": [C, C, C, C, C, C, NO, C, C, NO],
+    "context": [C | X, C | X, NO, NO, NO, NO, NO, NO, NO, NO],
+    "tools": [NO, C | X, NO, NO, NO, NO, NO, NO, NO, NO],
+    "filter": [C | X | M, C | X, NO, C | X | D, C, C, NO, NO, NO, NO],
+    "full": [C | X | A | M | O, C | X, C, C | X | D | O, C, C, NO, C | X | M, C, NO],
 }
 
 
-@pytest.mark.parametrize("profile", [*PROFILES, NO_PROFILE])
-def test_the_verbs_of_each_profile(profile: str) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_each_profile_comes_to(profile: str) -> None:
     held = Policy(profile)
-    asked = (
-        (DOWN, "session/prompt"),
-        (DOWN, "session/new"),
-        (DOWN, "mcp/message"),
-        (UP, "mcp/message"),
-        (UP, "session/update"),
-        (UP, "session/request_permission"),
-    )
-    assert tuple(held.verbs(*one) for one in asked) == HELD[profile]
+    assert [Right(held.rights(*one)) for one in ASKED] == HELD[profile]
+    assert SAYS[profile]
 
 
-def test_rules_add_to_a_profile() -> None:
-    held = Policy("context", (parse_rule("down:session/prompt:answer"),))
-    assert held.verbs(DOWN, "session/prompt") == Verb.MODIFY | Verb.ANSWER
-    assert (Verb.ANSWER | Verb.MODIFY).words == ["modify", "answer"]
-    assert NONE.words == []
+def test_directions_are_each_other_s_opposite() -> None:
     assert (DOWN.opposite, UP.opposite) == (UP, DOWN)
 
 
-def test_words_become_a_policy() -> None:
-    words = PolicyWords("context", ("up:_x:observe",), ("files",), "fail")
-    assert words.policy() == Policy(
-        "context", (Rule(UP, "_x", Verb.OBSERVE),), frozenset({"files"}), "fail"
-    )
-    assert PolicyWords("trusted").policy() is None
-    assert [PolicyWords(name).unlimited for name in PROFILE_NAMES] == [
-        name in ("full", "trusted") for name in PROFILE_NAMES
-    ]
-    with pytest.raises(ValueError, match="profiles are: observer"):
-        PolicyWords("none").policy()
-    with pytest.raises(ValueError, match="write DIRECTION"):
-        PolicyWords("full", ("x",)).policy()
+def test_rights_have_names_in_a_fixed_order() -> None:
+    assert NO.words == []
+    assert (O | C | A).words == ["copy", "answer", "originate"]
+
+
+def test_every_key_has_one_row() -> None:
+    for direction in Direction:
+        keys = [key for row in ROWS if row.direction is direction for key in row.keys]
+        assert len(keys) == len(set(keys))
+    for kind in KINDS:
+        assert row_of(UP, update(kind)).keys
+    assert update("not known") == update(UNKNOWN_KIND)
+    assert row_of(UP, "whatever") == Row(DOWN, (), NO, "goes past")
+    assert row_of(DOWN, TEXT).most is NO
 
 
 @pytest.mark.parametrize(
-    ("rules", "direction", "method", "held"),
+    ("key", "covered"),
     [
-        (["up:session/update:modify"], DOWN, "session/prompt", RELAY),
-        (["up:session/update:modify"], DOWN, "session/load", RELAY),
-        (["up:session/update:modify"], DOWN, "session/resume", RELAY),
-        (["up:session/update:modify"], UP, "session/request_permission", RELAY),
-        (["up:session/update:modify"], UP, "session/prompt", 0),
-        (["up:session/update:modify"], DOWN, "session/new", 0),
-        (["up:session/update:modify"], UP, "session/update", MODIFY),
-        (["up:session/update:observe"], DOWN, "session/prompt", 0),
-        (["up:session/*:modify"], DOWN, "session/prompt", RELAY),
-        (
-            ["up:session/update:modify", "down:session/prompt:observe"],
-            DOWN,
-            "session/prompt",
-            RELAY | OBSERVE,
-        ),
-        (
-            ["up:session/update:modify", "down:session/prompt:answer+originate"],
-            DOWN,
-            "session/prompt",
-            ANSWER | ORIGINATE,
-        ),
+        ("mcp/*", True),
+        ("mcp/message", True),
+        ("mcp", False),
+        ("_scp/mcp", True),
+        ("_scp/mcp/x", False),
     ],
 )
-def test_who_may_change_updates_is_shown_what_has_a_place_among_them(
-    rules: list[str], direction: Direction, method: str, held: int
+def test_a_row_covers_its_keys(key: str, covered: bool) -> None:
+    row = row_of(UP, "mcp/message")
+    assert row.covers(key) is covered
+    assert row.most == C | X | A | M | D
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "covered"),
+    [
+        (PROMPT, PROMPT, True),
+        (PROMPT, "session/prompts", False),
+        ("session/*", PROMPT, True),
+        ("session/*", "session", False),
+        ("*", "", True),
+        ("session/update", TEXT, True),
+        ("session/update", "session/update", True),
+        (TEXT, TEXT, True),
+        (TEXT, CALL, False),
+    ],
+)
+def test_what_a_rule_covers(key: str, asked: str, covered: bool) -> None:
+    assert Rule(UP, key, C).covers(UP, asked) is covered
+    assert not Rule(UP, key, C).covers(DOWN, asked)
+
+
+def test_rules_give_no_more_than_a_row_has() -> None:
+    everything = C | X | A | M | D | O
+    for direction in Direction:
+        held = Policy(NO_PROFILE, (Rule(direction, "*", everything),))
+        for row in ROWS:
+            for key in row.keys:
+                if row.direction is direction:
+                    assert Right(held.rights(direction, key)) == row.full | row.more
+    assert Policy("full").rights(DOWN, "anything") == 0
+
+
+def test_what_only_allow_gives_no_profile_does() -> None:
+    assert not Policy("full").rights(DOWN, "session/cancel") & ORIGINATE
+    assert policy("down:session/cancel:originate").rights(DOWN, "session/cancel") == ORIGINATE
+
+
+def test_rules_add_up_and_who_carries_gets_copies() -> None:
+    held = policy("down:session/prompt:carry", "down:session/prompt:answer", profile="context")
+    assert Right(held.rights(DOWN, PROMPT)) == C | X | A
+    assert Right(policy("down:session/prompt:answer").rights(DOWN, PROMPT)) == A
+
+
+GIVES = {
+    "turns=within": [(DOWN, PROMPT, O)],
+    "turns=unprompted": [(DOWN, PROMPT, O)],
+    "commands=review": [(UP, update("available_commands_update"), C | X | O)],
+    "permission=narrow": [(UP, PERMISSION, C | X | A)],
+    "mcp=others": [(way, "mcp/message", C | X | A | M | D) for way in Direction],
+    "sessions=own": [(DOWN, method, A | M | O) for method in SETUP],
+    "modes": [
+        (DOWN, "session/set_mode", C | X | A | O),
+        (UP, update("current_mode_update"), C | X | O),
+        (DOWN, "session/new", M),
+    ],
+    "editor=panel": [
+        (UP, "_scp/html_panel", C | X | O),
+        (UP, "_scp/file_comment", NO),
+        (UP, "_zed/open_url", NO),
+    ],
+    "editor=comment+operation": [(UP, "_scp/ide_operation", C | X | O), (UP, "_scp/panel", NO)],
+    "methods=_x/*+_y": [
+        (way, key, C | X | A | M | D | O) for way in Direction for key in ("_x/a", "_y")
+    ]
+    + [(DOWN, "_y/a", NO), (DOWN, "_x", NO)],
+    "texts": [(UP, CALL, C | X), (UP, update("notice"), C | X), (UP, update("usage_update"), NO)],
+    "capabilities=/fs": [],
+}
+
+
+@pytest.mark.parametrize("grant", GIVES)
+def test_what_each_grant_gives(grant: str) -> None:
+    held = policy(grants=grant)
+    for direction, key, rights in GIVES[grant]:
+        assert Right(held.rights(direction, key)) == rights, key
+    assert held.grants.words() == [grant]
+    assert held.grants.names() == [grant.partition("=")[0]]
+
+
+def test_all_grants_are_looked_at() -> None:
+    assert {grant.partition("=")[0] for grant in GIVES} == set(GRANT_NAMES)
+    assert set(CHOICES) <= set(GRANT_NAMES)
+    assert Grants().words() == []
+
+
+def test_who_may_prompt_by_itself() -> None:
+    assert Policy("full").turns == "within"
+    assert Policy("filter").turns == ""
+    assert policy(grants="turns=unprompted", profile="full").turns == "unprompted"
+
+
+@pytest.mark.parametrize(
+    ("held", "serves", "hears", "watches"),
+    [
+        (Policy("none"), False, False, True),
+        (Policy("observer"), False, True, True),
+        (Policy("context"), True, False, False),
+        (Policy("tools"), True, False, False),
+        (Policy("filter"), True, True, False),
+        (Policy("full"), True, True, False),
+        (policy(grants="turns=within"), False, True, False),
+        (policy(grants="mcp=others"), False, False, False),
+        (policy(CARRY_TEXT), False, True, False),
+    ],
+)
+def test_what_it_has_to_do_with(held: Policy, serves: bool, hears: bool, watches: bool) -> None:
+    assert (held.serves, held.hears, held.watches_only) == (serves, hears, watches)
+
+
+@pytest.mark.parametrize(
+    ("rules", "direction", "key", "held"),
+    [
+        ([CARRY_TEXT], DOWN, PROMPT, PLACE | COPY),
+        ([CARRY_TEXT], DOWN, "session/load", PLACE | COPY),
+        ([CARRY_TEXT], UP, PERMISSION, PLACE | COPY),
+        ([CARRY_TEXT], UP, update("state_update"), PLACE | COPY),
+        ([CARRY_TEXT], DOWN, "session/new", 0),
+        ([CARRY_TEXT, "down:session/prompt:carry"], DOWN, PROMPT, PLACE | COPY | CARRY),
+        ([CARRY_TEXT, "down:session/prompt:answer"], DOWN, PROMPT, PLACE | COPY | ANSWER),
+        (["up:session/update:copy"], DOWN, PROMPT, 0),
+    ],
+)
+def test_who_carries_text_has_a_copy_of_what_has_a_place_among_it(
+    rules: list[str], direction: Direction, key: str, held: int
 ) -> None:
-    gate = Gate(Policy(NO_PROFILE, tuple(parse_rule(rule) for rule in rules)))
-    assert gate.verbs(direction, method) == held
-    assert gate.sees(direction, method) is bool(held & (MODIFY | ANSWER | RELAY))
+    assert Gate(policy(*rules)).rights(direction, key) == held
 
 
-def test_verbs_are_remembered_of_so_many_methods_of_so_many_characters_only() -> None:
-    policy = Policy("context")
-    gate = Gate(policy)
-    methods = [*(f"_x/{number}" for number in range(400)), "_" + "x" * 4096, "session/prompt"]
-    for method in methods * 2:
-        assert gate.verbs(DOWN, method) == policy.verbs(DOWN, method).value
-        assert gate.verbs(UP, method) == policy.verbs(UP, method).value
-    for known in (gate._down, gate._up):
-        assert len(known) <= 256
-        assert max(map(len, known)) < 256
+def test_a_component_that_is_watched_may_do_anything() -> None:
+    gate = Gate(None)
+    for direction, kind in itertools.product(Direction, TEXT_KINDS):
+        assert Right(gate.rights(direction, update(kind))) == C | X | A | M | D | O

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guest_sdk.python import Proxy, Refused, text
+from guest_sdk.python import Proxy, Refused
 from guest_sdk.python.engine import Engine
 
 from . import support
@@ -30,7 +30,7 @@ def _datetime() -> Proxy:
                 warned = True
             else:
                 element = f'<current-date date="{now:%Y-%m-%d}" time="{now:%H:%M:%S}"/>'
-                request.prompt.insert(0, text(element))
+                request.preface(element)
         return await next(request)
 
     return proxy

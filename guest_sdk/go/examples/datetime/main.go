@@ -20,7 +20,7 @@ func main() {
 		}
 		date, _ := now.Result.Get("date").Text()
 		time, _ := now.Result.Get("time").Text()
-		m.Prepend(guest.TextBlock(`<current-date date="`+date+`" time="`+time+`"/>`), "prompt")
+		m.Preface(`<current-date date="` + date + `" time="` + time + `"/>`)
 	})
 	proxy.Run()
 }

@@ -1,0 +1,165 @@
+"""What components change, as an audit is told: read off the identities the engine has."""
+
+from __future__ import annotations
+
+import json
+
+from conductor.core import Changed, Closure, Effect
+from tests.core.policy.plays import (
+    CARRY_TEXT,
+    DONE,
+    PROMPT,
+    Hole,
+    Playbook,
+    chain_of,
+    given,
+    guest,
+    heard,
+    lacks,
+    passed,
+    prompt,
+    request,
+    result,
+    skip,
+    trusted,
+    update,
+)
+
+FULL = {"profile": "full", "grants": "turns=unprompted"}
+
+
+def changed(pb: Playbook) -> list[tuple[str, str, str, object, object]]:
+    """Change, kind, direction, before and after of all that follows; the rest is passed over."""
+    return [told(one) for one in skip(pb) if isinstance(one, Changed)]
+
+
+def told(one: Changed) -> tuple[str, str, str, object, object]:
+    """The same of one."""
+    before, after = (None if v is None else json.loads(v) for v in (one.before, one.after))
+    return one.change, one.kind, one.direction, before, after
+
+
+def audited() -> Playbook:
+    """A guest of which an audit wants to know."""
+    return chain_of(guest(**FULL), audited={"g"})
+
+
+def test_what_passes_unchanged_is_nothing_to_speak_of() -> None:
+    with audited() as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("agent", update("a")) << ("g", "s", update("a"))
+        pb >> ("g", "p", update("a")) << ("client", update("a"))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_changes_of_requests_and_answers() -> None:
+    with audited() as pb:
+        given(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi!")))
+        (one,) = [each for each in pb._effects if isinstance(each, Changed)]
+        assert (one.source, one.source_id, one.target) == ("client", '"a"', "agent")
+        assert one.target_id == str(pb.values["g-a"])
+        assert one.session == "S"
+        assert changed(pb) == [("modified", "request", "down", prompt("hi"), prompt("hi!"))]
+        pb >> ("agent", result(2, DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        said = {"stopReason": "end_turn", "_meta": {"example.com/x": 1}}
+        pb >> ("g", "p", result(Hole("g-a"), said))
+        for answer in changed(pb):  # if it may
+            assert answer == ("modified", "response", "up", {"result": DONE}, {"result": said})
+
+
+def test_answers_of_its_own() -> None:
+    with audited() as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        (one,) = [each for each in pb._effects if isinstance(each, Changed)]
+        assert (one.target, one.target_id, one.source) == ("client", '"a"', None)
+        assert changed(pb) == [("answered", "response", "up", None, {"result": DONE})]
+
+
+def test_an_answer_to_one_who_is_gone() -> None:
+    with audited() as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> (lambda router: router.closed("client", Closure("gone")))
+        skip(pb)
+        pb >> ("g", "p", result(Hole("g-a"), {**DONE, "_meta": {"example.com/x": 1}}))
+        assert all(one[0] == "modified" for one in changed(pb))
+
+
+def test_its_own_messages() -> None:
+    with audited() as pb:
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        assert changed(pb) == [("originated", "request", "down", None, prompt("mine"))]
+        pb >> ("agent", result(2, DONE))
+        skip(pb)
+        pb >> ("g", "p", update("mine"))
+        assert changed(pb) == [("originated", "notification", "up", None, update("mine")["params"])]
+        pb >> ("g", "p", request("no", "fs/read_text_file", {}))
+        lacks(pb, "originate", "fs/read_text_file")  # a violation is no change
+        skip(pb)
+
+
+def test_notifications_changed_and_dropped() -> None:
+    one, two, three = (update(text)["params"] for text in ("1", "2", "3"))
+    with audited() as pb:
+        pb >> heard
+        for text in "12":
+            pb >> ("agent", update(text)) << ("g", "s", update(text))
+        pb >> heard
+        pb >> ("g", "p", update("3"))
+        assert changed(pb) == [("modified", "notification", "up", one, three)]
+        pb >> ("agent", update("1")) << ("g", "s", update("1"))
+        pb >> ("g", "p", update("1"))
+        assert changed(pb) == [("dropped", "notification", "up", two, None)]
+        pb >> ("agent", update("1")) << ("g", "s", update("1"))
+        pb >> (lambda router: router.settled("g"))
+        assert changed(pb) == [("dropped", "notification", "up", one, None)]
+        pb >> (lambda router: router.settled("agent"))
+
+
+def test_the_number_is_that_of_the_hop_by_which_it_came() -> None:
+    with audited() as pb:
+        numbers = []
+        for text in "12":
+            pb >> ("agent", update(text)) << ("g", "s", update(text))
+            numbers.append(pb.router._exchange.number)
+        found: list[Effect] = []
+        for text in "12":
+            pb >> ("g", "p", update(f"{text}!"))
+            found += skip(pb)
+        told_ = [one.number for one in found if isinstance(one, Changed)]
+        assert told_ == numbers
+
+
+def test_one_that_is_trusted_is_told_of_as_well() -> None:
+    with chain_of(trusted("g"), audited={"g"}) as pb:
+        pb >> ("agent", update("1")) << ("g", "s", update("1"))
+        pb >> ("g", "p", update("2"))
+        params = (update("1")["params"], update("2")["params"])
+        assert changed(pb) == [("modified", "notification", "up", *params)]
+        pb >> ("g", "p", update("3"))
+        assert changed(pb) == [("originated", "notification", "up", None, update("3")["params"])]
+        given(pb)
+        passed(pb)
+        pb >> ("g", "p", result(Hole("g-a"), 7))  # before the agent has
+        assert changed(pb) in ([], [("answered", "response", "up", None, {"result": 7})])
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+
+
+def test_without_params() -> None:
+    with chain_of(guest(grants="methods=_*"), audited={"g"}) as pb:
+        pb >> ("client", {"jsonrpc": "2.0", "method": "_n"})
+        pb << ("g", "p", {"jsonrpc": "2.0", "method": "_n"})
+        pb >> ("g", "s", {"jsonrpc": "2.0", "method": "_n", "params": {}})
+        for one in changed(pb):  # if it may
+            assert one == ("modified", "notification", "down", None, {})
+
+
+def test_nobody_is_told_of_one_that_is_not_audited() -> None:
+    with chain_of(guest(CARRY_TEXT), audited={"f"}) as pb:
+        pb >> ("agent", update("1")) << ("g", "s", update("1"))
+        pb >> ("g", "p", update("2")) << ("client", update("2"))

@@ -1,0 +1,202 @@
+"""What the engine reads of messages, and what it knows of sessions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import UNSET, Raw
+
+from conductor.core.policy import sessions
+from conductor.core.policy.keys import (
+    Heading,
+    Params,
+    addresses,
+    heading,
+    inner_method,
+    session_of,
+    size_of,
+)
+from conductor.core.policy.sessions import Session, Sessions
+from conductor.core.policy.verdicts import equal
+
+UPDATE = "session/update"
+
+
+def raw(value: object) -> Raw:
+    """Params."""
+    return Raw(json.dumps(value).encode())
+
+
+def told(session: object, **update: object) -> Raw:
+    """The params of an update."""
+    return raw({"sessionId": session, "update": update})
+
+
+BROKEN = Raw(b'{"sessionId":"\\ud800')
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "found"),
+    [
+        ("session/prompt", raw({"sessionId": "S"}), Heading("session/prompt", "S")),
+        ("session/prompt", raw([]), Heading("session/prompt", None)),
+        ("session/prompt", UNSET, Heading("session/prompt", None)),
+        ("_x", BROKEN, Heading("_x", None)),
+        (UPDATE, UNSET, Heading(f"{UPDATE}[*]", None)),
+        (UPDATE, raw({"sessionId": "S"}), Heading(f"{UPDATE}[*]", "S")),
+        (UPDATE, raw({"sessionId": "S", "update": 1}), Heading(f"{UPDATE}[*]", "S")),
+        (UPDATE, BROKEN, Heading(f"{UPDATE}[*]", None)),
+        (UPDATE, told("S", sessionUpdate="plan"), Heading(f"{UPDATE}[plan]", "S")),
+        (UPDATE, told("S", sessionUpdate="new"), Heading(f"{UPDATE}[*]", "S")),
+        (
+            UPDATE,
+            told("S", sessionUpdate="tool_call", toolCallId="t"),
+            Heading(f"{UPDATE}[tool_call]", "S", "t"),
+        ),
+        ("mcp/message", raw({"connectionId": "k"}), Heading("mcp/message", None, ("k",))),
+        ("mcp/message", raw({"connectionId": 1}), Heading("mcp/message", None, ("",))),
+        ("_scp/mcp", raw({"name": "n", "url": "u"}), Heading("_scp/mcp", None, ("n",))),
+        ("mcp/connect", UNSET, Heading("mcp/connect", None, ())),
+        ("mcp/connect", raw([1]), Heading("mcp/connect", None, ())),
+    ],
+)
+def test_the_heading_of_a_message(method: str, params: Params, found: Heading) -> None:
+    assert heading(method, params) == found
+
+
+def test_smaller_things() -> None:
+    assert session_of(UNSET) is None
+    assert addresses("mcp/message", raw({"serverId": "s", "url": "u"})) == ("s", "u")
+    assert inner_method("mcp/message", raw({"method": "tools/list"})) == "tools/list"
+    assert inner_method("mcp/message", raw({"method": 1})) is None
+    assert inner_method("mcp/message", UNSET) is None
+    assert inner_method("session/prompt", raw({"method": "x"})) is None
+    assert (size_of(UNSET), size_of(raw([]))) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (raw({"a": 1, "b": 2}), Raw(b'{"b":2,"a":1}'), True),
+        (raw({"a": 1}), raw({"a": 2}), False),
+        (UNSET, UNSET, True),
+        (UNSET, raw({}), False),
+        (raw({}), UNSET, False),
+        (b'{"a":"\\ud800"}', b'{"a":"\\ud801"}', False),
+        (b"[" * 5000, b"[" * 5001, False),
+    ],
+)
+def test_what_says_the_same(one: Params | bytes, other: Params | bytes, same: bool) -> None:
+    assert equal(one, other) is same
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+def set_up(known: Sessions, name: str, cwd: str = "/w", method: str = "session/new") -> None:
+    """A session is set up by its agent."""
+    asked = {"cwd": cwd, "additionalDirectories": ["/more"]}
+    if method != "session/new":
+        asked["sessionId"] = name
+    body = {} if method in ("session/load", "session/resume") else {"sessionId": name}
+    known.set_up(method, raw(asked), json.dumps(body).encode())
+
+
+def commands(*names: str, session: object = "S") -> Raw:
+    """An update that lists commands."""
+    listed = [{"name": name} for name in names]
+    return told(session, sessionUpdate="available_commands_update", availableCommands=listed)
+
+
+def test_the_folders_of_a_session() -> None:
+    known = Sessions()
+    set_up(known, "S")
+    set_up(known, "T", "", "session/load")
+    assert known.find("S").folders == ("/w", "/more")
+    assert known.find("T").folders == ("/more",)
+    assert known.find("U") == known.find(None) == Session()
+    assert set(known.folders) == {"/w", "/more"}
+    assert set(known.ids) == {"S", "T"}
+    set_up(known, "S", "/other", "session/resume")
+    assert known.find("S").folders == ("/other", "/more")
+
+
+@pytest.mark.parametrize(
+    ("params", "body"),
+    [(raw({}), b"{}"), (UNSET, b"{}"), (raw({"cwd": 1}), b"{}"), (raw({}), b"[]"), (raw({}), b"")],
+)
+def test_what_is_no_set_up_is_none(params: Params, body: bytes) -> None:
+    known = Sessions()
+    known.set_up("session/new", params, body)
+    known.set_up("session/fork", raw({"sessionId": "S"}), b"{}")
+    assert not known.ids
+
+
+def test_the_commands_of_a_session() -> None:
+    known = Sessions()
+    known.learn(commands("review", "$skill", ""))
+    assert known.find("S").commands == {"/review", "$skill"}
+    known.learn(commands("plan"))
+    assert known.find("S").commands == {"/plan"}
+    set_up(known, "S")
+    assert known.find("S").commands == {"/plan"}
+    for odd in (commands("x", session=1), raw([]), UNSET, raw({"update": {}}), BROKEN):
+        known.learn(odd)
+    assert set(known.ids) == {"S"}
+
+
+def test_the_modes_of_a_session() -> None:
+    known = Sessions()
+    body = {
+        "sessionId": "S",
+        "modes": {"availableModes": [{"id": "ask"}]},
+        "models": {"availableModels": [{"modelId": "m", "name": "n"}]},
+        "configOptions": [{"id": "effort"}],
+        "availableCommands": [{"name": "plan"}],
+    }
+    known.set_up("session/new", raw({"cwd": "/"}), json.dumps(body).encode())
+    assert {"ask", "effort"} <= known.find("S").modes
+    assert known.find("S").commands == {"/plan"}
+    more = [{"id": "style"}]
+    known.learn(told("S", sessionUpdate="config_option_update", configOptions=more))
+    assert {"ask", "effort", "style"} <= known.find("S").modes
+    known.learn(told("S", sessionUpdate="subagent_update", sessionId="S/1"))
+    assert known.find("S/1").modes == known.find("S").modes
+
+
+def test_a_session_that_a_component_answers_is_its_own_if_it_is_new() -> None:
+    known = Sessions()
+    set_up(known, "S")
+    for name in "ST":
+        answer = json.dumps({"sessionId": name}).encode()
+        known.set_up("session/new", raw({"cwd": "/x"}), answer, "g")
+    assert known.opened_by("g") == {"T"}
+    assert known.find("S").folders == ("/w", "/more")
+
+
+def test_a_sub_agent_s_session_has_what_its_parent_has() -> None:
+    known = Sessions()
+    set_up(known, "S")
+    known.learn(commands("review"))
+    for parent, child in (("S", "S/1"), ("S/1", "S/2"), ("S", "S")):
+        known.learn(told(parent, sessionUpdate="subagent_update", sessionId=child))
+    found = known.find("S/2")
+    assert found.folders == ("/w", "/more")
+    assert found.commands == {"/review"}
+    assert found.parent == "S/1"
+    assert list(known.line("S/2")) == ["S/2", "S/1", "S"]
+    known.learn(told("S", sessionUpdate="subagent_update", sessionId="S/3", cwd="/own"))
+    assert known.find("S/3").folders == ("/own",)
+    known.learn(told("S", sessionUpdate="subagent_update"))
+    known.learn(told("a", sessionUpdate="subagent_update", sessionId="b"))
+    known.learn(told("b", sessionUpdate="subagent_update", sessionId="a"))
+    assert len(list(known.line("a"))) == 8
+
+
+def test_the_oldest_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_MOST", 2)
+    known = Sessions()
+    for name in "ABC":
+        set_up(known, name)
+    assert set(known.ids) == {"B", "C"}
