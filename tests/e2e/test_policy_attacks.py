@@ -53,7 +53,7 @@ class Carrier(NamedTuple):
         """It on the command line. A program keeps ids where it may prompt by itself."""
         held = {"profile": self.profile, **more}
         grants = list(self.granted)
-        if self.profile == "full":
+        if self.profile == "full" and not any(one.startswith("methods=") for one in grants):
             grants.append("methods=_evil/told+_evil/ask")
         if self.dialect == "guest":
             wat = GUEST.replace("TELLS", str(int(self.profile == "full")))
