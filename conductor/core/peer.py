@@ -208,6 +208,11 @@ class Peer:
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
 
+    @property
+    def ready_some_time(self) -> bool:
+        """Whether it can be written to, or will be."""
+        return self.ready or (self.closure is None and self.handshake is not None)
+
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""
         return self.p if side is Side.P else self.s

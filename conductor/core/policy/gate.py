@@ -26,7 +26,7 @@ from conductor.core.policy.rights import (
 
 if TYPE_CHECKING:
     from conductor.core.link import Link, Pending
-    from conductor.core.peer import Lane
+    from conductor.core.peer import Lane, Peer
 
 PLACE: Final = 64
 """Held on messages whose place among texts means something, by who carries those texts: they wait
@@ -150,3 +150,12 @@ def rights_on(lane: Lane, heading: Heading) -> int:
         if gate.enforced and gate.owns(heading.detail):
             return OWN_MCP
     return held
+
+
+def without(peer: Peer) -> bool:
+    """Whether what a component that is not there would carry goes on without it: one that has not
+    taken its role, or that the chain leaves out; but past nobody who fails closed."""
+    before, gate = peer.p.across, peer.gate
+    assert gate is not None
+    left_out = before is not None and before.across is not peer.p
+    return gate.enforced and gate.policy.fails != "closed" and (peer.closure is None or left_out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
-from conductor.core.policy.gate import PLACE, Gate, rights_on
+from conductor.core.policy.gate import PLACE, Gate, rights_on, without
 from conductor.core.policy.given import Carried, Given, Held, Note
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.rights import (
@@ -200,11 +200,11 @@ class PolicedNotifications:
             peer, onward = lane.peer, lane.other
             if method == STOP and gate.enforced:
                 self._turns.stopped(lane, params, found, rights, out)
-            elif rights & CARRY:
-                if not peer.ready and (peer.closure is not None or peer.handshake is None):
-                    break
+            elif rights & CARRY and peer.ready_some_time:
                 self._give(lane, source, method, params, found, out)
                 return
+            elif rights & CARRY and not without(peer):
+                break
             else:
                 if found.key in _TEXT and self._turns.hidden(gate, found.session):
                     # What the agent says in a turn of the component's own is for that alone.

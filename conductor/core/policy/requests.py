@@ -11,7 +11,7 @@ from conductor.core.guards import Violation
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
-from conductor.core.policy.gate import PLACE, rights_on
+from conductor.core.policy.gate import PLACE, rights_on, without
 from conductor.core.policy.given import Carried, Copied, Held, meant
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
@@ -35,7 +35,7 @@ from conductor.core.policy.wakes import Wakes
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
     from conductor.core.owners import Owners
-    from conductor.core.peer import Lane, Peer
+    from conductor.core.peer import Lane
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -242,12 +242,12 @@ class PolicedRequests:
             rights, onward = rights_on(lane, found), lane.other
             if method == PROMPT:
                 onward.given.shown.forget(Heading(STOP, found.session))  # of the turns before
-            if rights & (CARRY | ANSWER):
-                if not lane.peer.ready and not _will_be(lane.peer):
-                    break
+            if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
                 carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
+            if rights & (CARRY | ANSWER) and not without(lane.peer):
+                break
             copy = None
             if rights & COPY:
                 copy = self._copies.request(lane, method, params, found, pending, out)
@@ -328,9 +328,9 @@ class PolicedRequests:
             self._release(carried, out)
             return
         if not peer.ready:
-            if _will_be(peer):
+            if peer.ready_some_time:
                 peer.backlog.append(partial(self._send, carried))
-            elif not _bypassed(peer) or not self.lost(carried, out):
+            elif not (without(peer) and self.lost(carried, out)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
@@ -612,17 +612,6 @@ class PolicedRequests:
         wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
         self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)
         return False
-
-
-def _will_be(peer: Peer) -> bool:
-    """Whether a peer that is not ready will be."""
-    return peer.closure is None and peer.handshake is not None
-
-
-def _bypassed(peer: Peer) -> bool:
-    """Whether the chain goes on without a peer: nobody is joined to it any more."""
-    before = peer.p.across
-    return before is not None and before.across is not peer.p
 
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:

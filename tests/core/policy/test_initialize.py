@@ -21,6 +21,7 @@ from tests.core.policy.plays import (
     Playbook,
     broke,
     chain,
+    chain_of,
     error,
     guest,
     lacks,
@@ -31,6 +32,7 @@ from tests.core.policy.plays import (
     result,
     skip,
     taken,
+    trusted,
     update,
 )
 
@@ -459,3 +461,30 @@ def test_who_has_passed_it_on_may_take_its_time(when: str) -> None:
             pb >> (lambda router: router.returned("g"))
             skip(pb)
         pb.wake(HOLD_INITIALIZE)
+
+
+def test_one_that_keeps_the_answer_is_gone_past_as_well() -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        forwarded(pb)
+        answered(pb)
+        pb.wake(HOLD_INITIALIZE)
+        broke(pb, "hold", "has held the answer to `initialize` for more than 60 s")
+        pb << ("client", result("i", ANSWER))
+        pb >> ("g", "p", result(Hole("g-i"), CLAIM))
+        pb.wake(HOLD_INITIALIZE)
+
+
+def test_a_trusted_one_that_is_watched_may_initialize_its_successor_again() -> None:
+    with chain_of(trusted("g"), audited={"g"}) as pb:
+        pb >> ("g", "s", request("again", "initialize", V1))
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+
+
+def test_a_trace_tells_of_it_too() -> None:
+    with before(profile="full") as pb:
+        pb.router._exchange.tracing = True
+        pb >> ("client", request("i", "initialize", ASKED))
+        skip(pb)
+        pb >> ("g", "s", request("f", "initialize", ASKED))
+        assert any("initialize" in str(one) for one in skip(pb))

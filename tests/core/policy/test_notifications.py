@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router, Trace
+from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
 from conductor.core.policy import gate, given, notifications
 from tests.core.policy.plays import (
     CARRY_TEXT,
@@ -381,14 +381,45 @@ def test_what_comes_before_it_is_asked_anything_waits_for_that() -> None:
         pb >> ("g", update("a")) << ("client", update("a"))
 
 
-def test_a_request_is_refused_until_then() -> None:
-    with unknown(grants="permission=narrow") as pb:
+@pytest.mark.parametrize("fails", ["open", "closed"])
+def test_until_then_it_is_gone_past_unless_it_fails_closed(fails: str) -> None:
+    with unknown(CARRY_TEXT, grants="permission=narrow", fails=fails) as pb:
         pb >> ("agent", request("q", PERMISSION, permission()))
         pb >> (lambda router: router.returned("g"))
-        pb << ("agent", error("q", -32600, "proxy `g` has not been initialized"))
+        if fails == "open":
+            pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        else:
+            pb << ("agent", error("q", -32600, "proxy `g` has not been initialized"))
         pb >> ("agent", request("r", PERMISSION, permission()))
-        pb << ("agent", error("r", -32600, "proxy `g` has not been initialized"))
+        if fails == "open":
+            pb << ("client", request(Hole("r"), PERMISSION, permission()))
+        else:
+            pb << ("agent", error("r", -32600, "proxy `g` has not been initialized"))
+        pb >> ("agent", update("a"))
+        if fails == "open":
+            pb << ("client", update("a"))
+        else:
+            pb << Noted("debug", "agent", "dropped: proxy `g` is not there")
         assert settled(pb.router)
+
+
+def test_what_waits_for_one_that_is_asked_anew_waits_on() -> None:
+    inner = {"method": "initialize", "params": V1}
+    ended = Closure("g has ended", "", {"exitCode": 3})
+    with Playbook(Router([guest(profile="full", kind=None), Component("agent")])) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", request(Hole("role"), "proxy/initialize", V1))
+        pb >> (lambda router: router.closed("g", ended)) << Reopen("g")
+        pb >> (lambda router: router.reopened("g"))
+        pb << ("g", request(Hole("r2"), "_proxy/initialize", V1))
+        pb >> ("client", request("a", "session/list", {})) >> ("agent", update("a"))
+        pb >> (lambda router: router.leaving("g", GONE))
+        pb >> (lambda router: router.returned("g"))
+        pb << ("g", request(Hole("r3"), "proxy/initialize", V1))
+        pb >> ("g", request("f", "proxy/successor", inner))
+        pb << ("g", request(Hole("a"), "session/list", {}))
+        pb << ("g", wrapped("acp", update("a")))
+        pb << ("agent", request(Hole("i"), "initialize", V1))
 
 
 def test_what_is_too_much_for_one_that_is_away_goes_past(monkeypatch: pytest.MonkeyPatch) -> None:

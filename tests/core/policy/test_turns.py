@@ -378,3 +378,24 @@ def test_the_answer_is_held_while_a_turn_of_its_own_goes_on() -> None:
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
         over(pb)
         pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_what_is_a_request_is_not_sent_as_a_notification_nor_the_other_way_round() -> None:
+    with chain("down:session/cancel:originate", **WITHIN) as pb:
+        pb >> ("g", "s", notification(PROMPT, prompt("mine")))
+        broke(pb, "rights", "may not send `session/prompt` as a notification")
+        pb >> ("g", "s", request("s", "session/cancel", {"sessionId": "S"}))
+        broke(pb, "rights", "may not send `session/cancel` as a request")
+        refused(pb, "s")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_several_prompts_of_others_at_once(version: int) -> None:
+    with chain(CARRIES, version=version, **WITHIN) as pb:
+        for asked in "ab":
+            given(pb, asked=asked)
+            passed(pb, asked=asked)
+        for asked in "ab":
+            pb >> ("agent", result(Hole(f"a-{asked}"), DONE if version == 1 else INSERTED))
+            skip(pb)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
