@@ -219,9 +219,14 @@ class Exchange:
         self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
     ) -> None:
         """Takes the answer of the peer a request went to."""
-        if pending.past and self.enforcer.must_wait(pending, member, bytes(body), out):
+        hook, past = pending.hook, pending.past
+        # What a component makes of what it carries is looked at first.
+        if (
+            past
+            and pending.given is None
+            and self.enforcer.must_wait(pending, member, bytes(body), out)
+        ):
             return
-        hook = pending.hook
         if hook is None:
             self.reply(pending, member, body, out)
             return

@@ -117,6 +117,7 @@ class Initializer:
         else:
             peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
+            peer.handshake.number = self._exchange.number
             late = partial(self._late, peer, peer.handshake)
             self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, peer.handshake, out)

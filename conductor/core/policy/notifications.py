@@ -162,10 +162,12 @@ class PolicedNotifications:
         gate = lane.peer.gate
         assert gate is not None
         ends_own = method == STOP and gate.has_turn(found.session)
+        may_be_own = ends_own or bool(rights & ORIGINATE)
         shown = lane.given.shown.same(method, params)
-        if shown is None and not (ends_own or rights & ORIGINATE):
+        if shown is None and not may_be_own:
             shown = lane.given.shown.oldest(found)
-        if shown is not None:
+        in_round = shown is not None and gate.rounds and gate.round <= shown.round + 1
+        if shown is not None and (in_round or not (may_be_own and shown.stale)):
             if not equal(shown.params, params):
                 wrong = lacks(CARRY, lane.direction, found.key)
                 self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
@@ -296,6 +298,25 @@ class PolicedNotifications:
             exchange.say(peer, frame, source.number, out)
             if exchange.tracing:
                 exchange.traces.notified(source, lane, note.method, note.params, out)
+            if not rights_on(lane, note.heading) & DROP:
+                self._wakes.round(peer, partial(self._kept, lane.other, note), out)
+
+    def another_turn(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+        """The user goes on: what a component that passes on by `lane` was told of cancellations,
+        and has not passed on by the end of its round, it may say of its own from now on."""
+        notes = lane.given.shown.of(Heading(STOP, session))
+        gate = lane.peer.gate
+        assert gate is not None
+        if gate.rounds:
+            _age(notes, out)
+        elif notes:
+            self._wakes.round(lane.peer, partial(_age, notes), out)
+
+    def _kept(self, lane: Lane, note: Note, out: list[Effect]) -> None:
+        """A component without rounds has had long enough to pass on what it may not drop."""
+        if note in lane.given.queue:
+            self.had_say(lane, note, out)
+            release(lane, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
         first = next(entry for entry in lane.given.queue if type(entry) is Note)
@@ -399,3 +420,8 @@ class PolicedNotifications:
             if type(entry) is Held:
                 entry.ready = True
         release(lane, out)
+
+
+def _age(notes: list[Note], out: list[Effect]) -> None:
+    for note in notes:
+        note.stale = True

@@ -25,7 +25,6 @@ from conductor.core.policy.rights import (
     PROMPT,
     SETTINGS,
     SETUP,
-    STOP,
     Direction,
 )
 from conductor.core.policy.turns import TURNS, Turns
@@ -241,7 +240,7 @@ class PolicedRequests:
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
             if method == PROMPT:
-                onward.given.shown.forget(Heading(STOP, found.session))  # of the turns before
+                self._notifications.another_turn(onward, found.session, out)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
                 carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
@@ -422,7 +421,7 @@ class PolicedRequests:
         pending.answer = forwarded.answer if forwarded is not None else 0
         if pending.trail is not None:
             pending.trail.past = True
-        self._exchange.reply(pending, *carried.upstream, out)
+        self.over(carried, *carried.upstream, out)
 
     def _answered(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -439,7 +438,7 @@ class PolicedRequests:
                     if pending.trail is not None and carried.forwarded is not None:
                         pending.trail.answers = carried.forwarded.answer
                     self._notifications.leaves(lane, carried, out)
-                    self._exchange.reply(pending, member, body, out)
+                    self.over(carried, member, body, out)
                     return
                 self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                 if carried.state is State.RETURNED:
@@ -459,7 +458,8 @@ class PolicedRequests:
                     self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
                     carried.rights &= ~AMEND
                 else:
-                    self._exchange.reply(pending, member, body, out)
+                    changes.answer(self._exchange, carried, member, body, out)
+                    self.over(carried, member, body, out)
             case State.STOPPED:
                 self._turns.end(carried, out)
             case _:
@@ -507,6 +507,15 @@ class PolicedRequests:
             lane.peer.gate.loosen(lane.link, carried.id, leftover)
         self._forget(lane.other, carried)
 
+    def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A request is answered, once those it went past before have no earlier word; and only then
+        goes what has waited for its answer."""
+        self._close(carried)
+        release(carried.lane.other, out)
+        carried.pending.hook = None
+        self._exchange.complete(carried.pending, member, body, out)
+        release(carried.lane, out)
+
     @staticmethod
     def _release(carried: Carried, out: list[Effect]) -> None:
         """Sends on what has waited for a request, once that has gone on or is answered."""
@@ -545,9 +554,8 @@ class PolicedRequests:
         self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        carried.pending.hook = None
         carried.pending.answer = 0
-        self._exchange.reply(carried.pending, b"error", failure, out)
+        self.over(carried, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""

@@ -106,7 +106,7 @@ class Turns:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
         carried.pending.answer = 0
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        self._exchange.enforcer.requests.over(carried, *carried.upstream, out)
 
     @property
     def _turn_cancelled(self) -> tuple[bytes, bytes]:

@@ -7,6 +7,7 @@ import pytest
 from conductor.core import Closure, Component, guards
 from conductor.core.policy.gate import MOST_TURNS
 from conductor.core.policy.rights import Policy
+from conductor.core.policy.wakes import ROUND
 from tests.core.policy.plays import (
     CANCELLED,
     DONE,
@@ -208,6 +209,7 @@ def test_a_copy_of_a_cancellation_is_not_taken_for_a_later_one_of_its_own(
         skip(pb)
         given(pb, asked="b")
         passed(pb, asked="b")
+        pb.wake(ROUND)
         pb >> ("g", "s", stop()) << ("agent", stop())
 
 
