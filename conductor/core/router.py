@@ -126,6 +126,19 @@ class Router:
         """How many requests of this peer have not been answered."""
         return sum(len(link.received) for link in self.peers[name].links())
 
+    def observers(self) -> list[Peer]:
+        """Those that get copies and change nothing."""
+        gates = ((peer, peer.gate) for peer in self.peers.values() if peer.closure is None)
+        return [peer for peer, gate in gates if gate is not None and gate.watches_only]
+
+    def observed(self) -> bool | None:
+        """Whether all observers have been shown, and have taken, what has been answered; None: one
+        has yet to start."""
+        watching = self.observers()
+        if any(not peer.ready for peer in watching):
+            return None
+        return not any(self._enforcer.copies.unseen(peer) for peer in watching)
+
     # -- what happens to peers -------------------------------------------------------------------
 
     def closed(self, name: str, reason: Closure) -> list[Effect]:

@@ -155,6 +155,8 @@ class Runtime:
             elif self._client_gone:
                 await self._ending.settled(self._options.drain)
                 self._report_overdue()
+                if self.router.observers():
+                    await self._ending.observed(self._options.drain)
         finally:
             try:
                 await self._shut_down()
