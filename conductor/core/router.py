@@ -126,6 +126,19 @@ class Router:
         """How many requests of this peer have not been answered."""
         return sum(len(link.received) for link in self.peers[name].links())
 
+    def observers(self) -> list[Peer]:
+        """Those that get copies and change nothing."""
+        gates = ((peer, peer.gate) for peer in self.peers.values() if peer.closure is None)
+        return [peer for peer, gate in gates if gate is not None and gate.watches_only]
+
+    def observed(self) -> bool | None:
+        """Whether all observers have been shown, and have taken, what has been answered; None: one
+        has yet to start."""
+        watching = self.observers()
+        if any(not peer.ready for peer in watching):
+            return None
+        return not any(self._enforcer.copies.unseen(peer) for peer in watching)
+
     # -- what happens to peers -------------------------------------------------------------------
 
     def closed(self, name: str, reason: Closure) -> list[Effect]:
@@ -183,21 +196,6 @@ class Router:
         out: list[Effect] = []
         endings.expire(self._exchange, self.peers[name], key, reason, out)
         return out
-
-    @property
-    def watched(self) -> bool:
-        """Whether there are components that only get copies."""
-        return any(p.gate is not None and p.gate.watches_only for p in self.peers.values())
-
-    def behind(self) -> bool:
-        """Whether a component that only gets copies has not come as far as the conversation."""
-        return any(
-            peer.closure is None
-            and (not peer.ready or any(not copy.passed for copy in lane.given.copies.values()))
-            for peer in self.peers.values()
-            if peer.gate is not None and peer.gate.watches_only
-            for lane in (peer.p, peer.s)
-        )
 
     def heard(self, name: str) -> int | None:
         """The number of the last message that came from a peer; None while it waits for an answer

@@ -59,9 +59,6 @@ _FIRST_REQUEST: Final = 2.0
 _LAUNCH: Final = 5.0
 """Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
 
-_OBSERVED: Final = 1.0
-"""Seconds that components which only get copies have for the last of them."""
-
 Log = Callable[[str, str, str], None]
 
 
@@ -158,8 +155,8 @@ class Runtime:
             elif self._client_gone:
                 await self._ending.settled(self._options.drain)
                 self._report_overdue()
-                if self.router.watched:
-                    await self._ending.observed(_OBSERVED)
+                if self.router.observers():
+                    await self._ending.observed(self._options.drain)
         finally:
             try:
                 await self._shut_down()

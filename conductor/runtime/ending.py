@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Final
 
 from conductor.core import UPSTREAM, Closure, Router
@@ -11,11 +12,13 @@ from conductor.transports.base import Ended
 
 _KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
 
-_QUIET: Final = 0.05
-"""Seconds without a line after which nobody is expected to say any more."""
-
 _LOOK: Final = 0.005
 """Seconds between looks whether everything is answered."""
+
+_MOMENT: Final = 0.1
+"""Seconds in which an observer says what it says to what it was shown last."""
+_TAKES: Final = 2.0
+"""Seconds in which an observer takes a copy, if it ever does."""
 
 
 class Ending:
@@ -44,21 +47,26 @@ class Ending:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._heard.wait(), seconds)
 
-    async def observed(self, most: float) -> None:
-        """Waits until those who only get copies have had all of them, and have been answered."""
-        loop = asyncio.get_running_loop()
-        end, since, seen = loop.time() + most, 0.0, -1
-        while loop.time() < end and (self._router.behind() or loop.time() < since + _QUIET):
-            if self._passed != seen:
-                seen, since = self._passed, loop.time()
-            await asyncio.sleep(_LOOK)
-
     async def settled(self, quiet: float, most: float = float("inf")) -> None:
         """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
+        await self._quiet(lambda: quiet if self._router.pending() else 0.0, most)
+
+    async def observed(self, most: float) -> None:
+        """Waits until observers have taken what they were shown, and have said what they say to it;
+        nothing else waits for them."""
+
+        def patience() -> float:
+            observed = self._router.observed()
+            return most if observed is None else _MOMENT if observed else min(most, _TAKES)
+
+        await self._quiet(patience, most)
+
+    async def _quiet(self, patience: Callable[[], float], most: float) -> None:
+        """Waits until nothing has moved for as long as there is patience now."""
         loop = asyncio.get_running_loop()
         seen, since = self._passed, loop.time()
         end = since + most
-        while self._router.pending() and loop.time() < min(end, since + quiet):
+        while loop.time() < min(end, since + patience()):
             await asyncio.sleep(_LOOK)
             if self._passed != seen:
                 seen, since = self._passed, loop.time()

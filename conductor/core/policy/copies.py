@@ -119,6 +119,15 @@ class Copies:
         return False
 
     @staticmethod
+    def unseen(peer: Peer) -> bool:
+        """Whether an observer has still to take a copy of a request that has been answered."""
+        return any(
+            one.answer is not None and not one.passed
+            for lane in (peer.p, peer.s)
+            for one in lane.given.copies.values()
+        )
+
+    @staticmethod
     def _let_go(
         copy: Copied, pending: Pending, member: bytes, body: bytes, out: list[Effect]
     ) -> None:

@@ -218,7 +218,12 @@ class PolicedNotifications:
                     self._copies.notification(lane, method, params, found, out)
                     return
                 if found.key == _STATE and gate.policy.turns:
+                    within = self._turns.runs_within(gate, lane, found.session)
                     self._turns.told(gate, found.session, params)
+                    if within:
+                        # To the user their own turn runs on: its end is told when that is over.
+                        self._copies.notification(lane, method, params, found, out, must=True)
+                        return
                 if (rights & COPY or onward.given.queue) and self._waits(
                     lane, source, method, params, found, rights, out
                 ):

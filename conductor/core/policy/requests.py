@@ -27,7 +27,7 @@ from conductor.core.policy.rights import (
     SETUP,
     Direction,
 )
-from conductor.core.policy.turns import Turns
+from conductor.core.policy.turns import TURNS, Turns
 from conductor.core.policy.verdicts import HOLD, IDENTITY, RIGHTS, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
@@ -628,6 +628,8 @@ class PolicedRequests:
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:
     """A refusal that tells the rule of ids, where a request like this one is open."""
+    if wrong.guard not in (RIGHTS, TURNS):
+        return wrong
     for carried in lane.given.requests.values():
         if carried.heading == found and carried.state is State.GIVEN:
             rule = _ID_RULE.format(carried.id.decode(errors="replace"))
