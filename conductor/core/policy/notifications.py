@@ -78,7 +78,12 @@ class PolicedNotifications:
                     release(lane, out)
                 return
         shown = lane.given.shown.items
-        if shown and shown[0].params == params and shown[0].method == method:
+        if (
+            shown
+            and shown[0].params == params
+            and shown[0].method == method
+            and not shown[0].stale
+        ):
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
@@ -92,7 +97,8 @@ class PolicedNotifications:
         gate = peer.gate
         if gate is not None:
             found, queue = note.heading, lane.other.given.queue
-            if not lane.rights.get(found.key, 0) & CARRY or type(found.detail) is tuple:
+            drops = lane.rights.get(found.key, 0) & (CARRY | DROP) == CARRY | DROP
+            if not drops or type(found.detail) is tuple:
                 return False
             if len(queue) >= _MOST_QUEUED:
                 return False

@@ -155,6 +155,8 @@ class PolicedRequests:
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
         if gate.enforced:
+            if carried.method in SETUP:
+                self._exchange.sessions.follow(carried.method, params, pending)
             pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
@@ -218,6 +220,8 @@ class PolicedRequests:
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
         pending.own = gate.enforced
+        if gate.enforced and method in SETUP:
+            self._exchange.sessions.follow(method, params, pending)
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -460,10 +464,8 @@ class PolicedRequests:
                 else:
                     changes.answer(self._exchange, carried, member, body, out)
                     self.over(carried, member, body, out)
-            case State.STOPPED:
-                self._turns.end(carried, out)
             case _:
-                pass
+                self._turns.end(carried, out)
 
     def _answers_past(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -508,13 +510,12 @@ class PolicedRequests:
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
-        """A request is answered, once those it went past before have no earlier word; and only then
-        goes what has waited for its answer."""
+        """A request is answered, once those it went past before have no earlier word; and then goes
+        what has waited for it."""
         self._close(carried)
-        release(carried.lane.other, out)
         carried.pending.hook = None
         self._exchange.complete(carried.pending, member, body, out)
-        release(carried.lane, out)
+        self._release(carried, out)
 
     @staticmethod
     def _release(carried: Carried, out: list[Effect]) -> None:

@@ -176,7 +176,7 @@ class Verdicts:
             commands=found.commands,
             modes=found.modes,
             sessions=known.ids.keys(),
-            own_sessions=known.opened_by(gate.name),
+            own_sessions=known.opened_by(gate.name) if gate.policy.grants.sessions else frozenset(),
             names=gate.names_of_others,
         )
 
