@@ -18,7 +18,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.intake import Intake
 from conductor.core.lost_roles import LostRoles
-from conductor.core.peer import Component
+from conductor.core.peer import Component, Peer
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.services import LAST_WORDS, SERVICES, Services
