@@ -80,12 +80,7 @@ class PolicedNotifications:
                     release(lane, out)
                 return
         shown = lane.given.shown.items
-        if (
-            shown
-            and shown[0].params == params
-            and shown[0].method == method
-            and not shown[0].stale
-        ):
+        if shown and shown[0].params == params and shown[0].method == method and not shown[0].stale:
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
@@ -223,7 +218,12 @@ class PolicedNotifications:
                     self._copies.notification(lane, method, params, found, out)
                     return
                 if found.key == _STATE and gate.policy.turns:
+                    within = self._turns.runs_within(gate, lane, found.session)
                     self._turns.told(gate, found.session, params)
+                    if within:
+                        # To the user their own turn runs on: its end is told when that is over.
+                        self._copies.notification(lane, method, params, found, out, must=True)
+                        return
                 if (rights & COPY or onward.given.queue) and self._waits(
                     lane, source, method, params, found, rights, out
                 ):

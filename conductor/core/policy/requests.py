@@ -27,7 +27,7 @@ from conductor.core.policy.rights import (
     SETUP,
     Direction,
 )
-from conductor.core.policy.turns import Turns
+from conductor.core.policy.turns import TURNS, Turns
 from conductor.core.policy.verdicts import HOLD, IDENTITY, RIGHTS, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
 
@@ -89,6 +89,7 @@ class PolicedRequests:
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
                 self._verdicts.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
+            pending.trail = None  # what goes on is the original
             self._copies.passed_on(copy, pending, out)
             if copy.held is not None:
                 copy.held.ready = True
@@ -155,6 +156,8 @@ class PolicedRequests:
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
         if gate.enforced:
+            if carried.method in SETUP:
+                self._exchange.sessions.follow(carried.method, params, pending)
             pending.passes = carried
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
@@ -220,6 +223,8 @@ class PolicedRequests:
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
         pending.own = gate.enforced
+        if gate.enforced and method in SETUP:
+            self._exchange.sessions.follow(method, params, pending)
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
         self._owners.admitted(lane.peer, method, None, params, out)
@@ -462,10 +467,8 @@ class PolicedRequests:
                 else:
                     changes.answer(self._exchange, carried, member, body, out)
                     self.over(carried, member, body, out)
-            case State.STOPPED:
-                self._turns.end(carried, out)
             case _:
-                pass
+                self._turns.end(carried, out)
 
     def _answers_past(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -625,6 +628,8 @@ class PolicedRequests:
 
 def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:
     """A refusal that tells the rule of ids, where a request like this one is open."""
+    if wrong.guard not in (RIGHTS, TURNS):
+        return wrong
     for carried in lane.given.requests.values():
         if carried.heading == found and carried.state is State.GIVEN:
             rule = _ID_RULE.format(carried.id.decode(errors="replace"))

@@ -150,6 +150,11 @@ class Turns:
             one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
         ]
 
+    def runs_within(self, gate: Gate, lane: Lane, session: str | None) -> bool:
+        """Version 2: whether a turn of the component's own runs in one of the user's, which that
+        holds at `lane`."""
+        return session is not None and bool(gate.turns.get(session) and self._open(lane, session))
+
     def opened(self, gate: Gate, session: str, pending: Pending) -> None:
         """A component has sent a prompt of its own."""
         gate.turns[session] = False

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Changed, Closure, Component, Effect, Listen, Router, Send, Violated
+from conductor.core import (
+    Changed,
+    Closure,
+    Component,
+    Effect,
+    Listen,
+    Router,
+    Send,
+    Trace,
+    Violated,
+)
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.rights import NO_PROFILE, Policy
 from tests.core.plays import OK
@@ -491,3 +501,8 @@ def test_a_trace_tells_of_it_too() -> None:
         skip(pb)
         pb >> ("g", "s", request("f", "initialize", ASKED))
         assert any("initialize" in str(one) for one in skip(pb))
+        pb >> ("agent", result(1, ANSWER))
+        skip(pb)
+        pb >> ("g", "p", result(1, CLAIM))  # which it may not say: the agent's goes past it
+        told = [one for one in skip(pb) if isinstance(one, Trace) and one.target == "client"]
+        assert [one.past for one in told] == [True]
