@@ -78,7 +78,7 @@ class Exchange:
         self._failed = False
 
     def own_number(self) -> int:
-        """The number of a message of the conductor's own."""
+        """The number of a message of the conductor's own, or of one within an array."""
         self.count += 1
         return self.count
 

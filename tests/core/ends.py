@@ -24,7 +24,7 @@ CLOSING: Final = ("session/close", "session/delete")
 
 DOWN: Final = (
     PROMPT, PROMPT, "session/load", "session/list", "session/set_mode", "session/close", STOP,
-    STOP, CANCEL, "providers/list", "mcp/message", "_x", "session/odd",
+    STOP, CANCEL, "providers/list", "session/new", "mcp/message", "_x", "session/odd",
 )  # fmt: skip
 """What clients say: methods, some of them more often."""
 
@@ -91,7 +91,7 @@ def params_of(step: Step, number: int) -> Json:
     match step.key.partition("[")[0]:
         case "session/prompt":
             held["prompt"] = [text]
-        case "session/load":
+        case "session/load" | "session/new":
             held |= {"cwd": "/w", "mcpServers": []}
         case "session/request_permission":
             options = [{"optionId": one, "name": one, "kind": one} for one in _OPTIONS]
@@ -208,6 +208,8 @@ class End:
             found = {"sessions": [{"sessionId": "S"}, {"sessionId": "T"}]}
         elif method == "mcp/connect":
             found = {"connectionId": "theirs"}
+        elif method == "session/new":
+            found = {"sessionId": f"N{number}"}
         else:
             found = {"stopReason": "end_turn"} if method == PROMPT else {}
         if member == b"result" and method != "initialize":

@@ -18,8 +18,8 @@ Said = tuple[str, bytes]
 """The connection it is said on, and the line."""
 
 DOWNWARDS: Final = (
-    PROMPT, STOP, "session/set_mode", "session/load", "session/list", "providers/list",
-    "mcp/message", "_x", CANCEL, "initialize", "session/odd",
+    PROMPT, STOP, "session/set_mode", "session/load", "session/new", "session/list",
+    "providers/list", "mcp/message", "_x", CANCEL, "initialize", "session/odd",
 )  # fmt: skip
 UPWARDS: Final = (
     "agent_message_chunk", "agent_message_chunk", "tool_call", "state_update",
@@ -175,7 +175,7 @@ class Wild:
         match message["method"]:
             case "session/prompt":
                 params["prompt"] = [*params.get("prompt", ()), {"type": "text", "text": "more"}]
-            case "session/load":
+            case "session/load" | "session/new":
                 server = {"type": "acp", "name": "mine", "serverId": "mine"}
                 params["mcpServers"] = [*params.get("mcpServers", ()), server]
             case "session/update" if type(params.get("update")) is dict:
@@ -216,6 +216,7 @@ class Wild:
             held["prompt"] = [{"type": "text", "text": "own"}]
         elif "/" not in method and method not in ("_x", "_y", "initialize"):
             held["update"] = {"sessionUpdate": method, "content": {"type": "text", "text": "own"}}
+            held["update"]["availableCommands"] = [{"name": "review", "description": "it"}]
             method = UPDATE
         params = dump(held)
         if self.tape.next(2):

@@ -14,6 +14,7 @@ import json
 import os
 import shlex
 import sys
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Final, NamedTuple
 
 import wasmtime
 
-from .client import Client, Json
+from .client import DEADLINE, Client, Json
 from .processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
 
 HERE: Final = Path(__file__).parent
@@ -203,6 +204,13 @@ class Rig:
         lines = path.read_bytes().split(b"\n") if path.exists() else []
         entries = [_logged(line) for line in lines if line]
         return [e for e in entries if way in (None, e.dir) and link in (None, e.link)]
+
+    def until_heard(self, name: str, text: bytes) -> None:
+        """Waits until a component's log holds this in what it was sent."""
+        deadline = time.monotonic() + DEADLINE
+        while not any(text in one.raw for one in self.log(name, "in")):
+            assert time.monotonic() < deadline, f"{name} has not heard {text!r}"
+            time.sleep(0.01)
 
     def methods(self, name: str, way: str = "in") -> list[str]:
         """The methods in a component's log, in order."""

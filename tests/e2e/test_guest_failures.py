@@ -53,7 +53,7 @@ def _initialize(chain: Chain) -> Json:
 
 @pytest.mark.parametrize(("name", "isolation"), EVERYWHERE)
 def test_a_hostile_module_is_named_and_ends_the_chain(rig: Rig, name: str, isolation: str) -> None:
-    component = f"{rig.hostile(name)},limit.cpu_ms=200"
+    component = f"{rig.hostile(name)},profile=full,limit.cpu_ms=200"
     chain = rig.agent(
         "passthrough", component, "passthrough", rig.demo(), options=("--isolation", isolation)
     )

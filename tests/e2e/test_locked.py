@@ -53,7 +53,7 @@ def test_another_build_does_not_take_over(rig: Rig, tmp_path: Path, how: str) ->
     else:
         swap(chain, rig.bundled("datetime"), module)
     chain.until_stderr("the new build is not used")
-    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → 03b24fd82f102778…")
+    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → ee9ccae8a8722795…")
     assert chain.prompt(session, "two") == "two"
     assert rig.methods("A").count("initialize") == 1
     assert chain.finish() == 0
@@ -81,7 +81,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
     put(rig.bundled("datetime"), module)
     (host,) = rig.kin(chain).named("conductor.segment")
     os.kill(host, signal.SIGKILL)
-    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → 03b24fd82f102778…")
+    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → ee9ccae8a8722795…")
     assert chain.exit_code() == 1
     assert rig.leftovers(chain) == []
 
@@ -125,5 +125,6 @@ def test_a_locked_agent_is_nobodys_proxy(rig: Rig) -> None:
     inner = shlex.join([*base(), "agent", *held, "--cache", str(rig.cache), rig.x("P")])
     chain = rig.agent(f"{inner},name=inner", rig.demo())
     answer = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-    assert "inner" in answer["error"]["message"]
+    assert "`P`" in answer["error"]["message"]
+    assert "is not an agent" in answer["error"]["message"]
     assert chain.exit_code() == 1

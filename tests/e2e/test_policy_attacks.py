@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from .attacks import ARRAY, ATTACKS, KEY, NO, SETUPS, UPDATES, Attack
+from .attacks import ARRAY, ATTACKS, FOR_A_CHUNK, KEY, NO, OWN, SETUPS, UPDATES, Attack
 from .client import Json
 from .rig import HERE, Rig, member
 
@@ -34,6 +34,9 @@ ANSWERS: Final[dict[str, Json]] = {
     "fs/write_text_file": {},
     "terminal/create": {"terminalId": "t1"},
     "elicitation/create": {"action": "decline"},
+    "mcp/message": {"of": "the client"},
+    "_scp/mcp": {"of": "the client"},
+    "_scp/ide_operation": {"of": "the client"},
 }
 """What the client says to the agent's requests: no."""
 
@@ -44,51 +47,110 @@ class Carrier(NamedTuple):
     dialect: str
     profile: str
     version: str = "v1"
+    granted: tuple[str, ...] = ()
 
     def component(self, rig: Rig, **more: str) -> str:
-        """It on the command line."""
+        """It on the command line. A program keeps ids where it may prompt by itself."""
         held = {"profile": self.profile, **more}
+        grants = list(self.granted)
+        if self.profile == "full" and not any(one.startswith("methods=") for one in grants):
+            grants.append("methods=_evil/told+_evil/ask")
         if self.dialect == "guest":
             wat = GUEST.replace("TELLS", str(int(self.profile == "full")))
-            options = "".join(f",{name}={value}" for name, value in held.items())
-            return f"{rig.module('evil', wat)},name=evil{options}"
-        flags = ("--dialect", self.dialect, "--log", str(rig.folder / "evil"))
+            options = [f"{name}={value}" for name, value in held.items()]
+            return ",".join([rig.module("evil", wat), "name=evil", *options, *grants])
+        flags = ["--dialect", self.dialect, "--log", str(rig.folder / "evil")]
+        if self.profile == "full":
+            flags.append("--keep-ids")
+            held["ids"] = "kept"
         evil = json.loads(rig.actor("evil_proxy", *flags, name="evil"))
-        return json.dumps({**evil, "dialect": self.dialect, **held})
+        named = {name: value or True for name, _, value in (one.partition("=") for one in grants)}
+        return json.dumps({**evil, "dialect": self.dialect, **held, **named})
 
+    def sees(self, attack: Attack) -> bool:
+        """Whether it is given what sets an attack off, or a copy of that."""
+        if self.profile == "context":
+            return attack.by == "client" and attack.method in _CONTEXT
+        return attack.kind != "unseen"
+
+    def may(self, attack: Attack) -> bool:
+        """Whether it may do what an attack does at all, within the guards."""
+        if attack.needs:
+            return any(one.partition("=")[0] == attack.needs for one in self._all())
+        own = attack.kind == "made up"
+        return self.profile == "full" or (self.profile == "context" and not own)
+
+    @property
+    def guesses(self) -> bool:
+        """Whether what it passes on is found out by fixed rules: it is a program of its own ids."""
+        return self.dialect != "guest" and self.profile != "full"
+
+    def _all(self) -> tuple[str, ...]:
+        return (*self.granted, *["methods"] * (self.profile == "full"))
+
+
+_CONTEXT: Final = (*SETUPS, "session/prompt")
+GRANTED: Final = ("permission=narrow", "texts")
 
 CARRIERS: Final = (
     *(Carrier("guest", profile) for profile in ("full", "context", "observer")),
     *(Carrier("acp", profile) for profile in ("full", "context", "observer")),
     *(Carrier(dialect, "full") for dialect in ("sdk", "sacp", "pacp")),
+    *(Carrier(dialect, "full", granted=GRANTED) for dialect in ("guest", "acp")),
     *(Carrier(dialect, "full", "v2") for dialect in ("guest", "acp")),
+    *(Carrier(dialect, "context", "v2") for dialect in ("guest", "acp")),
 )
 
 
-def expected(attack: Attack, profile: str) -> tuple[tuple[str, ...], int]:
-    """The rules an attack breaks with a profile, and how many errors the proxy is told.
+def expected(attack: Attack, carrier: Carrier) -> tuple[tuple[str, ...], int]:
+    """The rules an attack breaks, and how many errors the proxy is told.
 
-    With less than `full` it may make nothing up; and what it does not see it can do nothing to.
+    What it may not do at all breaks `rights`: sending of its own, or changing what it got a copy
+    of. Its answer to a copy is ignored, and what it does not see it can do nothing to.
     """
-    if profile == "full":
+    if not carrier.sees(attack):
+        return (), 0
+    if carrier.guesses and attack.name in _GUESSED:
+        return _GUESSED[attack.name], 1
+    if carrier.may(attack):
         return attack.rules, attack.refused
-    if attack.kind == "made up":
-        return ("verbs",) * len(attack.rules), attack.refused
-    seen = attack.by == "client" and attack.method in (*SETUPS, "session/prompt")
-    return (attack.rules, attack.refused) if seen and profile == "context" else ((), 0)
+    if attack.kind == "made up" or (attack.kind == "changed" and attack.method != "initialize"):
+        return ("rights",) * len(attack.rules), attack.refused
+    return (), 0
+
+
+_GUESSED: Final = {
+    **{
+        one.name: ("commands", "rights", "identity")
+        for one in ATTACKS
+        if one.name.startswith(OWN) and "another" not in one.name
+    },
+    "another session": ("rights", "rights"),
+}
+"""Of a program whose ids say nothing, a prompt of its own in the session of one that it holds is
+taken for that one, changed; its own answer to that then comes too early. In another session it is
+refused, and the program answers the one it holds with the error."""
 
 
 def attacks(carrier: Carrier) -> list[Attack]:
     """The attacks to be made by a carrier.
 
     An observer's update is taken for a copy that comes back, so whether one that is made up is a
-    violation depends on how many copies are under way. In ACP v2 nobody's arrays are served, and
-    nobody may initialize again.
+    violation depends on how many copies are under way; so do those of states in ACP v2. There
+    nobody's arrays are served, and nobody may initialize again. Who may answer for permissions may
+    drop them too.
     """
-    if carrier.version == "v2":
-        return [one for one in ATTACKS if one.name != ARRAY and one.method != "initialize"]
-    made_up = UPDATES if carrier.profile == "observer" else "\0"
-    return [attack for attack in ATTACKS if not attack.name.startswith(made_up)]
+    left_out = [f"{FOR_A_CHUNK}state_update", ARRAY] if carrier.version == "v2" else []
+    if carrier.profile == "observer":
+        left_out += [UPDATES, OWN, FOR_A_CHUNK]
+    if carrier.granted:
+        left_out.append("session/request_permission, dropped")
+    return [
+        one
+        for one in ATTACKS
+        if not one.name.startswith(tuple(left_out))
+        and (one.method != "initialize" or carrier.version == "v1")
+    ]
 
 
 class Play:
@@ -111,7 +173,7 @@ class Play:
 
     def begin(self) -> str:
         """A new session."""
-        answer = self.chain.answer(self.ask("session/new", {"cwd": "/", "mcpServers": []}))
+        answer = self.chain.answer(self.ask("session/new", {"cwd": "/project", "mcpServers": []}))
         return str(answer["result"]["sessionId"])
 
     def ask(self, method: str, params: Json) -> int:
@@ -202,10 +264,10 @@ def _surely_violations(play: Play, tried: list[Attack]) -> int:
     made_up = [one for one in tried if one.name.startswith(("up: ", "down: "))]
     sure = [one for one in made_up if one.name.split()[1] not in carried]
     assert len(sure) > 10
-    return sum(len(expected(one, "observer")[0]) for one in sure)
+    return sum(len(expected(one, play.carrier)[0]) for one in sure)
 
 
-@pytest.mark.parametrize("carrier", CARRIERS, ids="-".join)
+@pytest.mark.parametrize("carrier", CARRIERS, ids=lambda one: "-".join([*one[:3], *one.granted]))
 def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
     play = Play(rig, carrier)
     tried = attacks(carrier)
@@ -220,10 +282,10 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
     play.neighbours()
     assert chain.finish() == 0
     _nobody_noticed(play)
-    wanted = [expected(attack, carrier.profile) for attack in tried]
+    wanted = [expected(attack, carrier) for attack in tried]
     rules = [rule for broken, _ in wanted for rule in broken]
     if carrier.profile == "observer":
-        assert play.violations() == rules[: len(play.violations())]
+        assert {*play.violations()} == {"rights"}
         assert len(play.violations()) >= _surely_violations(play, tried)
     else:
         assert play.violations() == rules
@@ -281,7 +343,7 @@ def named(name: str) -> Attack:
 
 
 @pytest.mark.parametrize("dialect", ["guest", "acp"])
-@pytest.mark.parametrize("attack", ["session/new: a command", "up: terminal/create (terminals)"])
+@pytest.mark.parametrize("attack", ["session/new: a command", "up: terminal/create"])
 def test_on_violation_fail_ends_the_component(rig: Rig, dialect: str, attack: str) -> None:
     """It breaks one rule and is gone; with `on_failure=bypass` the session goes on without it."""
     carrier = Carrier(dialect, "full")
@@ -293,7 +355,8 @@ def test_on_violation_fail_ends_the_component(rig: Rig, dialect: str, attack: st
     for each in ATTACKS[:3]:
         play.attack(each)
     assert chain.prompt(play.session, "/echo on") == "on"
-    assert "`evil`" in chain.answer(play.hang)["error"]["message"]
+    chain.notify("session/cancel", {"sessionId": play.hung})  # what it passed on goes on without it
+    assert chain.answer(play.hang)["result"] == {"stopReason": "cancelled"}
     methods = rig.methods("A")
     assert methods.count("initialize") == 1
     assert b"evil" not in b"".join(one.raw for one in rig.log("A", "in") if b"@@p" not in one.raw)

@@ -26,26 +26,36 @@ ISOLATIONS = ("process", "inline", "separate")
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("policy", ["profile=context", "fails=closed", "profile=trusted"])
 @pytest.mark.parametrize("harm", ["unreachable", "(loop $forever (br $forever))"])
 def test_a_guest_is_started_again_and_the_session_lives(
-    rig: Rig, harm: str, isolation: str
+    rig: Rig, harm: str, policy: str, isolation: str
 ) -> None:
+    """What it held goes on as it was given, unless it is trusted or a gatekeeper; what a policed
+    one has passed on goes on without it."""
     module = rig.module("fused", FUSED.replace("HARM", harm))
-    chain = rig.agent(
-        "passthrough", f"{module},limit.cpu_ms=100", rig.demo(), options=("--isolation", isolation)
-    )
+    component = f"{module},{policy},limit.cpu_ms=100"
+    chain = rig.agent("passthrough", component, rig.demo(), options=("--isolation", isolation))
     session = chain.begin()
     other = chain.new_session()
     hang = chain.start_prompt(other, "/hang")
     assert chain.prompt(session, "/echo before") == "before"
     for number in (1, 2):
-        turn = chain.start_prompt(session, "/echo poison")
-        error = chain.answer(turn)["error"]
-        assert "`fused`" in error["message"]
+        answer = chain.answer(chain.start_prompt(session, "/echo poison"))
+        if policy == "profile=context":
+            assert answer["result"] == {"stopReason": "end_turn"}
+            assert chain.texts(session)[-1] == "poison"
+        else:
+            assert "`fused`" in answer["error"]["message"]
         chain.until_stderr(f"started again ({number} of 3)")
         assert chain.prompt(session, f"/echo after {number}") == f"after {number}"
     assert ("it was poisoned" in chain.stderr) == (harm == "unreachable"), chain.stderr
-    assert "`fused`" in chain.answer(hang)["error"]["message"]
+    if policy == "profile=trusted":
+        assert "`fused`" in chain.answer(hang)["error"]["message"]
+    else:
+        assert chain.answers(hang) == []
+        chain.notify("session/cancel", {"sessionId": other})
+        assert chain.answer(hang)["result"] == {"stopReason": "cancelled"}
     assert len(chain.answers(hang)) == 1
     assert rig.methods("A").count("initialize") == 1
     assert chain.finish() == 0
@@ -56,7 +66,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
 def test_the_budget_of_restarts_ends_in_the_last_resort(rig: Rig, isolation: str) -> None:
     module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
     options = ("--isolation", isolation)
-    chain = rig.agent(f"{module},on_failure=restart", rig.demo(), options=options)
+    chain = rig.agent(f"{module},fails=closed,on_failure=restart", rig.demo(), options=options)
     session = chain.begin()
     for number in (1, 2, 3):
         assert "error" in chain.answer(chain.start_prompt(session, "/echo poison"))
@@ -68,14 +78,18 @@ def test_the_budget_of_restarts_ends_in_the_last_resort(rig: Rig, isolation: str
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_a_guest_is_bypassed(rig: Rig, isolation: str) -> None:
+@pytest.mark.parametrize("fails", ["open", "closed"])
+def test_a_guest_is_bypassed(rig: Rig, fails: str, isolation: str) -> None:
     module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
     options = ("--isolation", isolation)
-    chain = rig.agent(f"{module},on_failure=bypass", rig.x("X"), rig.demo(), options=options)
+    component = f"{module},on_failure=bypass,fails={fails}".removesuffix(",fails=open")
+    chain = rig.agent(component, rig.x("X"), rig.demo(), options=options)
     session = chain.begin()
-    assert (
-        "`fused`" in chain.answer(chain.start_prompt(session, "/echo poison"))["error"]["message"]
-    )
+    answer = chain.answer(chain.start_prompt(session, "/echo poison"))
+    if fails == "closed":
+        assert "`fused`" in answer["error"]["message"]
+    else:
+        assert chain.texts(session) == ["poison"]
     chain.until_stderr("the chain goes on without it")
     assert chain.prompt(session, "/echo poison no more") == "poison no more"
     assert rig.methods("A").count("initialize") == 1

@@ -25,7 +25,7 @@ from .test_policy_attacks import Carrier
 @pytest.mark.parametrize("dialect", ["guest", "acp", "sdk", "sacp", "pacp"])
 def test_row_19_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
     """One asks up and down; whoever handles it answers; what nobody does comes back to it alone."""
-    asks = Carrier(dialect, "full").component(rig)
+    asks = Carrier(dialect, "full", granted=("methods=_vendor/*",)).component(rig)
     above = rig.x("above", "--answer", "_vendor/up")
     below = rig.x("below", "--answer", "_vendor/down")
     chain = rig.agent(above, asks, below, rig.demo())
@@ -156,11 +156,10 @@ def _health(chain: Chain) -> list[str]:
 def test_row_116_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> None:
     evil = f"{rig.hostile('wasi_reach')},on_failure=bypass"
     chain = rig.agent("passthrough", evil, rig.demo(), options=("--grace", "0.2"))
-    asked = {"protocolVersion": 1, "clientCapabilities": {}}
-    error = chain.request("initialize", asked)["error"]
-    assert "`wasi_reach`" in error["message"]
-    assert "exited with code 42" in error["message"]  # 99 is what it would say of any success
+    chain.initialize()
     chain.until_stderr("the chain goes on without it")
+    assert "`wasi_reach`" in chain.stderr
+    assert "exited with code 42" in chain.stderr  # 99 is what it would say of any success
     assert chain.prompt(chain.begin(), "/echo on") == "on"
     assert chain.finish() == 0
 
@@ -188,8 +187,7 @@ def test_row_116_endless_loop_and_memory(rig: Rig, name: str, says: str) -> None
 def test_row_117_the_same_proxy_with_and_without_a_grant(
     rig: Rig, kind: str, granted: bool, tmp_path: Path
 ) -> None:
-    verbs = "answer+modify" if granted else "answer"
-    allow = f"down:session/prompt:{verbs}"
+    allow = f"down:session/prompt:{'carry' if granted else 'copy'}"
     if kind == "guest":
         proxy = f"datetime,profile=tools,allow={allow}"
     else:
@@ -205,5 +203,5 @@ def test_row_117_the_same_proxy_with_and_without_a_grant(
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     broken = [one for one in records if one["event"] == "violation"]
     found = [(one["component"], one["rule"], one["method"]) for one in broken]
-    assert found == ([] if granted else [("datetime", "verbs", "session/prompt")])
+    assert found == ([] if granted else [("datetime", "rights", "session/prompt")])
     assert ("may not change `session/prompt`" in chain.stderr) is not granted

@@ -67,7 +67,7 @@ def test_a_guest_uses_every_service_it_was_granted(
     )
     metrics = tmp_path / "metrics.txt"
     chain = rig.agent(
-        f"{guest},grant=kv+timer+files:*.md+clock",
+        f"{guest},methods=_told,grant=kv+timer+files:*.md+clock",
         rig.demo(),
         options=("--isolation", isolation, "--metrics", str(metrics)),
         XDG_DATA_HOME=str(tmp_path / "data"),
@@ -101,14 +101,16 @@ def test_a_guest_uses_every_service_it_was_granted(
 def test_a_session_of_a_proxys_own_opens_no_folder(rig: Rig, tmp_path: Path) -> None:
     """Not even where it may open one: only the client says where files are read."""
     (tmp_path / "notes.md").write_text("read me")
-    opening = {"cwd": "/", "additionalDirectories": ["/etc"], "mcpServers": []}
+    elsewhere = {"cwd": "/", "additionalDirectories": ["/etc"], "mcpServers": []}
+    below = {"cwd": str(tmp_path / "below"), "mcpServers": []}
+    opened = [call(8, "session/new", **elsewhere), call(9, "session/new", **below)]
     guest = asking_guest(
         rig,
         call(1, "files/roots"),
         call(2, "files/read", path="/etc/hostname"),
-        first=f"s{json.dumps(call(9, 'session/new', **opening))}\n",
+        first="".join(f"s{json.dumps(one)}\n" for one in opened),
     )
-    chain = rig.agent(f"{guest},grant=files:**,unguard=own-sessions", rig.demo())
+    chain = rig.agent(f"{guest},sessions=own,methods=_told,grant=files:**", rig.demo())
     chain.initialize()
     session = chain.new_session(cwd=str(tmp_path))
     answers = told(chain, session, 2)
@@ -124,12 +126,12 @@ def test_values_are_kept_from_run_to_run_and_apart(rig: Rig, tmp_path: Path) -> 
     other = asking_guest(rig, call(1, "kv/get", key="a"), name="two")
     data = str(tmp_path / "data")
     for _ in range(2):
-        chain = rig.agent(f"{setter},grant=kv", rig.demo(), XDG_DATA_HOME=data)
+        chain = rig.agent(f"{setter},methods=_told,grant=kv", rig.demo(), XDG_DATA_HOME=data)
         assert told(chain, chain.begin(), 1)[1]["result"]["used"] == 2
         assert chain.finish() == 0
     asking_guest(rig, call(1, "kv/get", key="a"), name="one")  # its next version
     for path, found in ((setter, {"found": True, "value": 1}), (other, {"found": False})):
-        chain = rig.agent(f"{path},grant=kv", rig.demo(), XDG_DATA_HOME=data)
+        chain = rig.agent(f"{path},methods=_told,grant=kv", rig.demo(), XDG_DATA_HOME=data)
         assert told(chain, chain.begin(), 1)[1]["result"] == found
         assert chain.finish() == 0
 
@@ -137,7 +139,8 @@ def test_values_are_kept_from_run_to_run_and_apart(rig: Rig, tmp_path: Path) -> 
 def test_neighbours_get_their_own_answers(rig: Rig) -> None:
     one = asking_guest(rig, call(1, "timer/start", afterMs=10, data="one"), name="one")
     two = asking_guest(rig, call(1, "timer/start", afterMs=10, data="two"), name="two")
-    chain = rig.agent(f"{one},grant=timer", f"{two},grant=timer", rig.demo())
+    granted = "methods=_told,grant=timer"
+    chain = rig.agent(f"{one},{granted}", f"{two},{granted}", rig.demo())
     session = chain.begin()
     chain.prompt(session, "@go")
 

@@ -73,7 +73,7 @@ def test_row_111_text_named_wasm(rig: Rig) -> None:
 
 def test_row_111_nothing_but_the_magic_number(rig: Rig) -> None:
     (rig.folder / "cut.wasm").write_bytes(b"\0asm\1\0\0")
-    chain = rig.agent(str(rig.folder / "cut.wasm"), rig.demo())
+    chain = rig.agent(f"{rig.folder / 'cut.wasm'},profile=full", rig.demo())
     assert "`cut`" in _refused(chain)["message"]
     _one_error(chain, 1, "cut.wasm")
 
@@ -158,6 +158,19 @@ def test_row_111_an_agent_that_never_answers(rig: Rig) -> None:
 
 
 def test_row_111_an_agent_that_refuses_is_quoted_byte_for_byte(rig: Rig) -> None:
+    error = '{"code":-32000,"message":"not \\u0074oday","data":[1.10]}'
+    answer = f'{{"jsonrpc":"2.0","id":%s,"error":{error}}}'
+    code = f"import json; id_ = json.loads(input())['id']; print({answer!r} % id_, flush=True)"
+    agent = rig.program(sys.executable, "-c", f"{code}; input()", name="refusing")
+    chain = rig.agent("passthrough", rig.x("X"), agent)
+    _refused(chain)
+    assert error in chain.lines[0].decode()
+
+
+def test_row_111_a_proxy_in_the_place_of_the_agent_is_named(rig: Rig) -> None:
     chain = rig.agent("passthrough", rig.x("X"), rig.x("refusing"))
-    error = _refused(chain)
-    assert error == {"code": -32600, "message": "refusing does not take initialize now"}
+    message = _refused(chain)["message"]
+    assert "the last component, `refusing` (" in message
+    assert "is not an agent (it answered `initialize`: refusing does not take" in message
+    assert "hint: " in message
+    assert chain.exit_code() == 1

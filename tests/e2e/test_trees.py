@@ -54,6 +54,7 @@ def test_row_23_a_conductor_is_a_proxy_in_any_dialect(rig: Rig, dialect: str, in
     assert chain.prompt(session, '/ext _x/up {"a":1}').endswith('{"got":{"a":1}}')
     assert chain.prompt(session, "/notify _x/up {}").endswith("sent _x/up")
     hang = chain.start_prompt(session, "/hang")
+    rig.until_heard("A", b'"/hang"')  # else a proxy may still hold it, and it never begins
     chain.notify("$/cancel_request", {"requestId": hang})
     assert chain.answer(hang)["result"]["stopReason"] == "cancelled"
     for entry in rig.log("A", "in"):

@@ -61,13 +61,14 @@ def _lies(path: str, folders: tuple[str, ...]) -> bool:
     parts = _parts(path)
     if parts is None:
         return False
-    if not _is_absolute(path):
+    if not is_absolute(path):
         return True
-    homes = (_parts(folder) for folder in folders if _is_absolute(folder))
+    homes = (_parts(folder) for folder in folders if is_absolute(folder))
     return any(home is not None and parts[: len(home)] == home for home in homes)
 
 
-def _is_absolute(path: str) -> bool:
+def is_absolute(path: str) -> bool:
+    """Whether a path says where it begins."""
     text = path.replace("\\", "/")
     return text.startswith("/") or _drive(text) is not None
 
@@ -80,7 +81,7 @@ def _parts(path: str) -> list[str] | None:
     """
     text = path.replace("\\", "/")
     drive = _drive(text)
-    steps = ([drive[1]] if drive else [""]) if _is_absolute(path) else []
+    steps = ([drive[1]] if drive else [""]) if is_absolute(path) else []
     rest = text[drive.end() :] if drive else text
     first = len(steps)
     windows = drive is not None or "\\" in path

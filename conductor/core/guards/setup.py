@@ -8,7 +8,7 @@ from conductor.core.guards import commands, modes
 from conductor.core.guards.common import SESSION_NAMES
 from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import SETUP
-from conductor.core.guards.paths import inside
+from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -71,7 +71,7 @@ _not_opened = not_originated(OWN_SESSIONS)
 
 
 def proposed(origin: Origin) -> Found:
-    """Rule for a set-up of a component's own: in the folders it works in, with its own servers."""
+    """Rule for a set-up of a component's own: in the client's folders, with its own servers."""
     context, params = origin.context, origin.params
     if not context.grants.sessions:
         yield from _not_opened(origin)
@@ -84,12 +84,12 @@ def proposed(origin: Origin) -> Found:
         held = params.get(name)
         folders = held if isinstance(held, list) else [] if held is None else [held]
         if not all(_is_known(context, one) for one in folders):
-            text = "a session of a component's own works in the folders of the session at hand"
+            text = "a session of a component's own works in folders of the client's sessions"
             yield Violation(OWN_SESSIONS, text, token(name))
 
 
 def _is_known(context: Context, folder: Json) -> bool:
-    return isinstance(folder, str) and folder != "" and inside(folder, context.folders)
+    return isinstance(folder, str) and is_absolute(folder) and inside(folder, context.folders)
 
 
 def reported(answer: Answer) -> Found:

@@ -162,7 +162,6 @@ class Copies:
     def passed_on(self, copy: Copied, pending: Pending, out: list[Effect]) -> None:
         """A component passes on a copy: it is answered as the original is."""
         copy.passed = True
-        pending.trail = None
         if copy.answer is not None:
             self._exchange.reply(pending, *copy.answer, out, copy=True)
         else:

@@ -53,10 +53,12 @@ class PolicedNotifications:
         """A notification leaves `lane`."""
         target = lane.across
         assert target is not None
-        if lane.peer.gate is None:
+        gate, beyond = lane.peer.gate, target.peer.gate
+        if gate is None or not gate.enforced:
             found = heading(method, params)
-            if found.key in LEARNT_FROM:
+            if found.key in LEARNT_FROM and beyond is not None and beyond.enforced:
                 self._exchange.sessions.learn(params)
+        if gate is None:
             source = Source(lane, self._exchange.number)
             self._walk(target, source, method, params, found, out)
             return
@@ -78,12 +80,7 @@ class PolicedNotifications:
                     release(lane, out)
                 return
         shown = lane.given.shown.items
-        if (
-            shown
-            and shown[0].params == params
-            and shown[0].method == method
-            and not shown[0].stale
-        ):
+        if shown and shown[0].params == params and shown[0].method == method and not shown[0].stale:
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
@@ -127,7 +124,9 @@ class PolicedNotifications:
             changes.notification(self._exchange, lane, note, sent, out)
             assert lane.across is not None
             source = Source(lane, self._exchange.number, note.number)
-            self._walk(lane.across, source, method, sent, note.heading, out)
+            # Who is trusted may well make another message of it.
+            found = note.heading if gate.enforced else heading(method, sent)
+            self._walk(lane.across, source, method, sent, found, out)
         release(lane, out)
 
     def _changed(

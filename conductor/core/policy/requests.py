@@ -89,6 +89,7 @@ class PolicedRequests:
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
                 self._verdicts.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
+            pending.trail = None  # what goes on is the original
             self._copies.passed_on(copy, pending, out)
             if copy.held is not None:
                 copy.held.ready = True
@@ -161,7 +162,9 @@ class PolicedRequests:
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
-        self.walk(lane.across, carried.method, params, carried.heading, pending, out)
+        # Who is trusted may well make another message of it.
+        found = carried.heading if gate.enforced else heading(carried.method, params)
+        self.walk(lane.across, carried.method, params, found, pending, out)
         if carried.pending.cancelled and gate.enforced:
             self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)

@@ -106,8 +106,9 @@ class Sessions:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Those that any session works in."""
-        return tuple({folder for one in self._known.values() for folder in one.folders})
+        """Those that any session works in but such as components have opened by themselves."""
+        known = [one for one in self._known.values() if not one.opened_by]
+        return tuple({folder for one in known for folder in one.folders})
 
     def line(self, session: str | None) -> Iterator[str]:
         """A session, and whose sub-agent's it is, and so on."""

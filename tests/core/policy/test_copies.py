@@ -130,7 +130,7 @@ def test_one_under_an_id_of_its_own_is_its_own() -> None:
         copied(pb)
         pb >> ("g", "s", request("m", PROMPT, prompt("hi")))
         lacks(pb, "originate", PROMPT)
-        refused(pb, "m", "the grant `turns`")
+        refused(pb, "m", "`,turns=within`")
         pb >> ("g", "s", request(Hole("g-a"), "session/set_mode", mode()))
         lacks(pb, "originate", "session/set_mode")
         refused(pb, Hole("g-a"))

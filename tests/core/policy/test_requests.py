@@ -82,7 +82,7 @@ def test_with_no_right_it_goes_past_and_so_does_its_answer(r: Route) -> None:
         pb >> (r.target, result(Hole("t"), 5)) << (r.source, result("a", 5))
         pb >> ("g", r.outlet, request("own", "_q", SESSION))
         lacks(pb, "originate", "_q")
-        refused(pb, "own", "the grant `methods` lets it", side=r.outlet)
+        refused(pb, "own", "`,methods=_q` lets it", side=r.outlet)
 
 
 @ROUTES

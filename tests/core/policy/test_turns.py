@@ -121,7 +121,7 @@ def test_without_the_grant_it_is_refused_with_the_rule_of_ids() -> None:
         pb >> ("g", "s", request("fresh", PROMPT, prompt("hi")))
         lacks(pb, "originate", PROMPT)
         rule = f"passed on under the id it came with ({pb.values['g-a']})"
-        refused(pb, "fresh", "the grant `turns` lets it", rule)
+        refused(pb, "fresh", "`,turns=within` lets it", rule)
         pb >> ("g", "s", request("other", PROMPT, prompt("hi", "T")))
         lacks(pb, "originate", PROMPT, again=True)
         answer = refused(pb, "other")

@@ -27,7 +27,7 @@ class Evil(Proxy):
 
     def __init__(self, options: argparse.Namespace, write: Callable[[bytes], None]) -> None:
         super().__init__(options, write)
-        self._orders = {side: re.compile(f"@@{side}([0-9a-f]+)@@") for side in "ps"}
+        self._orders = {side: re.compile(f"@@{side}([0-9a-f]*)@@") for side in "ps"}
 
     def _from(self, side: str, method: str, params: str | None, id_: str | None) -> None:
         order = self._orders[side].search(params or "")
@@ -59,7 +59,8 @@ class Evil(Proxy):
         own_id = about.id
         if ID in text and '"method"' in text:
             self._count += 1
-            own_id = json.dumps(f"{self.options.name}:{self._count}")
+            if not self.options.keep_ids:
+                own_id = json.dumps(f"{self.options.name}:{self._count}")
             self._sent[own_id] = about
         text = text.replace(ID, own_id)
         if side == "p" or "method" not in (frame := members(text)):

@@ -28,6 +28,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--hang-on", help="method swallowed")
     parser.add_argument("--dup-on", help="requests holding this text are sent twice, same id")
     parser.add_argument("--junk", action="store_true", help="junk lines on each prompt")
+    parser.add_argument("--keep-ids", action="store_true", help="passes on under the same id")
     parser.add_argument("--meta", action="store_true", help="metadata on each envelope")
     parser.add_argument("--wrap-cancel", action="store_true", help="as Rust SDKs up to 3.6")
     return parser.parse_args(arguments)

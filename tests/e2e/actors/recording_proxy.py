@@ -221,7 +221,8 @@ class Proxy:
         own_id = None
         if id_ is not None:
             self._count += 1
-            own_id = json.dumps(f"{self.options.name}:{self._count}")
+            named = json.dumps(f"{self.options.name}:{self._count}")
+            own_id = id_ if self.options.keep_ids else named
             self._sent[own_id] = Sent(side, id_, method)
             self._passed[side, id_] = (to, own_id)
         self._send(to, method, params, own_id)
