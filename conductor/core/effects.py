@@ -133,8 +133,8 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
     `change`: `modified`, `answered` (a request, by itself), `originated` (of its own) or `dropped`
     (not passed on). `kind` and `direction` are those of the message that was sent, or dropped:
-    request, response or notification, up or down. Whether `before` and `after` differ in more than their spelling is
-    for others to find out.
+    request, response or notification, up or down. Whether `before` and `after` differ in more than
+    their spelling is for others to find out.
     """
 
     peer: str

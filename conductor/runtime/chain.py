@@ -59,6 +59,9 @@ _FIRST_REQUEST: Final = 2.0
 _LAUNCH: Final = 5.0
 """Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
 
+_OBSERVED: Final = 2.0
+"""Seconds that components which only get copies have for the last of them, at most."""
+
 Log = Callable[[str, str, str], None]
 
 
@@ -156,7 +159,7 @@ class Runtime:
                 await self._ending.settled(self._options.drain)
                 self._report_overdue()
                 if self.router.observers():
-                    await self._ending.observed(self._options.drain)
+                    await self._ending.observed(_OBSERVED)
         finally:
             try:
                 await self._shut_down()

@@ -18,8 +18,8 @@ Said = tuple[str, bytes]
 """The connection it is said on, and the line."""
 
 DOWNWARDS: Final = (
-    PROMPT, STOP, "session/set_mode", "session/load", "session/new", "session/list", "providers/list",
-    "mcp/message", "_x", CANCEL, "initialize", "session/odd",
+    PROMPT, STOP, "session/set_mode", "session/load", "session/new", "session/list",
+    "providers/list", "mcp/message", "_x", CANCEL, "initialize", "session/odd",
 )  # fmt: skip
 UPWARDS: Final = (
     "agent_message_chunk", "agent_message_chunk", "tool_call", "state_update",

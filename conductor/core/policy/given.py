@@ -403,11 +403,10 @@ class Given:
             self.queue.remove(one)
         return notes
 
-    def until(self, held: Held) -> list[Note]:
+    def until(self, last: Held | Note) -> list[Note]:
         """The same for what stands before a message that has waited long enough, and for that."""
-        held.ready = True
         notes: list[Note] = []
-        for entry in self.before(held):
+        for entry in [*self.before(last), last]:
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:

@@ -52,7 +52,7 @@ def more_states(chain: Chain, before: int) -> bool:
 
 
 def ended(chain: Chain, version: int, prompted: int, before: int) -> tuple[Any, Any]:
-    """What a turn of the user's came to: why it ended, and the `_meta` of that and of its answer."""
+    """What a turn of the user's came to: why it ended, and the `_meta` of that and its answer."""
     answer = chain.answer(prompted)["result"]
     if version == 1:
         return answer["stopReason"], [answer["_meta"]]
