@@ -12,7 +12,7 @@ from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
 from conductor.core.policy.gate import PLACE, rights_on, without
-from conductor.core.policy.given import Carried, Copied, Held, meant
+from conductor.core.policy.given import Carried, Copied, Excuse, Held, meant
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
 from conductor.core.policy.notifications import PolicedNotifications
@@ -431,6 +431,11 @@ class PolicedRequests:
         lane, gate = carried.lane, carried.lane.peer.gate
         direction = lane.other.direction
         assert gate is not None
+        if carried.excused is not None and member == b"error" and gate.enforced:
+            ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
+            if ends or not self.lost(carried, out):
+                self._fail(carried, body, out)
+            return
         match carried.state:
             case State.GIVEN | State.RETURNED:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
@@ -608,6 +613,8 @@ class PolicedRequests:
             return True
         if carried.pending.cancelled or carried.pending.origin is None:
             return True
+        if carried.excused is not None:
+            return False
         lane = carried.lane.other
         wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
         self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)

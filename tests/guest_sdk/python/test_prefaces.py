@@ -17,7 +17,9 @@ from guest_sdk.python.reading import head, read
 LISTED = Context(commands=frozenset({"/review", "$skill", "!ls", "#todo"}))
 """What an agent lists as commands."""
 
-_starts = st.sampled_from(["", "/", "$", "!", "#", " /", "\n/", "\u200b/", "\uff0f", "\uff04", "/a/", "-"])
+_starts = st.sampled_from(
+    ["", "/", "$", "!", "#", " /", "\n/", "\u200b/", "\uff0f", "\uff04", "/a/", "-"]
+)
 _ends = st.text(max_size=6).map("{}x".format) | st.sampled_from(["review it", "skill"])
 _texts = st.builds(str.__add__, _starts, _ends)
 _resources = st.builds(
@@ -45,7 +47,9 @@ def test_no_command_is_hidden_changed_or_made(prompt: list[Any], behind: bool) -
     assert list(commands.kept(LISTED, prompt, after)) == []
 
 
-@pytest.mark.parametrize("said", ["hi", "Über", "привет", "日本", '"/a" is a path', "<a/>", "1/2", ""])
+@pytest.mark.parametrize(
+    "said", ["hi", "Über", "привет", "日本", '"/a" is a path', "<a/>", "1/2", ""]
+)
 def test_what_begins_with_words_takes_it_in_front(said: str) -> None:
     assert added([text(said)], behind=False) == [text("Be brief."), text("Be kind."), text(said)]
 
