@@ -85,10 +85,9 @@ def _goes_on(exchange: Exchange, pending: Pending, chain: bool, out: list[Effect
 
 def faltered(peer: Peer, *, goes_on: bool) -> None:
     """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
-    for link in peer.links():
-        for pending in link.sent.values():
-            if pending.given is not None:
-                pending.given.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
+    for lane in (peer.p, peer.s):
+        for carried in lane.given.requests.values():
+            carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
 
 def _settle(

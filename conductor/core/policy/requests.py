@@ -478,6 +478,8 @@ class PolicedRequests:
         upstream, lane = carried.upstream, carried.lane
         if upstream is None or (upstream[0] == member and equal(upstream[1], body)):
             return
+        if carried.excused is not None and member == b"error":
+            return
         direction = lane.other.direction
         wrong = lacks(AMEND, direction, carried.heading.key)
         self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
