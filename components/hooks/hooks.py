@@ -244,12 +244,11 @@ def told(update: Update) -> None:
 
 
 async def after(session: Session, result: Any) -> Any:
-    """Acts after a turn of ACP v1; what the turn ends with, after the turns of rules."""
-    prompts = act(session, result["stopReason"], only_told=False)
-    for blocks in prompts:
+    """Acts after a turn of ACP v1, which ends when the turns of rules have; with its own result."""
+    for blocks in act(session, result["stopReason"], only_told=False):
         session.state.said = ""
-        result = await proxy.ask_agent("session/prompt", sessionId=session.id, prompt=blocks)
-        if not isinstance(result, dict) or result.get("stopReason") != "end_turn":
+        ended = await proxy.ask_agent("session/prompt", sessionId=session.id, prompt=blocks)
+        if not isinstance(ended, dict) or ended.get("stopReason") != "end_turn":
             break
     return result
 

@@ -75,7 +75,7 @@ def show(
             "--kind",
             "KIND",
             "Only these records: change, violation, failure, …; of changes also modified, "
-            "answered, originated, dropped, delayed.",
+            "answered, originated, dropped.",
         ),
     ] = None,
     json_: Annotated[

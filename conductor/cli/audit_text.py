@@ -31,7 +31,6 @@ _DID: Final = {
     ("originated", "request"): "sent a request {method} of its own",
     ("originated", "notification"): "sent a notification {method} of its own",
     ("dropped", "notification"): "did not pass on the notification {method}",
-    ("delayed", "notification"): "passed on late the notification {method}",
 }
 
 _CONTEXT: Final = 2

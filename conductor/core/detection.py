@@ -46,6 +46,7 @@ class Handshake:
     __slots__ = (
         "held",
         "left",
+        "number",
         "onward",
         "params",
         "pending",
@@ -58,6 +59,8 @@ class Handshake:
     def __init__(self, pending: Pending, params: Raw | UnsetType, peer: Peer) -> None:
         self.pending = pending
         self.params = params
+        self.number = 0
+        """Of the hop by which it began."""
         self.left: list[Dialect] = list(DETECTION) if peer.guessing else [peer.dialect]
         self.tried: list[Dialect] = []
         self.reopened = False

@@ -72,8 +72,8 @@ class Owned(msgspec.Struct, frozen=True):
 class Violated(msgspec.Struct, frozen=True):
     """A component broke a rule of its policy, and what it did has been undone.
 
-    `rule` is the guard's name, or `verbs`; `pointer` shows where in the message. `fatal`: its
-    policy says that it is to be ended for this.
+    `rule` is the guard's name, or `rights`, `identity`, `turns`, `hold`; `pointer` shows where in
+    the message. `fatal`: its policy says that it is to be ended for this.
     """
 
     peer: str
@@ -132,10 +132,9 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A component changed the conversation (emitted only for an audit).
 
     `change`: `modified`, `answered` (a request, by itself), `originated` (of its own) or `dropped`
-    (not passed on). `kind` and
-    `direction` are those of the message that was sent, or dropped: request, response or
-    notification, up or down. Whether `before` and `after` differ in more than their spelling is
-    for others to find out.
+    (not passed on). `kind` and `direction` are those of the message that was sent, or dropped:
+    request, response or notification, up or down. Whether `before` and `after` differ in more than
+    their spelling is for others to find out.
     """
 
     peer: str

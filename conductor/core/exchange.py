@@ -78,7 +78,7 @@ class Exchange:
         self._failed = False
 
     def own_number(self) -> int:
-        """The number of a message of the conductor's own."""
+        """The number of a message of the conductor's own, or of one within an array."""
         self.count += 1
         return self.count
 
@@ -219,9 +219,14 @@ class Exchange:
         self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
     ) -> None:
         """Takes the answer of the peer a request went to."""
-        if pending.past and self.enforcer.must_wait(pending, member, bytes(body), out):
+        hook, past = pending.hook, pending.past
+        # What a component makes of what it carries is looked at first.
+        if (
+            past
+            and pending.given is None
+            and self.enforcer.must_wait(pending, member, bytes(body), out)
+        ):
             return
-        hook = pending.hook
         if hook is None:
             self.reply(pending, member, body, out)
             return

@@ -70,6 +70,7 @@ class Initializer:
             params = self._forwarded(lane, method, params)
             shadow = (peer.launched_by or peer).shadow
             if shadow is not None:
+                self._shadowed(peer.launched_by or peer, pending)
                 self._enforcer.copies.passed_on(shadow, pending, out)
                 return
             if peer.gate is not None:
@@ -84,6 +85,17 @@ class Initializer:
         target = lane.across
         assert target is not None
         self.deliver(target, params, pending, out)
+
+    @staticmethod
+    def _shadowed(peer: Peer, pending: Pending) -> None:
+        """A trace tells of an `initialize` that is answered here as the original was if it tells of
+        the one that it passes on: where a proxy is given its role again, not where that is a copy.
+        """
+        given = peer.handshake.pending if peer.handshake is not None else None
+        if given is None or given.trail is None:
+            pending.trail = None
+        elif pending.trail is not None:  # pragma: no branch - both are there, or none is
+            pending.trail.passes = given.number
 
     def _forwarded(self, lane: Lane, method: str, params: Raw | UnsetType) -> Raw | UnsetType:
         """What a proxy passes on to its successor."""
@@ -117,6 +129,7 @@ class Initializer:
         else:
             peer.initialize = params
             peer.handshake = Handshake(pending, params, peer)
+            peer.handshake.number = self._exchange.number
             late = partial(self._late, peer, peer.handshake)
             self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, peer.handshake, out)

@@ -96,6 +96,7 @@ class Intake:
             return
         batch = Batch(len(entries))
         for entry in entries:
+            self._exchange.number = self._exchange.own_number()
             try:
                 message = jsonrpc.parse(bytes(entry), self._max_depth)
                 if not isinstance(message, Message):

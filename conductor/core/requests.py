@@ -25,7 +25,6 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.rights import SETUP
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
-from conductor.core.topology import Role
 from conductor.core.trail import Source, Trail
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
@@ -109,27 +108,15 @@ class Requests:
                     raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
                 if method in CONCERNED:
                     self._owners.asked(lane, method, params, pending)
-                    if method in SETUP:
-                        self._learn(lane, method, params, pending)
+                    gate = lane.peer.gate
+                    if method in SETUP and (gate is None or not gate.enforced):
+                        self._exchange.sessions.follow(method, params, pending)
                 if lane.policed:
                     self._policed.ask(lane, method, params, pending, out)
                 else:
                     self._exchange.forward(lane.across, method, params, pending, out)
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
-
-    def _learn(self, lane: Lane, method: str, params: Raw | UnsetType, pending: Pending) -> None:
-        """Takes note of a session when it is set up."""
-
-        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
-            target, gate = pending.target, lane.peer.gate
-            if pending.passes is not None and gate is not None and gate.enforced:
-                return  # what a policed component makes of a set-up is nothing to go by
-            if member == b"result" and target is not None:
-                by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
-                self._exchange.sessions.set_up(method, params, body, by_itself)
-
-        pending.watchers = (*pending.watchers, answered)
 
     def _open(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]

@@ -18,7 +18,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.intake import Intake
 from conductor.core.lost_roles import LostRoles
-from conductor.core.peer import Component
+from conductor.core.peer import Component, Peer
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.services import LAST_WORDS, SERVICES, Services
@@ -125,6 +125,16 @@ class Router:
     def pending(self, name: str = UPSTREAM) -> int:
         """How many requests of this peer have not been answered."""
         return sum(len(link.received) for link in self.peers[name].links())
+
+    def observers(self) -> list[Peer]:
+        """Those that get copies and change nothing."""
+        gates = ((peer, peer.gate) for peer in self.peers.values() if peer.closure is None)
+        return [peer for peer, gate in gates if gate is not None and gate.watches_only]
+
+    def observed(self) -> bool:
+        """Whether all observers have been shown, and have taken, what has been answered."""
+        unseen = self._enforcer.copies.unseen
+        return all(peer.ready and not unseen(peer) for peer in self.observers())
 
     # -- what happens to peers -------------------------------------------------------------------
 

@@ -59,6 +59,9 @@ _FIRST_REQUEST: Final = 2.0
 _LAUNCH: Final = 5.0
 """Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
 
+_OBSERVED: Final = 2.0
+"""Seconds that components which only get copies have for the last of them, at most."""
+
 Log = Callable[[str, str, str], None]
 
 
@@ -155,6 +158,8 @@ class Runtime:
             elif self._client_gone:
                 await self._ending.settled(self._options.drain)
                 self._report_overdue()
+                if self.router.observers():
+                    await self._ending.observed(_OBSERVED)
         finally:
             try:
                 await self._shut_down()
@@ -441,7 +446,7 @@ class Runtime:
             await self._bridged.shut_down()
         self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
         await self._tasks.cancel()
-        await self._serving.close()
         for name in self._planned:
             self._report_lost(name)
         await self._connections.shut_down()
+        await self._serving.close()  # the last words of components may be what they have counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Final
 
 from conductor.core import UPSTREAM, Closure, Router
@@ -13,6 +14,11 @@ _KILLED_HINT: Final = "no guest can end its host: see whether the machine ran ou
 
 _LOOK: Final = 0.005
 """Seconds between looks whether everything is answered."""
+
+_MOMENT: Final = 0.1
+"""Seconds in which an observer says what it says to what it was shown last."""
+_TAKES: Final = 5.0
+"""Seconds in which an observer starts, or takes a copy, if it ever does."""
 
 
 class Ending:
@@ -43,10 +49,20 @@ class Ending:
 
     async def settled(self, quiet: float, most: float = float("inf")) -> None:
         """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
+        await self._quiet(lambda: quiet if self._router.pending() else 0.0, most)
+
+    async def observed(self, most: float) -> None:
+        """Waits until observers have taken what they were shown, and have said what they say to it;
+        nothing else waits for them."""
+
+        await self._quiet(lambda: _MOMENT if self._router.observed() else _TAKES, most)
+
+    async def _quiet(self, patience: Callable[[], float], most: float) -> None:
+        """Waits until nothing has moved for as long as there is patience now."""
         loop = asyncio.get_running_loop()
         seen, since = self._passed, loop.time()
         end = since + most
-        while self._router.pending() and loop.time() < min(end, since + quiet):
+        while loop.time() < min(end, since + patience()):
             await asyncio.sleep(_LOOK)
             if self._passed != seen:
                 seen, since = self._passed, loop.time()

@@ -75,13 +75,13 @@ def test_components() -> None:
     ran = conductor("components")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert [line.split()[0] for line in lines] == catalog.bundled()
+    assert [line.split()[0] for line in lines] == list(catalog.bundled())
     assert "current date" in next(line for line in lines if line.startswith("datetime"))
 
 
 def test_components_as_json() -> None:
     found = {one["name"]: one for one in json.loads(conductor("components", "--json").out)}
-    assert sorted(found) == catalog.bundled()
+    assert sorted(found) == list(catalog.bundled())
     assert found["datetime"]["sandboxed"] is True
     assert found["demo"] | {"version": "", "description": ""} == {
         "name": "demo",

@@ -28,6 +28,7 @@ def wrong(events: Iterable[Event], *, whole: bool = True) -> list[str]:
     answered: set[int] = set()
     got: defaultdict[int, list[Event]] = defaultdict(list)
     """The hops of each message, by its number."""
+    past: list[Event] = []
     last = 0.0
     for event in events:
         own, kind = event["_conductor"], event["type"]
@@ -52,8 +53,15 @@ def wrong(events: Iterable[Event], *, whole: bool = True) -> list[str]:
             if "conductor" not in (event["from"], event["to"]):
                 said.append(f"{what}: it has no number")
             continue
-        said += [f"{what}: {one}" for one in _followed(event, got)]
+        if not _was_given(event, got):
+            said.append(f"{what}: it was never given {own['passes']}")
         got[own["n"]].append(event)
+        if own.get("past"):
+            past.append(event)
+    for event in past:
+        number, name = event["_conductor"]["n"], event["from"]
+        if not any((one["type"], one["to"]) == ("response", name) for one in got[number]):
+            said.append(f"response {number} past {name} to {event['to']}: it never came to that")
     if whole:
         for number in sorted(asked.keys() - answered):
             event = asked[number]
@@ -73,19 +81,12 @@ def _answer(event: Event, question: Event) -> list[str]:
     return said
 
 
-def _followed(event: Event, got: dict[int, list[Event]]) -> list[str]:
-    """Whether who passes a message on was given it, and what goes past somebody came to it."""
-    own, said = event["_conductor"], []
-    before = own.get("passes")
-    if before is not None and not any(
+def _was_given(event: Event, got: dict[int, list[Event]]) -> bool:
+    """Whether who passes a message on was given it before."""
+    before = event["_conductor"].get("passes")
+    return before is None or any(
         one["to"] == event["from"] and one["type"] == event["type"] for one in got[before]
-    ):
-        said.append(f"it was never given {before}")
-    if own.get("past") and not any(
-        (one["to"], one["type"]) == (event["from"], "response") for one in got[own["n"]]
-    ):
-        said.append("it does not come from there")
-    return said
+    )
 
 
 def counts(events: Iterable[Event]) -> str:

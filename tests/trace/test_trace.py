@@ -20,8 +20,11 @@ from tests.cli.support import COMMAND, DEADLINE, conductor, environment
 
 Event = dict[str, Any]
 
-WHOLE = "datetime,profile=full"
+WHOLE = "datetime,profile=trusted"
 """A proxy by which nothing passes unseen."""
+
+FORWARDS = "passthrough,profile=trusted"
+"""The same."""
 
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 PROMPT: Final = "the quick brown fox"
@@ -168,7 +171,7 @@ def proxy(tmp_path: Path) -> str:
 
 
 def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> None:
-    found = trace(tmp_path / "t", WHOLE, "passthrough", proxy, DEMO)
+    found = trace(tmp_path / "t", WHOLE, FORWARDS, proxy, DEMO)
     chain = ["client", "datetime", "passthrough", "forward", "agent"]
     down = list(pairwise(chain))
     up = [(to, source) for source, to in reversed(down)]
@@ -179,7 +182,15 @@ def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> Non
         assert [(e["from"], e["to"]) for e in answered] == up
         assert [e["id"] for e in answered] == [e["id"] for e in reversed(asked)]
         assert all(e["is_error"] == (method == "_unknown") for e in answered)
-        assert all(e["_conductor"]["ms"] >= 0 for e in answered)
+        assert all(e["_conductor"]["ms"] >= e["_conductor"]["ms_in"] >= 0 for e in answered)
+        # From what the client said to what the agent got, and back.
+        numbers = [e["_conductor"]["n"] for e in asked]
+        assert [e["_conductor"].get("passes") for e in asked] == [None, *numbers[:-1]]
+        numbers = [e["_conductor"]["n"] for e in answered]
+        assert [e["_conductor"].get("passes") for e in answered] == [None, *numbers[:-1]]
+        assert [e["_conductor"]["of"] for e in answered[::-1]] == [
+            e["_conductor"]["n"] for e in asked
+        ]
     cancels = [e for e in found if e.get("method") == "session/cancel"]
     assert [(e["from"], e["to"]) for e in cancels] == down
     updates = [e for e in found if e.get("method") == "session/update"]
@@ -192,7 +203,8 @@ def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> Non
 
 
 def test_what_passes_a_guest_unseen_is_not_shown_as_going_to_it(tmp_path: Path) -> None:
-    """Neighbours in one process: a `context` proxy is given prompts, and setups of sessions."""
+    """Neighbours in one process: a `context` proxy is given prompts, and setups of sessions; one
+    with `full` what the agent says as well, but nothing that nobody may touch."""
     seen = {"session/new", "session/prompt"}
     for chain in (("datetime", "passthrough"), ("passthrough", "datetime")):
         for event in trace(tmp_path / "t", *chain, DEMO):
@@ -201,7 +213,10 @@ def test_what_passes_a_guest_unseen_is_not_shown_as_going_to_it(tmp_path: Path) 
                 assert "datetime" not in (event["from"], event["to"]), event
         found = [route(one) for one in events(tmp_path / "t")]
         for method in (*seen, "initialize", "_unknown"):
-            way = [one for one in chain if one != "datetime" or method in seen]
+            if method == "_unknown":
+                way = []
+            else:
+                way = [one for one in chain if one != "datetime" or method in seen]
             hops = [one[1:3] for one in found if (one[0], one[3]) == ("request", method)]
             assert hops == list(pairwise(["client", *way, "agent"]))
         updates = [one[1:3] for one in found if one[3] == "session/update"]
@@ -257,7 +272,7 @@ def test_an_id_stands_for_one_request(tmp_path: Path, proxy: str) -> None:
 
 @pytest.mark.parametrize("isolation", ["separate", "inline"])
 def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
-    chain = (WHOLE, "passthrough", "passthrough", DEMO)
+    chain = ("datetime,profile=full", "passthrough", "passthrough", DEMO)
     together = trace(tmp_path / "a", "--clock", "2026-03-01", *chain)
     apart = trace(tmp_path / "b", "--clock", "2026-03-01", "--isolation", isolation, *chain)
     assert Counter(map(route, together)) == Counter(map(route, apart))

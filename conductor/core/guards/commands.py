@@ -214,6 +214,8 @@ def _alike(old: list[Reading], new: list[Reading]) -> Found:
         ):
             word = other.words[-1]
             text = f"an agent may read {word!a:.80} as a command, so it may not be added or moved"
+            if one is None:
+                text += "\nhint: `,commands=NAME` lets it, for commands that are named"
             yield Violation(COMMANDS, text, f"/prompt/{other.at}")
 
 

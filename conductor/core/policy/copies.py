@@ -119,10 +119,20 @@ class Copies:
         return False
 
     @staticmethod
+    def unseen(peer: Peer) -> bool:
+        """Whether an observer has still to take a copy of a request that has been answered."""
+        return any(
+            one.answer is not None and not one.passed
+            for lane in (peer.p, peer.s)
+            for one in lane.given.copies.values()
+        )
+
+    @staticmethod
     def _let_go(
         copy: Copied, pending: Pending, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
         """The component answers a copy: it has had its say about it."""
+        copy.passed = True
         if copy.held is not None:
             copy.held.ready = True
             assert pending.target is not None
@@ -152,7 +162,6 @@ class Copies:
     def passed_on(self, copy: Copied, pending: Pending, out: list[Effect]) -> None:
         """A component passes on a copy: it is answered as the original is."""
         copy.passed = True
-        pending.trail = None
         if copy.answer is not None:
             self._exchange.reply(pending, *copy.answer, out, copy=True)
         else:

@@ -42,7 +42,7 @@ Resume = Callable[[list["Effect"]], None]
 class Note:
     """A notification that a component was given to carry, or shown a copy of."""
 
-    __slots__ = ("heading", "held", "method", "number", "params", "round", "source")
+    __slots__ = ("heading", "held", "method", "number", "params", "round", "source", "stale")
 
     def __init__(
         self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
@@ -58,6 +58,8 @@ class Note:
         """The component's round that delivers it; -1 until it is sent."""
         self.held: Held | None = None
         """What waits until the component has passed this copy on, or had its round."""
+        self.stale = False
+        """Of a copy: whether the same may be the component's own, once its round is over."""
 
 
 class Held:
@@ -205,10 +207,9 @@ class Notes:
             self.items.remove(note)
         self._bytes -= size_of(note.params)
 
-    def forget(self, heading: Heading) -> None:
-        """Takes those of a key and session out."""
-        for note in [one for one in self.items if one.heading == heading]:
-            self.remove(note)
+    def of(self, heading: Heading) -> list[Note]:
+        """Those of a key and session."""
+        return [note for note in self.items if note.heading == heading]
 
     def clear(self) -> None:
         """Takes all out."""
@@ -414,11 +415,10 @@ class Given:
             self.queue.remove(one)
         return notes
 
-    def until(self, held: Held) -> list[Note]:
+    def until(self, last: Held | Note) -> list[Note]:
         """The same for what stands before a message that has waited long enough, and for that."""
-        held.ready = True
         notes: list[Note] = []
-        for entry in self.before(held):
+        for entry in [*self.before(last), last]:
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:

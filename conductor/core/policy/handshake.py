@@ -9,6 +9,7 @@ from conductor.core.detection import Handshake
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.policy import changes
 from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.rights import AMEND, CARRY, Direction
@@ -59,6 +60,7 @@ class PolicedHandshake:
         assert gate is not None
         if handshake is None or handshake.onward is not None:
             if not gate.enforced:
+                changes.originated(self._exchange, lane, INITIALIZE, None, params, out, pending)
                 return params
             wrong = Violation(IDENTITY, f"sent an `{INITIALIZE}` that it was not given")
             self._verdicts.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
@@ -70,6 +72,8 @@ class PolicedHandshake:
         given, rights = handshake.params, gate.rights(_DOWN, INITIALIZE)
         verdict = self._verdicts.forwards(gate, _DOWN, INITIALIZE, given, params, rights, _HEADING)
         if verdict is None:
+            carried = self._carried(peer, handshake)
+            changes.request(self._exchange, carried, params, pending, out)
             return params
         self._verdicts.report(peer, _DOWN, INITIALIZE, verdict, out)
         return given
@@ -89,20 +93,30 @@ class PolicedHandshake:
         assert gate is not None
         upstream = handshake.upstream
         rights = gate.rights(_DOWN, INITIALIZE)
-        carried = Carried(
-            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, 0
-        )
-        carried.upstream = upstream
+        carried = self._carried(peer, handshake)
         wrong = self._verdicts.answers(gate, carried, _DOWN, *answer)
         if wrong is not None:
             self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
         elif upstream is None or rights & AMEND:
             if handshake.pending.trail is not None and handshake.onward is not None:
                 handshake.pending.trail.answers = handshake.onward.answer
+            changes.answer(self._exchange, carried, *answer, out)
             return answer
         if upstream is not None:
             _goes_past(handshake)
         return upstream
+
+    @staticmethod
+    def _carried(peer: Peer, handshake: Handshake) -> Carried:
+        """A handshake as a request that is carried."""
+        gate = peer.gate
+        assert gate is not None
+        rights, number = gate.rights(_DOWN, INITIALIZE), handshake.number
+        found = Carried(
+            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, number
+        )
+        found.upstream = handshake.upstream
+        return found
 
 
 def _goes_past(handshake: Handshake) -> None:

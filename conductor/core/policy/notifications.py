@@ -53,10 +53,12 @@ class PolicedNotifications:
         """A notification leaves `lane`."""
         target = lane.across
         assert target is not None
-        if lane.peer.gate is None:
+        gate, beyond = lane.peer.gate, target.peer.gate
+        if gate is None or not gate.enforced:
             found = heading(method, params)
-            if found.key in LEARNT_FROM:
+            if found.key in LEARNT_FROM and beyond is not None and beyond.enforced:
                 self._exchange.sessions.learn(params)
+        if gate is None:
             source = Source(lane, self._exchange.number)
             self._walk(target, source, method, params, found, out)
             return
@@ -78,7 +80,7 @@ class PolicedNotifications:
                     release(lane, out)
                 return
         shown = lane.given.shown.items
-        if shown and shown[0].params == params and shown[0].method == method:
+        if shown and shown[0].params == params and shown[0].method == method and not shown[0].stale:
             self._copy_back(lane, shown[0], out)
             return
         self._sent(lane, method, params, out)
@@ -92,7 +94,8 @@ class PolicedNotifications:
         gate = peer.gate
         if gate is not None:
             found, queue = note.heading, lane.other.given.queue
-            if not lane.rights.get(found.key, 0) & CARRY or type(found.detail) is tuple:
+            drops = lane.rights.get(found.key, 0) & (CARRY | DROP) == CARRY | DROP
+            if not drops or type(found.detail) is tuple:
                 return False
             if len(queue) >= _MOST_QUEUED:
                 return False
@@ -121,7 +124,9 @@ class PolicedNotifications:
             changes.notification(self._exchange, lane, note, sent, out)
             assert lane.across is not None
             source = Source(lane, self._exchange.number, note.number)
-            self._walk(lane.across, source, method, sent, note.heading, out)
+            # Who is trusted may well make another message of it.
+            found = note.heading if gate.enforced else heading(method, sent)
+            self._walk(lane.across, source, method, sent, found, out)
         release(lane, out)
 
     def _changed(
@@ -162,10 +167,12 @@ class PolicedNotifications:
         gate = lane.peer.gate
         assert gate is not None
         ends_own = method == STOP and gate.has_turn(found.session)
+        may_be_own = ends_own or bool(rights & ORIGINATE)
         shown = lane.given.shown.same(method, params)
-        if shown is None and not (ends_own or rights & ORIGINATE):
+        if shown is None and not may_be_own:
             shown = lane.given.shown.oldest(found)
-        if shown is not None:
+        in_round = shown is not None and gate.rounds and gate.round <= shown.round + 1
+        if shown is not None and (in_round or not (may_be_own and shown.stale)):
             if not equal(shown.params, params):
                 wrong = lacks(CARRY, lane.direction, found.key)
                 self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
@@ -211,7 +218,12 @@ class PolicedNotifications:
                     self._copies.notification(lane, method, params, found, out)
                     return
                 if found.key == _STATE and gate.policy.turns:
+                    within = self._turns.runs_within(gate, lane, found.session)
                     self._turns.told(gate, found.session, params)
+                    if within:
+                        # To the user their own turn runs on: its end is told when that is over.
+                        self._copies.notification(lane, method, params, found, out, must=True)
+                        return
                 if (rights & COPY or onward.given.queue) and self._waits(
                     lane, source, method, params, found, rights, out
                 ):
@@ -291,6 +303,26 @@ class PolicedNotifications:
             exchange.say(peer, frame, source.number, out)
             if exchange.tracing:
                 exchange.traces.notified(source, lane, note.method, note.params, out)
+            if not rights_on(lane, note.heading) & DROP:
+                self._wakes.round(peer, partial(self._kept, lane.other, note), out)
+
+    def another_turn(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+        """The user goes on: what a component that passes on by `lane` was told of cancellations,
+        and has not passed on by the end of its round, it may say of its own from now on."""
+        notes = lane.given.shown.of(Heading(STOP, session))
+        gate = lane.peer.gate
+        assert gate is not None
+        if gate.rounds:
+            _age(notes, out)
+        elif notes:
+            self._wakes.round(lane.peer, partial(_age, notes), out)
+
+    def _kept(self, lane: Lane, note: Note, out: list[Effect]) -> None:
+        """A component without rounds has had long enough to pass on what it may not drop."""
+        if note in lane.given.queue:
+            for one in lane.given.until(note):
+                self.had_say(lane, one, out)
+            release(lane, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
         first = next(entry for entry in lane.given.queue if type(entry) is Note)
@@ -394,3 +426,8 @@ class PolicedNotifications:
             if type(entry) is Held:
                 entry.ready = True
         release(lane, out)
+
+
+def _age(notes: list[Note], out: list[Effect]) -> None:
+    for note in notes:
+        note.stale = True

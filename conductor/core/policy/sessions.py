@@ -8,7 +8,7 @@ sub-agent, inherits what its parent has.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +16,11 @@ from msgspec import Raw
 from conductor.core.guards.commands import spelled
 from conductor.core.policy.keys import Params
 from conductor.core.policy.rights import COMMANDS_KIND, update
+from conductor.core.topology import Role
+
+if TYPE_CHECKING:
+    from conductor.core.effects import Effect
+    from conductor.core.link import Pending
 
 _MOST: Final = 4096
 _MOST_LISTED: Final = 1024
@@ -126,6 +131,18 @@ class Sessions:
     def opened_by(self, component: str) -> frozenset[str]:
         """The sessions whose set-up a component answered by itself."""
         return frozenset(id_ for id_, one in self._known.items() if one.opened_by == component)
+
+    def follow(self, method: str, params: Params, pending: Pending) -> None:
+        """A session's set-up goes on with these params: takes note of the session when that is
+        answered."""
+
+        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+            target = pending.target
+            if member == b"result" and target is not None:
+                by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
+                self.set_up(method, params, body, by_itself)
+
+        pending.watchers = (*pending.watchers, answered)
 
     def set_up(self, method: str, params: Params, body: bytes, opened_by: str = "") -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by

@@ -106,7 +106,7 @@ class Turns:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
         carried.pending.answer = 0
-        self._exchange.reply(carried.pending, *carried.upstream, out)
+        self._exchange.enforcer.requests.over(carried, *carried.upstream, out)
 
     @property
     def _turn_cancelled(self) -> tuple[bytes, bytes]:
@@ -149,6 +149,11 @@ class Turns:
         return [
             one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
         ]
+
+    def runs_within(self, gate: Gate, lane: Lane, session: str | None) -> bool:
+        """Version 2: whether a turn of the component's own runs in one of the user's, which that
+        holds at `lane`."""
+        return session is not None and bool(gate.turns.get(session) and self._open(lane, session))
 
     def opened(self, gate: Gate, session: str, pending: Pending) -> None:
         """A component has sent a prompt of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,6 +18,7 @@ from conductor.core.policy.rights import (
     ANSWER,
     ASKED,
     CARRY,
+    CHOICES,
     ORIGINATE,
     TOLD,
     Direction,
@@ -43,6 +45,8 @@ IDENTITY: Final = "identity"
 """The rule that is broken by what is not the message it pretends to be."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]{1,80}")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -172,7 +176,7 @@ class Verdicts:
             commands=found.commands,
             modes=found.modes,
             sessions=known.ids.keys(),
-            own_sessions=known.opened_by(gate.name),
+            own_sessions=known.opened_by(gate.name) if gate.policy.grants.sessions else frozenset(),
             names=gate.names_of_others,
         )
 
@@ -189,8 +193,24 @@ def _remedy(right: int, direction: Direction, key: str) -> str:
         return f"`,allow={direction.value}:{key}:{word}` lets it"
     for name, given in row.grants.items():
         if wanted & given:
-            return f"the grant `{name}` lets it (`conductor inspect` shows how it is written)"
+            return f"`,{_written(name, key)}` lets it"
     return "only `,profile=trusted` lets it, which enforces nothing"
+
+
+def _written(name: str, key: str) -> str:
+    """A named grant that lets a component have to do with a key, as it is written behind one.
+
+    A method is the component's own word: one that would read as more than a method is not shown.
+    """
+    match name:
+        case "commands":
+            return "commands=NAME"
+        case "methods":
+            return f"methods={key if _PLAIN.fullmatch(key) else 'NAME'}"
+        case "editor":
+            choices = (one for one in CHOICES[name] if one in key)
+            return f"editor={next(choices, CHOICES[name][-1])}"
+    return f"{name}={CHOICES[name][0]}" if name in CHOICES else name
 
 
 def error(peer: Peer, wrong: Violation) -> bytes:

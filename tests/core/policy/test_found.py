@@ -8,13 +8,16 @@ from conductor.core import Changed, Component, Router, Send
 from tests.core.actors import Agent, Launching, Stage
 from tests.core.plays import component
 from tests.core.policy.plays import (
+    CARRY_TEXT,
     DONE,
     PROMPT,
     V1,
     Hole,
+    Playbook,
     chain,
     chain_of,
     given,
+    guest,
     lacks,
     mode,
     notification,
@@ -23,7 +26,9 @@ from tests.core.policy.plays import (
     request,
     result,
     skip,
+    stop,
     trusted,
+    update,
 )
 
 
@@ -82,3 +87,67 @@ def test_what_a_program_with_two_connections_drops_is_on_record() -> None:
     (dropped,) = router.settled("p")
     assert isinstance(dropped, Changed)
     assert (dropped.change, dropped.before) == ("dropped", b'{"a": 1}')
+
+
+def test_answers_that_go_past_one_component_wait_for_those_outside_of_it() -> None:
+    outer, inner = guest(CARRY_TEXT, name="o"), guest("down:session/list:carry", name="i")
+    with chain_of(outer, inner) as pb:
+        asked = {"sessionId": "S"}
+        pb >> ("client", request("l", "session/list", asked))
+        pb << ("i", "p", request(Hole("i"), "session/list", asked))
+        pb >> ("i", "s", request(Hole("i"), "session/list", asked))
+        pb << ("agent", request(Hole("a"), "session/list", asked))
+        pb >> (lambda router: router.delivering("o") or [])
+        pb >> ("agent", update("first")) << ("o", "s", update("first"))
+        pb >> ("agent", result(Hole("a"), {})) << ("i", "s", result(Hole("i"), {}))
+        pb >> ("o", "p", update("first")) << ("client", update("first"))
+        pb << ("client", result("l", {}))
+
+
+def test_what_may_not_be_dropped_waits_for_no_program_for_ever() -> None:
+    with chain(profile="filter", grants="texts", kind="acp") as pb:
+        told = update("run", kind="notice")
+        pb >> ("agent", told)
+        skip(pb)
+        pb.wake() << ("client", told)
+
+
+def test_a_cancellation_that_comes_back_after_the_next_prompt_is_still_a_copy() -> None:
+    with chain("down:session/cancel:copy+originate") as pb:
+        pb.router.delivering("g")
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb.router.delivering("g")
+        pb >> ("g", "s", stop())
+
+
+def test_initialize_is_on_record_like_all_else() -> None:
+    router = Router([trusted("g"), Component("agent")], audited=["g"])
+    with Playbook(router) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        claims = {**V1, "clientCapabilities": {"terminal": True}}
+        pb >> ("g", "s", request(Hole("g"), "initialize", claims))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert (changed.change, changed.kind, changed.source_id) == ("modified", "request", '"i"')
+        assert isinstance(sent, Send)
+        pb >> ("agent", result(1, V1)) << ("g", "s", result(Hole("g"), V1))
+        pb >> ("g", "p", result(Hole("g"), {**V1, "agentCapabilities": {}}))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert (changed.change, changed.kind, changed.target_id) == ("modified", "response", '"i"')
+        pb >> ("g", "s", request("own", "initialize", V1))
+        assert [one.change for one in skip(pb) if isinstance(one, Changed)] == ["originated"]
+
+
+def test_who_is_trusted_may_answer_what_it_has_passed_on_and_that_is_on_record() -> None:
+    with chain_of(trusted("g"), audited=["g"]) as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert changed.change == "answered"
+        assert isinstance(sent, Send)

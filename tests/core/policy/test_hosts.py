@@ -188,4 +188,4 @@ def test_a_host_s_policy_is_the_guests_own() -> None:
         said: Json = {"sessionId": "S", "modeId": "x"}
         pb >> ("g", "s", request("m", "session/set_mode", said))
         lacks(pb, "originate", "session/set_mode")
-        refused(pb, "m", "the grant `modes` lets it")
+        refused(pb, "m", "`,modes` lets it")

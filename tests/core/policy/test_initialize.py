@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Effect, Listen, Router, Send, Violated
+from conductor.core import (
+    Changed,
+    Closure,
+    Component,
+    Effect,
+    Listen,
+    Router,
+    Send,
+    Trace,
+    Violated,
+)
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.rights import NO_PROFILE, Policy
 from tests.core.plays import OK
@@ -478,6 +488,9 @@ def test_one_that_keeps_the_answer_is_gone_past_as_well() -> None:
 def test_a_trusted_one_that_is_watched_may_initialize_its_successor_again() -> None:
     with chain_of(trusted("g"), audited={"g"}) as pb:
         pb >> ("g", "s", request("again", "initialize", V1))
+        changed = taken(pb)
+        assert isinstance(changed, Changed)
+        assert changed.change == "originated"
         pb << ("agent", request(Hole("a"), "initialize", V1))
 
 
@@ -488,3 +501,8 @@ def test_a_trace_tells_of_it_too() -> None:
         skip(pb)
         pb >> ("g", "s", request("f", "initialize", ASKED))
         assert any("initialize" in str(one) for one in skip(pb))
+        pb >> ("agent", result(1, ANSWER))
+        skip(pb)
+        pb >> ("g", "p", result(1, CLAIM))  # which it may not say: the agent's goes past it
+        told = [one for one in skip(pb) if isinstance(one, Trace) and one.target == "client"]
+        assert [one.past for one in told] == [True]

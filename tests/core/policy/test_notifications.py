@@ -20,6 +20,7 @@ from tests.core.policy.plays import (
     Playbook,
     broke,
     chain,
+    chain_of,
     error,
     guest,
     heard,
@@ -440,3 +441,15 @@ def test_keys_are_remembered_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
             pb >> ("agent", thought("a")) << ("client", thought("a"))
             told(pb, "a")
             pb >> ("g", "p", update("a")) << ("client", update("a"))
+
+
+def test_what_passes_unchanged_through_two_that_carry_it_is_bounded_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notifications, "_MOST_QUEUED", 2)
+    with chain_of(guest(CARRY_TEXT, name="f"), guest(CARRY_TEXT)) as pb:
+        for text in "abcd":
+            pb >> ("agent", update(text)) << ("g", "s", update(text))
+            pb >> ("g", "p", update(text)) << ("f", "s", update(text))
+        for text in "abcd":
+            pb >> ("f", "p", update(text)) << ("client", update(text))

@@ -270,3 +270,44 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
     message = {"serverId": "id", "requestId": "1", "method": "tools/list"}
     world.say("far", "s", notification("mcp/message", message))
     assert world.rules() == [("far", "rights")]
+
+
+@pytest.mark.parametrize("cwd", ["/", "/work"])
+@pytest.mark.parametrize("name", PROXIES)
+def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -> None:
+    """Whatever a component would have made of it."""
+    world = World(trusted=False)
+    world.does[name, "session/new"] = lambda frame: [
+        ("s", request(frame["id"], "session/new", {**frame["params"], "cwd": cwd}))
+    ]
+    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
+    assert world.heard("agent", "session/new")[0]["params"]["cwd"] == "/work"
+    known = world.router._exchange.sessions
+    assert known.find("S").folders == ("/work",)
+    assert known.find("S").opened_by == ""
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_a_session_is_a_component_s_own_only_if_it_answered_its_set_up(by_itself: bool) -> None:
+    world = World(trusted=True, grants={"far": Grants(sessions="own")})
+    if by_itself:
+        world.does["far", "session/new"] = lambda frame: [
+            ("p", result(frame["id"], {"sessionId": "mine"}))
+        ]
+    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
+    name = "mine" if by_itself else "S"
+    assert world.ends["client"][-1]["result"]["sessionId"] == name
+    known = world.router._exchange.sessions
+    assert known.find(name).folders == ("/work",)
+    assert known.find(name).opened_by == ("far" if by_itself else "")
+
+
+def test_a_set_up_that_fails_is_no_session() -> None:
+    world = World(trusted=False)
+    no = {"code": -1, "message": "no"}
+    world.does["agent", "session/new"] = lambda frame: [
+        ("", {"jsonrpc": "2.0", "id": frame["id"], "error": no})
+    ]
+    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
+    assert world.ends["client"][-1]["error"] == no
+    assert not world.router._exchange.sessions.ids

@@ -33,6 +33,7 @@ from conductor.core.policy.rights import (
     row_of,
     update,
 )
+from conductor.core.policy.verdicts import lacks
 from tests.core.policy.plays import CARRY_TEXT, policy
 
 DOWN, UP = Direction.DOWN, Direction.UP
@@ -179,6 +180,19 @@ def test_what_each_grant_gives(grant: str) -> None:
         assert Right(held.rights(direction, key)) == rights, key
     assert held.grants.words() == [grant]
     assert held.grants.names() == [grant.partition("=")[0]]
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.grants])
+def test_what_would_let_it_is_told_as_it_is_written(row: Row) -> None:
+    for key in (one.replace("*", "a") for one in row.keys):
+        for right in row.most & ~(row.full | row.more | C | D):
+            hint = lacks(right.value, row.direction, key).text.partition("`,")[2]
+            held = policy(grants=hint.partition("`")[0])
+            assert right in Right(held.rights(row.direction, key)), (key, hint)
+
+
+def test_a_method_that_reads_as_more_is_not_told() -> None:
+    assert "`,methods=NAME` lets it" in lacks(ORIGINATE, UP, "_x,profile=trusted").text
 
 
 def test_all_grants_are_looked_at() -> None:

@@ -53,14 +53,16 @@ class Step(NamedTuple):
 class Chain:
     """A client, guests, an agent, each with an inbox; who acts is drawn."""
 
-    def __init__(self, policies: list[Policy | None], *, rounds: bool) -> None:
+    def __init__(
+        self, policies: list[Policy | None], *, rounds: bool, tracing: bool = False
+    ) -> None:
         self.names = [f"g{number}" for number in range(len(policies))]
         guests = [
             Component(name, f"proxy `{name}`", CHANNEL, policy=held)
             for name, held in zip(self.names, policies, strict=True)
         ]
         self.rounds = rounds
-        self.router = Router([*guests, Component("agent")])
+        self.router = Router([*guests, Component("agent")], tracing=tracing)
         initialize(self.router, guests)
         self.inbox: dict[str, deque[tuple[bytes, Json]]] = {
             name: deque() for name in ("client", "agent", *self.names)
@@ -222,11 +224,16 @@ STEPS: Final = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(POLICIES), min_size=1, max_size=3), STEPS, st.booleans())
+@given(
+    st.lists(st.sampled_from(POLICIES), min_size=1, max_size=3),
+    STEPS,
+    st.booleans(),
+    st.booleans(),
+)
 def test_each_request_has_one_answer_and_nothing_is_stuck(
-    policies: list[Policy | None], steps: list[Step], rounds: bool
+    policies: list[Policy | None], steps: list[Step], rounds: bool, tracing: bool
 ) -> None:
-    chain = Chain(policies, rounds=rounds)
+    chain = Chain(policies, rounds=rounds, tracing=tracing)
     for step in steps:
         chain.act(step)
     chain.play_out()

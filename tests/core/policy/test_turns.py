@@ -7,6 +7,7 @@ import pytest
 from conductor.core import Closure, Component, guards
 from conductor.core.policy.gate import MOST_TURNS
 from conductor.core.policy.rights import Policy
+from conductor.core.policy.wakes import ROUND
 from tests.core.policy.plays import (
     CANCELLED,
     DONE,
@@ -120,7 +121,7 @@ def test_without_the_grant_it_is_refused_with_the_rule_of_ids() -> None:
         pb >> ("g", "s", request("fresh", PROMPT, prompt("hi")))
         lacks(pb, "originate", PROMPT)
         rule = f"passed on under the id it came with ({pb.values['g-a']})"
-        refused(pb, "fresh", "the grant `turns` lets it", rule)
+        refused(pb, "fresh", "`,turns=within` lets it", rule)
         pb >> ("g", "s", request("other", PROMPT, prompt("hi", "T")))
         lacks(pb, "originate", PROMPT, again=True)
         answer = refused(pb, "other")
@@ -208,6 +209,7 @@ def test_a_copy_of_a_cancellation_is_not_taken_for_a_later_one_of_its_own(
         skip(pb)
         given(pb, asked="b")
         passed(pb, asked="b")
+        pb.wake(ROUND)
         pb >> ("g", "s", stop()) << ("agent", stop())
 
 
@@ -247,17 +249,28 @@ def test_in_version_2_a_turn_ends_when_the_session_is_idle() -> None:
         own(pb)
         pb >> ("agent", state("idle")) << ("client", state("idle"))  # of the turn before
         pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
-        pb >> ("agent", state("running")) << ("client", state("running"))
+        # To the user their own turn runs on: what becomes of this one is for the component.
+        pb >> ("agent", state("running")) << ("g", "s", state("running"))
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
         pb >> ("g", "s", request("second", PROMPT, prompt("mine")))
         broke(pb, "turns", "one prompt of its own in a session at a time")
         refused(pb, "second")
         odd = notification(UPDATE, {"sessionId": "S", "update": {"sessionUpdate": "state_update"}})
         odd["params"]["update"]["state"] = 1
-        pb >> ("agent", odd) << ("client", odd)
+        pb >> ("agent", odd) << ("g", "s", odd)
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
         pb >> ("agent", update("shown")) << ("client", update("shown"))
+        passed(pb)
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+
+
+def test_a_turn_at_any_other_time_is_seen_to_run_and_to_end() -> None:
+    with chain(CARRIES, version=2, grants="turns=unprompted") as pb:
+        own(pb)
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
 
 
 def test_or_when_its_prompt_is_refused() -> None:
