@@ -16,7 +16,7 @@ from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, nobodys, release
 from conductor.core.policy.gate import PLACE, rights_on
-from conductor.core.policy.given import Carried, Held
+from conductor.core.policy.given import Carried, Excuse, Held
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.moves import State
 from conductor.core.policy.notifications import PolicedNotifications
@@ -159,6 +159,11 @@ class PolicedAnswers(ABC):
         lane, gate = carried.lane, carried.lane.peer.gate
         direction = lane.other.direction
         assert gate is not None
+        if carried.excused is not None and member == b"error" and gate.enforced:
+            ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
+            if ends or not self.lost(carried, out):
+                self._fail(carried, body, out)
+            return
         match carried.state:
             case State.GIVEN | State.RETURNED:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
@@ -199,6 +204,8 @@ class PolicedAnswers(ABC):
         something else the component lacks a right."""
         upstream, lane = carried.upstream, carried.lane
         if upstream is None or (upstream[0] == member and equal(upstream[1], body)):
+            return
+        if carried.excused is not None and member == b"error":
             return
         direction = lane.other.direction
         wrong = lacks(AMEND, direction, carried.heading.key)

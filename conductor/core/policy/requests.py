@@ -320,6 +320,8 @@ class PolicedRequests(PolicedAnswers):
             return True
         if carried.pending.cancelled or carried.pending.origin is None:
             return True
+        if carried.excused is not None:
+            return False
         lane = carried.lane.other
         wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
         self._verdicts.report(lane.peer, lane.direction, CANCEL, wrong, out)
