@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import Proxy, Refused, Request
+from guest_sdk.python import Proxy, Refused, Request, unlinked
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 INTRODUCTION = (
@@ -160,7 +160,7 @@ async def told(path: str) -> str | None:
     except Refused as refused:
         proxy.log.warn(f"{path} is left out: {refused.message}")
         return None
-    said = held[:most].decode("utf-8", "replace").strip("\ufeff\n ")
+    said = unlinked(held[:most].decode("utf-8", "replace").strip("\ufeff\n "))
     if len(held) > most:
         said += f"\n(The rest of {path} is left out; read it.)"
     folder = posixpath.dirname(path)

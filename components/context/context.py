@@ -7,7 +7,7 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import Call, Proxy, Refused, Request, ToolError
+from guest_sdk.python import Call, Proxy, Refused, Request, ToolError, unlinked
 
 KINDS = {
     "pyproject.toml": "Python",
@@ -98,7 +98,7 @@ async def prompt(request: Request, following: Any) -> Any:
     request.session.keep()
     said = await summary(request.session.cwd)
     if said:
-        request.preface(said)
+        request.preface(unlinked(said))
     return await following(request)
 
 

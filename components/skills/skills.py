@@ -17,6 +17,7 @@ from guest_sdk.python import (
     Resource,
     Session,
     ToolError,
+    unlinked,
 )
 
 SCHEME = "skill://"
@@ -243,7 +244,7 @@ async def prompt(request: Request, following: Any) -> Any:
         request.state.told = True
         request.session.keep("told")
         if found:
-            request.preface(listing(list(found.values())))
+            request.preface(unlinked(listing(list(found.values()))))
     return await following(request)
 
 

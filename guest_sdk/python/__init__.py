@@ -17,7 +17,7 @@
 """
 
 from .calls import Call, Elicited, NotOffered
-from .content import Result, ToolError, audio, embedded, image, resource_link
+from .content import Result, ToolError, audio, embedded, image, resource_link, unlinked
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .messages import DROP, Notification, Request, Update, text
 from .openings import Opening
@@ -63,4 +63,5 @@ __all__ = [
     "played",
     "resource_link",
     "text",
+    "unlinked",
 ]

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import enum
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -142,3 +143,23 @@ def _is_content(found: Any) -> bool:
 def failure(said: str) -> dict[str, Any]:
     """The result of a call that failed."""
     return {"content": [text(said)], "isError": True}
+
+
+_AT = re.compile(r"(\[?)@+(?=([^\s@]*@?))")
+_HARMLESS = re.compile(r"(?!file:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE)
+
+
+def unlinked(said: str) -> str:
+    """A text in which no `@` leads an agent to a file elsewhere: such a one is set off by a blank.
+
+    For what is put into prompts and comes from files: agents read what `@/some/path` names, so a
+    prompt to which one is added does not pass, unless it lies in the session's folders.
+    """
+
+    def put(at: re.Match[str]) -> str:
+        name = at[2].rstrip("\"'`>)]},;:!?*").removesuffix(".")
+        if not name or (_HARMLESS.fullmatch(name) and not at[1]):
+            return at[0]
+        return f"{at[1]} @ " if at[1] else "@ "
+
+    return _AT.sub(put, said)

@@ -148,6 +148,17 @@ async def test_an_edit_is_seen_by_the_next_session() -> None:
         assert told(p) == ["Test the api"]
 
 
+def test_what_it_mentions_elsewhere_is_no_mention(rig: Rig, tmp_path: Path) -> None:
+    """Agents read what `@/some/path` names; what a project calls `@/lib` is no such thing."""
+    (tmp_path / "AGENTS.md").write_text("Import from '@/lib', see @docs/a.md.", encoding="utf-8")
+    chain = agent(rig, component("agents-md"), rig.demo())
+    chain.initialize()
+    said = chain.prompt(chain.new_session(cwd=str(tmp_path)), "hello")
+    assert "\nImport from '@ /lib', see @docs/a.md.\n" in said
+    assert chain.finish() == 0
+    assert "warning" not in chain.stderr
+
+
 def test_row_83_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name, said in (("", "Be brief."), ("api", "Test the api."), ("node_modules", "Never.")):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conductor.core.guards import commands
+from conductor.core.guards import commands, links
 from conductor.core.guards.context import Context
-from guest_sdk.python import image, text
+from guest_sdk.python import image, text, unlinked
 from guest_sdk.python.reading import head, read
 
 LISTED = Context(commands=frozenset({"/review", "$skill", "!ls", "#todo"}))
@@ -63,3 +63,29 @@ def test_what_may_be_a_command_takes_it_behind(said: str) -> None:
 
 def test_a_prompt_that_is_no_list_stays() -> None:
     assert added("hi", behind=False) == "hi"
+
+
+PROJECT = Context(folders=("/project",))
+_words = st.sampled_from(
+    ["@", "/", "~", "..", "a", " ", '"', "'", "`", "[", "](", ")", "\\", "file:", "%2e", ".", ":", "/etc/x"]
+)  # fmt: skip
+
+
+@given(st.lists(_words, max_size=12).map("".join) | st.text())
+@example("import { x } from '@/components'")
+@example("[@x](/etc/passwd)")
+@example("@~/.ssh/id_rsa, @../up and @@/etc/x@/y")
+def test_what_comes_of_files_leads_nowhere(said: str) -> None:
+    """Links in Markdown lead an agent nowhere by themselves, but for those that are mentions."""
+    assert list(links.added(PROJECT, [], [text(unlinked(said))])) == []
+
+
+@pytest.mark.parametrize(
+    "said", ["me@example.com", "see @src/main.py.", "@acme/pkg", "@ /etc", "a @", "(@README.md)"]
+)
+def test_what_leads_nowhere_stays(said: str) -> None:
+    assert unlinked(said) == said
+
+
+def test_what_leads_elsewhere_is_set_off() -> None:
+    assert unlinked("from '@/lib', @~/x") == "from '@ /lib', @ ~/x"
