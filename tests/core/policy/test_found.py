@@ -97,7 +97,7 @@ def test_answers_that_go_past_one_component_wait_for_those_outside_of_it() -> No
         pb << ("i", "p", request(Hole("i"), "session/list", asked))
         pb >> ("i", "s", request(Hole("i"), "session/list", asked))
         pb << ("agent", request(Hole("a"), "session/list", asked))
-        pb >> (lambda router: router.delivering("o") or [])
+        pb.router.delivering("o")
         pb >> ("agent", update("first")) << ("o", "s", update("first"))
         pb >> ("agent", result(Hole("a"), {})) << ("i", "s", result(Hole("i"), {}))
         pb >> ("o", "p", update("first")) << ("client", update("first"))
