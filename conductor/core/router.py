@@ -131,13 +131,10 @@ class Router:
         gates = ((peer, peer.gate) for peer in self.peers.values() if peer.closure is None)
         return [peer for peer, gate in gates if gate is not None and gate.watches_only]
 
-    def observed(self) -> bool | None:
-        """Whether all observers have been shown, and have taken, what has been answered; None: one
-        has yet to start."""
-        watching = self.observers()
-        if any(not peer.ready for peer in watching):
-            return None
-        return not any(self._enforcer.copies.unseen(peer) for peer in watching)
+    def observed(self) -> bool:
+        """Whether all observers have been shown, and have taken, what has been answered."""
+        unseen = self._enforcer.copies.unseen
+        return all(peer.ready and not unseen(peer) for peer in self.observers())
 
     # -- what happens to peers -------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ _LOOK: Final = 0.005
 
 _MOMENT: Final = 0.1
 """Seconds in which an observer says what it says to what it was shown last."""
-_TAKES: Final = 2.0
-"""Seconds in which an observer takes a copy, if it ever does."""
+_TAKES: Final = 5.0
+"""Seconds in which an observer starts, or takes a copy, if it ever does."""
 
 
 class Ending:
@@ -55,11 +55,7 @@ class Ending:
         """Waits until observers have taken what they were shown, and have said what they say to it;
         nothing else waits for them."""
 
-        def patience() -> float:
-            observed = self._router.observed()
-            return most if observed is None else _MOMENT if observed else min(most, _TAKES)
-
-        await self._quiet(patience, most)
+        await self._quiet(lambda: _MOMENT if self._router.observed() else _TAKES, most)
 
     async def _quiet(self, patience: Callable[[], float], most: float) -> None:
         """Waits until nothing has moved for as long as there is patience now."""

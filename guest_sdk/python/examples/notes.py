@@ -2,7 +2,7 @@
 
 A line that is older than an hour is forgotten, while nobody asks.
 
-conductor exec ./notes.py,grant=kv,grant=timer demo -p "/note the build is broken"
+conductor exec ./notes.py,profile=full,grant=kv,grant=timer demo -p "/note the build is broken"
 """
 
 from guest_sdk.python import Proxy, Refused

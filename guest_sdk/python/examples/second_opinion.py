@@ -1,6 +1,6 @@
 """Asks the agent twice: in a session of its own, behind the client's back, and then for real.
 
-conductor exec ./second_opinion.py demo -p "hello"
+conductor exec ./second_opinion.py,profile=full,sessions=own,turns=unprompted demo -p "hello"
 """
 
 from guest_sdk.python import Proxy, text

@@ -1,6 +1,6 @@
 """Makes the agent shout: what it says passes in capitals, what it thinks is not shown.
 
-conductor exec ./shout.py demo -p "hello"
+conductor exec ./shout.py,profile=filter demo -p "hello"
 """
 
 from guest_sdk.python import DROP, Proxy

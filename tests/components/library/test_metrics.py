@@ -109,14 +109,16 @@ def test_row_94_behind_a_real_agent(rig: Rig) -> None:
     session = chain.begin()
     assert chain.prompt(session, "/updates 3")
     assert chain.prompt(session, "/toolcall")
-    assert "error" in chain.request("_odd", {})
+    assert "error" in chain.request(
+        "session/load", {"sessionId": "no", "cwd": "/", "mcpServers": []}
+    )
     assert chain.finish() == 0
     found = dict(line.rsplit(" ", 1) for line in path.read_text().splitlines() if line[0] != "#")
     us = 'component="metrics"'
     prompt = f'{us},method="session/prompt"'
     expected = {
         f'requests{{{prompt},outcome="ok",way="down"}}': "2",
-        f'requests{{{us},method="_odd",outcome="error",way="down"}}': "1",
+        f'requests{{{us},method="session/load",outcome="error",way="down"}}': "1",
         f'turns{{{us},stop="end_turn"}}': "2",
         f'tool_results{{{us},status="completed"}}': "1",
         f"request_ms_count{{{prompt}}}": "2",

@@ -31,9 +31,13 @@ def blocks(playground: Any, at: int = -1) -> Any:
         ({"text": "T"}, [], ["T"]),
         ({"text": "T"}, ["/review x"], ["/review x"]),
         ({"text": "T"}, ["/review\nx"], ["/review\nx"]),
-        ({"text": "T"}, ["/home/me is full"], ["T", "/home/me is full"]),
-        ({"text": "T"}, ["/"], ["T", "/"]),
-        ({"text": "T", "commands": True}, ["/review x"], ["T", "/review x"]),
+        ({"text": "T"}, ["/home/me is full"], ["/home/me is full", "\nT"]),
+        ({"text": "T"}, ["$skill"], ["$skill", "\nT"]),
+        (
+            {"text": "T", "suffix": "S", "commands": True},
+            ["/review x"],
+            ["/review x", "\nT", "\nS"],
+        ),
     ],
 )
 @plays

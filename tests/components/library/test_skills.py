@@ -32,7 +32,7 @@ FILES = {
 @plays
 async def test_names_and_descriptions_once_up_front() -> None:
     async with play("skills", files=FILES) as p:
-        for said in ("/command", "/", "again"):
+        for said in ("/command", "1/2", "again"):
             await p.prompt(said)
         command, slash, again = p.agent.prompts
         assert (command, again) == ("/command", "again")
@@ -41,7 +41,7 @@ async def test_names_and_descriptions_once_up_front() -> None:
             "- release: How to make a release",
             "- plain",
             "- review: Reviews: all",
-            "/",
+            "1/2",
         ]
         assert "Test." not in slash
         await p.new_session(cwd="/elsewhere")

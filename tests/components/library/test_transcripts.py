@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conductor import catalog
-from conductor.core.policy.rights import NO_PROFILE
 from guest_sdk.python.engine import Engine
 from tests.components.transcripts import read_transcript
 
@@ -43,8 +42,6 @@ def test_each_says_the_same_in_its_source_and_its_manifest() -> None:
     for name in scripted():
         found, proxy = catalog.manifest(name), load(name)
         assert found is not None
-        # Sources that are run by themselves have no rights to name beside a profile.
-        alone = {NO_PROFILE: "observer"}.get(str(found.wants.profile), found.wants.profile)
-        assert proxy.profile == alone, name
+        assert proxy.profile == found.wants.profile, name
         assert proxy.wants == found.wants.services, name
         assert (COMPONENTS / name / "README.md").is_file(), name

@@ -67,6 +67,31 @@ def test_passing_it_on_gets_the_answer_of_the_original(early: bool) -> None:
         pb >> ("g", "p", result(Hole("g-a"), {"stopReason": "refusal"}))  # nobody reads it
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_it_is_known_whether_it_has_taken_them(answers: bool) -> None:
+    """What nobody else waits for: a chain does not end before."""
+    with chain(profile="observer") as pb:
+        assert [peer.name for peer in pb.router.observers()] == ["g"]
+        copied(pb)
+        assert pb.router.observed()
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        assert pb.router.observed() is False
+        if answers:
+            pb >> ("g", "p", result(Hole("g-a"), DONE))
+        else:
+            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+            pb << ("g", "s", result(Hole("g-a"), DONE))
+        assert pb.router.observed()
+
+
+def test_one_that_is_gone_is_not_waited_for() -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        pb.router.closed("g", GONE)
+        assert pb.router.observers() == []
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+
+
 @pytest.mark.parametrize("answer", [result(Hole("g-a"), 1), error(Hole("g-a"), 1, "no")])
 def test_whatever_it_answers_to_a_copy_is_ignored(answer: object) -> None:
     with chain(profile="observer") as pb:

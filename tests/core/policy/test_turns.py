@@ -249,17 +249,28 @@ def test_in_version_2_a_turn_ends_when_the_session_is_idle() -> None:
         own(pb)
         pb >> ("agent", state("idle")) << ("client", state("idle"))  # of the turn before
         pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
-        pb >> ("agent", state("running")) << ("client", state("running"))
+        # To the user their own turn runs on: what becomes of this one is for the component.
+        pb >> ("agent", state("running")) << ("g", "s", state("running"))
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
         pb >> ("g", "s", request("second", PROMPT, prompt("mine")))
         broke(pb, "turns", "one prompt of its own in a session at a time")
         refused(pb, "second")
         odd = notification(UPDATE, {"sessionId": "S", "update": {"sessionUpdate": "state_update"}})
         odd["params"]["update"]["state"] = 1
-        pb >> ("agent", odd) << ("client", odd)
+        pb >> ("agent", odd) << ("g", "s", odd)
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
         pb >> ("agent", update("shown")) << ("client", update("shown"))
+        passed(pb)
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+
+
+def test_a_turn_at_any_other_time_is_seen_to_run_and_to_end() -> None:
+    with chain(CARRIES, version=2, grants="turns=unprompted") as pb:
+        own(pb)
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
 
 
 def test_or_when_its_prompt_is_refused() -> None:

@@ -41,7 +41,7 @@ class Agent:
         self.version = params["protocolVersion"]
         if self.version == 1:
             return {"protocolVersion": 1, "agentCapabilities": {"mcpCapabilities": {"acp": True}}}
-        capabilities = {"session": {"prompt": {}, "mcp": {"acp": {}}}}
+        capabilities: Json = {"session": {"prompt": {}, "mcp": {"acp": {}}}}
         return {"protocolVersion": 2, "info": {"name": "counting", "version": "1"},
                 "capabilities": capabilities, "authMethods": []}  # fmt: skip
 

@@ -169,7 +169,7 @@ async def test_a_prompt_that_was_only_looked_at_goes_on_byte_by_byte() -> None:
         p.feed('p{"jsonrpc":"2.0","id":7,"method":"session/prompt",' + said)
         assert [one for one in p.lines if one.startswith("< s")] == [
             '< s{"jsonrpc":"2.0","id":7,"method":"session/prompt",' + said,
-            '< s{"jsonrpc":"2.0","id":"py-1","method":"session/prompt",'
+            '< s{"jsonrpc":"2.0","id":7,"method":"session/prompt",'
             + said.replace("]}}", ',{"type":"text","text":"again"}]}}'),
         ]
 

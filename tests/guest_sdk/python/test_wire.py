@@ -146,9 +146,9 @@ def test_own_requests_have_texts_for_ids_and_what_passes_keeps_its_own() -> None
     assert wire.receive([answer("py-2")]) == [asked("py-3", "_own")]
     assert wire.receive([answer("py-3")]) == [enveloped(1, "_x")]
     refused = '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}'
-    # To ask once more is the proxy's own doing.
-    assert wire.receive([refused]) == [enveloped("py-4", "_x")]
-    assert wire.receive([answer("py-4", "[7]")]) == [answer(1, "[7]")]
+    # Asked once more, it is the same request still.
+    assert wire.receive([refused]) == [enveloped(1, "_x")]
+    assert wire.receive([answer(1, "[7]")]) == [answer(1, "[7]")]
 
 
 def test_one_id_on_both_sides_at_once_does_no_harm(wire: Wire) -> None:
