@@ -79,7 +79,8 @@ def attacker(rig: Rig, name: str, body: str, kind: str, **more: object) -> str:
     policy = {"profile": "full", "grant": ["log", "timer"], **more}
     if kind == "guest":
         return json.dumps({"component": str(path), "name": name, **policy})
-    return rig.program(sys.executable, str(path), name=name, ids="kept", dialect="acp", **policy)
+    kept = {"ids": "kept", "dialect": "acp"}
+    return rig.program(sys.executable, str(path), name=name, **policy, **kept)
 
 
 def begin(rig: Rig, *components: str, version: str = "v1", options: tuple[str, ...] = ()) -> Chain:
