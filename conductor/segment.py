@@ -239,6 +239,7 @@ class Segment:
                 self._recovered(name, "bypass", f"{reason.text}; the chain goes on without it")
                 self._hub.apply(router.bypassed(name, reason))
             case GiveUp():
+                self._out.append(failed_line(reason))  # before what is answered for it
                 self._hub.apply(router.closed(name, reason))
 
     def _recovered(self, name: str, action: str, text: str) -> None:

@@ -17,7 +17,8 @@ UPSTREAM: Final = "client"
 
 _HOSTED_IDS: Final = 10**12
 """Where the ids begin that a host of guests gives: below are those of the conductor above it, which
-requests keep on their way through the host."""
+requests keep on their way through the host. There is one count for all its guests: what one of them
+sends of its own is passed on by the others under the id that it got first."""
 
 
 class Chain:
@@ -34,7 +35,7 @@ class Chain:
     ) -> None:
         self.hosted = upstream is not None and upstream.sideband
         """Whether this is a host of guests, below a conductor."""
-        first = _HOSTED_IDS if self.hosted else 1
+        ids = count(_HOSTED_IDS) if self.hosted else None
         self.components = components
         self.mode = "auto"
         """`agent` or `proxy` once that is settled."""
@@ -49,7 +50,7 @@ class Chain:
                 Role.PROXY,
                 component.dialect,
                 watched=component.name in watched,
-                ids=count(first),
+                ids=ids,
             )
         if len(self.peers) != len(components) + 1:
             raise ValueError("two components have the same name")

@@ -10,6 +10,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.link import Pending
 from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Peer
+from conductor.core.policy.given import Excuse
 from conductor.core.policy.moves import State
 from conductor.core.policy.rights import STOP
 from conductor.core.topology import Role
@@ -80,6 +81,13 @@ def _goes_on(exchange: Exchange, pending: Pending, chain: bool, out: list[Effect
     if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
         return False
     return exchange.enforcer.requests.lost(carried, out)
+
+
+def faltered(peer: Peer, *, goes_on: bool) -> None:
+    """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
+    for lane in (peer.p, peer.s):
+        for carried in lane.given.requests.values():
+            carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
 
 def _settle(

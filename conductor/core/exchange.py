@@ -177,7 +177,8 @@ class Exchange:
         origin, link = pending.origin, lane.link
         if not self.chain.hosted or origin is None or not origin.peer.sideband:
             return link.fresh_id()
-        if not pending.own and pending.key.isdigit() and pending.key not in link.sent:
+        passes = origin.peer is self.upstream or pending.key in origin.other.link.sent
+        if passes and not pending.own and pending.key.isdigit() and pending.key not in link.sent:
             return pending.key
         if lane.peer is not self.upstream:
             return link.fresh_id()

@@ -67,7 +67,7 @@ class Owners:
         """A component has declared servers of its own, beside those it was given."""
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
-            declared = guards.declared(method, sent) - known
+            declared = guards.declared(method, sent) - known - self._known
             self._admit(peer, declared, out)
 
     def _opened(

@@ -156,6 +156,12 @@ class Router:
         endings.leaving(self._exchange, self._roles, self.peers[name], reason, out)
         return out
 
+    def faltered(self, name: str, *, goes_on: bool) -> None:
+        """A host says that its only guest has failed, and will answer for it; `goes_on`: the chain
+        does."""
+        if name in self.peers:
+            endings.faltered(self.peers[name], goes_on=goes_on)
+
     def returned(self, name: str) -> list[Effect]:
         """A proxy that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]

@@ -80,8 +80,7 @@ class Traces:
     ) -> None:
         """A request is written to `lane`; None: the conductor itself takes it."""
         trail = pending.trail
-        if trail is None:
-            return
+        assert trail is not None
         if trail.lane is not None:
             self._taken_back(pending, trail, trail.lane, out)
         trail.lane = lane
@@ -119,8 +118,7 @@ class Traces:
     ) -> None:
         """A request has its answer, or would have it if who asked were still there."""
         trail = pending.trail
-        if trail is None:
-            return
+        assert trail is not None
         lost = pending.origin is None and trail.source is not None
         if trail.lane is None:
             if lost:

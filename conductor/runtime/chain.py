@@ -368,11 +368,15 @@ class Runtime:
             except ValueError as wrong:
                 text = f"its report `{effect.service}` is dropped: {wrong}"
                 self._log("warning", effect.peer, text)
+            else:
+                if effect.service == services.LAST_WORDS:
+                    self.router.faltered(effect.peer, goes_on=False)
             return
         self._hub.apply(self._serving.serve(effect))
 
     def _recovered(self, done: Recovered) -> None:
         """A host has started a guest again, or goes on without it."""
+        self.router.faltered(done.component, goes_on=True)
         self._serving.forget(done.component)
         self.record(done.action, done.component, done.text)
 

@@ -27,8 +27,9 @@ class Names:
         self._names: dict[str, str] = {"": CONDUCTOR}
         self.guests: dict[str, frozenset[str]] = {}
         """The guests of each peer."""
-        self.hosts: frozenset[str] = frozenset()
-        """The hosts that report themselves what passes between their guests."""
+        self.hosts: dict[str, range] = {}
+        """The hosts that report themselves what passes between their guests, and the numbers of the
+        messages of these."""
         self.agent = ""
         """The last peer, which may be the agent."""
 
@@ -38,7 +39,7 @@ class Names:
             self._names[name] = self._names[successor_name(name)] = proxy(name)
             self.guests[name] = frozenset(guests)
             self.agent = name
-        self.hosts = frozenset(name for name, _, numbers in chain if numbers is not None)
+        self.hosts = {name: numbers for name, _, numbers in chain if numbers is not None}
 
     def end(self, peer: str, side: str, mode: str) -> str:
         """The name of a peer of the router; upstream has one on each side."""

@@ -138,6 +138,9 @@ class Tracer:
         ends = self._names.guests[segment] | {"", UPSTREAM}
         if hop.source not in ends or hop.target not in ends or hop.kind not in _KINDS:
             raise ValueError(f"not a message of a guest of {segment}")
+        asks = hop.source != UPSTREAM and hop.kind != "response"
+        if asks and hop.number not in self._names.hosts[segment]:
+            raise ValueError(f"not a number of a message of {segment}")
         at = self._now(hop.at - self._start)
         trace = Trace(
             kind=hop.kind,

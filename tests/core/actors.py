@@ -330,7 +330,9 @@ def proxy(kind: str, name: str) -> Actor:
     return PassThrough(name, FORMS[kind])
 
 
-def chain(kinds: Sequence[str], *, told: bool = True) -> Stage:
+def chain(
+    kinds: Sequence[str], *, told: bool = True, tracing: bool = False, audited: bool = False
+) -> Stage:
     """A chain of pass-through proxies before the agent; `told`: the router knows the dialects.
 
     A guest's dialect is always known: its carrier says so.
@@ -340,7 +342,8 @@ def chain(kinds: Sequence[str], *, told: bool = True) -> Stage:
         Component(name, dialect=DIALECTS[kind] if told or kind == "channel" else None)
         for name, kind in zip(names, kinds, strict=True)
     ]
-    router = Router([*components, Component("agent")])
+    audits = names if audited else ()
+    router = Router([*components, Component("agent")], tracing=tracing, audited=audits)
     actors = [proxy(kind, name) for name, kind in zip(names, kinds, strict=True)]
     return Stage(router, [*actors, Agent("agent")])
 

@@ -119,7 +119,7 @@ def untouched(policy: Policy | None, item: Item, sender: str) -> bool:
 
 def _is_its_own(policy: Policy, item: Item) -> bool:
     """Whether an MCP message may be about a server that it has declared."""
-    return item.key.startswith("mcp/") and b'"mine"' in item.body and policy.serves
+    return item.key.startswith("mcp/") and b"mine" in item.body and policy.serves
 
 
 def may_originate(policy: Policy | None, item: Item, sender: str) -> bool:

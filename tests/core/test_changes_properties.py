@@ -31,9 +31,7 @@ def payload(changed: Changed, end: str) -> tuple[str, bytes] | None:
 
 def recorded(world: World, kind: str, way: str, end: str) -> Messages:
     """The same of all that is on record of a kind and direction."""
-    found = [
-        payload(one, end) for one in world.changes if (one.kind, one.direction) == (kind, way)
-    ]
+    found = [payload(one, end) for one in world.changes if (one.kind, one.direction) == (kind, way)]
     return Counter(one for one in found if one is not None)
 
 

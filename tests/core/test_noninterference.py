@@ -147,7 +147,7 @@ def check_as_without(world: World, alone: World) -> None:
         assert not [one for one in (came - comes) if one.kind != "answer"]
 
 
-HONEST = st.just([])
+HONEST: st.SearchStrategy[list[int]] = st.just([])
 
 
 @settings(max_examples=300)
@@ -171,20 +171,14 @@ def test_honest_components_break_no_rule(
 
 
 @settings(max_examples=200)
-@given(
-    st.lists(casts(ANY, HONEST), min_size=1, max_size=3), SCRIPTS, st.booleans()
-)
-def test_honest_guests_change_no_order(
-    several: list[Cast], script: list[Step], slow: bool
-) -> None:
+@given(st.lists(casts(ANY, HONEST), min_size=1, max_size=3), SCRIPTS, st.booleans())
+def test_honest_guests_change_no_order(several: list[Cast], script: list[Step], slow: bool) -> None:
     world = World(*several, slow=slow)
     world.run(script)
     for sender, receiver in ((world.client, world.agent), (world.agent, world.client)):
         got = by_session(receiver.got)
         arrived = Counter(receiver.got)
         # What is of no session does not wait for what is carried.
-        sent = [
-            one for one in sender.sent if not overtakes(one) and arrived[one] and one.session
-        ]
+        sent = [one for one in sender.sent if not overtakes(one) and arrived[one] and one.session]
         for session, items in by_session(sent).items():
             assert is_among(items, got.get(session, []))

@@ -3,119 +3,130 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core.policy import NO_PROFILE, Direction, Policy, Rule, Verb
-from tests.core.test_noninterference import TAPES, check_answers, check_as_without, check_untouched
-from tests.core.worlds import Item, Step, World
+from conductor.core.policy.rights import NO_PROFILE, Direction, Policy, Right, Rule
+from tests.core.ends import PROMPT, STOP, Item, Step
+from tests.core.policies import PAUSES, casts
+from tests.core.test_noninterference import check, check_as_without
+from tests.core.worlds import Cast, World, check_nothing_is_held
 
-PROMPT, STOP = "session/prompt", "session/cancel"
-SEES, HOLDS, ANSWERS = Verb.OBSERVE, Verb.MODIFY, Verb.ANSWER
+CLOSE: Final = "session/close"
+HOLDS, ANSWERS, AMENDS = Right.CARRY, Right.ANSWER, Right.AMEND
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
-    """Verbs to hold prompts by, and some others; none to hold, or send, a cancellation."""
+    """Rights to hold prompts by, and some others; none to send a cancellation."""
     down, up = Direction.DOWN, Direction.UP
-    prompts = draw(st.sampled_from([HOLDS, HOLDS, HOLDS | ANSWERS, ANSWERS, Verb.NONE]))
-    rules = [
-        Rule(down, PROMPT, prompts),
-        Rule(down, STOP, draw(st.sampled_from([Verb.NONE, Verb.NONE, SEES]))),
-        Rule(down, "session/load", draw(st.sampled_from([Verb.NONE, HOLDS]))),
-        Rule(down, "_x", draw(st.sampled_from([Verb.NONE, SEES, HOLDS]))),
-        Rule(up, "session/update", draw(st.sampled_from([Verb.NONE, HOLDS]))),
-    ]
-    return Policy(NO_PROFILE, tuple(rules))
+    prompts = [HOLDS, HOLDS | AMENDS, HOLDS | ANSWERS | AMENDS, ANSWERS, Right.NONE]
+    text = [Right.NONE, HOLDS, HOLDS | Right.DROP]
+    shown = [Right.NONE, Right.NONE, Right.COPY]
+    rules = (
+        Rule(down, PROMPT, draw(st.sampled_from(prompts))),
+        Rule(down, STOP, draw(st.sampled_from(shown))),
+        Rule(down, "session/load", draw(st.sampled_from([Right.NONE, HOLDS]))),
+        Rule(down, "session/set_mode", draw(st.sampled_from(shown))),
+        Rule(up, "session/update[agent_message_chunk]", draw(st.sampled_from(text))),
+    )
+    fails = draw(st.sampled_from(["open", "open", "closed"]))
+    return Policy(NO_PROFILE, rules, fails=fails)
 
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
     """What an end says: mostly prompts and cancellations."""
-    methods = [PROMPT, PROMPT, STOP, STOP, "session/load", "session/close", "_x"]
     who = draw(st.sampled_from(["client"] * 5 + ["agent"]))
-    method = draw(st.sampled_from(methods if who == "client" else ["session/update"]))
-    asks = method in (PROMPT, "session/load", "session/close")
-    return Step(who, method, draw(st.sampled_from("SST")), asks, draw(st.booleans()))
+    keys = [PROMPT, PROMPT, STOP, STOP, "session/load", "session/set_mode", CLOSE]
+    if who == "agent":
+        keys = ["session/update[agent_message_chunk]", "session/update[tool_call]"]
+    key = draw(st.sampled_from(keys))
+    asked = who == "client" and key != STOP
+    return Step(who, key, draw(st.sampled_from("SST")), asked, draw(PAUSES))
 
 
-SCRIPTS: Final = st.lists(steps(), max_size=14)
+SCRIPTS: Final = st.lists(steps(), max_size=14) | st.lists(steps(), min_size=7, max_size=14)
 
 
 class Watched(World):
-    """A world that looks at what is held whenever something is cancelled."""
+    """A world that notes what the component is given of turns."""
 
-    heard: tuple[str, ...] = ()
-    """The sessions of which the guest was given a prompt (`+`) and those of its notices (`-`)."""
+    def __init__(self, cast: Cast, **more: bool | int) -> None:
+        self.heard: list[tuple[str, str]] = []
+        """Prompts and cancellations, with their session."""
+        super().__init__(cast, **more)  # type: ignore[arg-type]
 
-    def play(self, name: str, line: bytes) -> None:
-        super().play(name, line)
-        message = json.loads(line) if name == "client" else {}
-        if message.get("method") != STOP:
-            return
-        session = message["params"]["sessionId"]
-        for pending in self.router.upstream.p.link.received.values():
-            token = pending.token
-            if token is not None and token.method == PROMPT and token.session == session:
-                assert token.forwarded is not None or token.late is not None
-
-    def _deliver(self, lines: Sequence[bytes]) -> None:
+    def _deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
         for line in lines:
             message = json.loads(line[1:])
             if line[:1] == b"p" and message.get("method") in (PROMPT, STOP):
-                sign = "+" if message["method"] == PROMPT else "-"
-                self.heard += (sign + message["params"]["sessionId"],)
-        super()._deliver(lines)
+                self.heard.append((message["method"], message["params"]["sessionId"]))
+        super()._deliver(name, peer, lines)
 
 
 def of_turns(items: Sequence[Item]) -> list[tuple[str, str, int]]:
-    """Prompts and cancellations: method, session, and the number of the step."""
-    found = [one for one in items if one.kind != "answer" and one.method in (PROMPT, STOP)]
-    return [(one.method, one.session or "", json.loads(one.body)["n"]) for one in found]
+    """Prompts and what ends turns: method, session, and the number of the step."""
+    found = [one for one in items if one.kind != "answer" and one.key in (PROMPT, STOP, CLOSE)]
+    return [(one.key, one.session or "", json.loads(one.body)["n"]) for one in found]
 
 
 def check_begun(world: World) -> None:
-    """No prompt reaches the agent after a cancellation that came after it."""
+    """No prompt reaches the agent after what ended its turn."""
     got = of_turns(world.agent.got)
-    for place, (method, session, number) in enumerate(got):
-        if method == STOP:
-            assert not [
-                one
-                for one in got[place:]
-                if one[0] == PROMPT and one[1] == session and one[2] < number
-            ]
+    for place, (key, session, number) in enumerate(got):
+        late = [one for one in got[place:] if one[:2] == (PROMPT, session) and one[2] < number]
+        assert key == PROMPT or not late
 
 
-@settings(max_examples=120, deadline=None)
-@given(policies(), SCRIPTS, TAPES, st.booleans())
+def check_heard(world: Watched, cast: Cast) -> None:
+    """Who gets no copies of cancellations hears only of those that concern what it was given."""
+    assert cast.policy is not None
+    if cast.policy.rights(Direction.DOWN, STOP) & Right.COPY.value:
+        return
+    heard: Counter[tuple[str, str]] = Counter()
+    for method, session in world.heard:
+        heard[method, session] += 1
+        assert heard[STOP, session] <= heard[PROMPT, session]
+
+
+@settings(max_examples=200)
+@given(casts(policies()), SCRIPTS, st.booleans(), st.booleans(), st.sampled_from([1, 2]))
 def test_what_is_cancelled_does_not_begin(
-    policy: Policy, script: list[Step], tape: list[int], rounds: bool
+    cast: Cast, script: list[Step], rounds: bool, slow: bool, version: int
 ) -> None:
-    world = Watched(policy, tape, rounds=rounds)
-    world.run(script)
+    world = Watched(cast, rounds=rounds, slow=slow, version=version)
+    world.play_out(script)
+    check_nothing_is_held(world)
+    world.leave()
     check_begun(world)
-    check_untouched(policy, world.client, world.agent)
-    check_untouched(policy, world.agent, world.client)
-    check_answers(world)
-    if not policy.verbs(Direction.DOWN, STOP):
-        for place, one in enumerate(world.heard):
-            before = world.heard[:place]
-            assert one[0] == "+" or before.count("+" + one[1]) > before.count(one)
+    check_heard(world, cast)
+    check(world)
 
 
-@settings(max_examples=60, deadline=None)
-@given(policies(), SCRIPTS, st.booleans())
-def test_an_honest_guest_breaks_no_rule(policy: Policy, script: list[Step], rounds: bool) -> None:
-    world, alone = Watched(policy, [], rounds=rounds), World(None, None)
+@settings(max_examples=100)
+@given(casts(policies(), st.just([])), SCRIPTS, st.booleans(), st.sampled_from([1, 2]))
+def test_an_honest_component_breaks_no_rule(
+    cast: Cast, script: list[Step], rounds: bool, version: int
+) -> None:
+    world, alone = Watched(cast, rounds=rounds, version=version), World(version=version)
     world.run(script)
     alone.run(script)
     assert world.violations == []
     assert world.open == (0, 0)
     check_as_without(world, alone)
     check_begun(world)
-    check_untouched(policy, world.client, world.agent)
-    check_untouched(policy, world.agent, world.client)
-    check_answers(world)
+    check(world)
+
+
+@settings(max_examples=100)
+@given(casts(policies()), SCRIPTS)
+def test_what_is_held_is_answered_once_it_is_cancelled(cast: Cast, script: list[Step]) -> None:
+    world = World(cast)
+    world.play_out([*script, *(Step("client", STOP, session, False, 1) for session in "ST")])
+    for id_, item in world.client.open.items():
+        assert item.key != PROMPT or world.client.answers[id_] == 1

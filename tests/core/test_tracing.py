@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from conductor.core import CHANNEL, Closure, Component, Effect, Router, Send, Trace
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from conductor.core import CHANNEL, Closure, Component, Effect, Note, Router, Send, Trace
 from conductor.core.policy.words import PolicyWords
+from tests.core.actors import FORMS, chain, conversation
+
+KINDS: Final = (*FORMS, "scp", "channel")
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
@@ -36,6 +46,222 @@ def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() ->
     router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
     effects = router.receive("agent", b'{"jsonrpc":"2.0","method":"session/update","params":{}}')
     assert traced(effects) == [("notification", "agent", "client", "session/update")]
+
+
+def test_nobody_is_told_another_byte_because_of_a_trace() -> None:
+    """Nor because of an audit: over the conversations of the golden transcripts."""
+    for kinds in (*((kind,) for kind in KINDS), KINDS, ("channel", "channel")):
+        for told in (True, False):
+            logs = [_log(kinds, told=told, **more) for more in ({}, *WATCHED)]
+            assert logs[0] == logs[1] == logs[2], kinds
+
+
+WATCHED: Final[tuple[dict[str, Any], ...]] = ({"tracing": True}, {"audited": True})
+
+
+def _log(
+    kinds: Sequence[str], *, told: bool, tracing: bool = False, audited: bool = False
+) -> list[str]:
+    stage = chain(kinds, told=told, tracing=tracing, audited=audited)
+    conversation(stage)
+    return stage.log
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("told", [True, False])
+def test_every_request_is_answered_by_whom_it_went_to(kind: str, told: bool) -> None:
+    """Whatever a proxy speaks, also while that is being found out."""
+    stage = chain([kind, "acp", kind], told=told, tracing=True)
+    conversation(stage)
+    found = [one for one in stage.effects if isinstance(one, Trace)]
+    asked = Counter((one.number, one.source, one.target) for one in found if one.kind == "request")
+    answered = Counter(
+        (one.request, one.target, one.source) for one in found if one.kind == "response"
+    )
+    assert asked == answered
+    assert all(one.source != one.target for one in found)
+    for one in found:
+        if one.passes:
+            before = [other for other in found if other.number == one.passes]
+            targets = {other.target.removesuffix("/successor") for other in before}
+            assert one.source.removesuffix("/successor") in targets
+
+
+def test_what_nobody_else_gets_is_answered_by_the_conductor() -> None:
+    router = Router([Component("agent")], tracing=True)
+    effects = router.receive("client", b'{"jsonrpc":"2.0","id":7,"method":"session/new"}')
+    request, response = (one for one in effects if isinstance(one, Trace))
+    assert (request.source, request.target, request.id) == ("client", "", "7")
+    assert (response.source, response.target, response.own) == ("", "client", True)
+    assert response.request == request.number < response.number
+
+
+def test_answers_that_nobody_waits_for_are_reported_as_lost() -> None:
+    router = Router([Component("p", "", CHANNEL), Component("agent")], tracing=True)
+    router.receive("client", INITIALIZE)
+    router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+    router.leaving("p", Closure("it died"))
+    (lost,) = (one for one in router.receive("agent", ANSWER) if isinstance(one, Trace))
+    assert (lost.kind, lost.source, lost.target, lost.lost) == ("response", "agent", "p", True)
+
+
+def guests(*names: str) -> Router:
+    """Guests that carry prompts before an agent; `initialize` is done."""
+    full = PolicyWords("full").policy()
+    components = [Component(name, "", CHANNEL, policy=full) for name in names]
+    router = Router([*components, Component("agent")], tracing=True)
+    router.receive("client", INITIALIZE)
+    for name in names:
+        router.receive(name, b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+    router.receive("agent", ANSWER)
+    for name in reversed(names):
+        router.receive(name, b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
+    return router
+
+
+ASKS: Final = b'"method":"session/prompt","params":{"sessionId":"S","prompt":[]}}'
+
+
+def test_what_a_guest_that_is_gone_had_is_answered_there_before_it_goes_on() -> None:
+    router = guests("a")
+    router.receive("client", b'{"jsonrpc":"2.0","id":9,' + ASKS)
+    effects = router.bypassed("a", Closure("it died"))
+    back, on = (one for one in effects if isinstance(one, Trace))
+    assert (back.kind, back.source, back.target) == ("response", "a", "client")
+    assert (back.lost, back.own, back.payload) == (True, True, None)
+    assert (on.kind, on.source, on.target, on.number) == (
+        "request",
+        "client",
+        "agent",
+        back.request,
+    )
+
+
+def test_a_guest_is_given_its_role_again() -> None:
+    """By the conductor, which also answers what the guest passes on of that."""
+    router = guests("a")
+    router.leaving("a", Closure("it died"))
+    effects = router.returned("a")
+    (frame,) = (one.frame for one in effects if isinstance(one, Send))
+    id_ = re.findall(rb'"id":(\d+)', frame)[0]
+    again = b'"id":%b,"method":"initialize","params":{}}' % id_
+    effects += router.receive("a", b's{"jsonrpc":"2.0",' + again)
+    effects += router.receive("a", b'p{"jsonrpc":"2.0","id":%b,"result":{}}' % id_)
+    assert traced(effects) == [
+        ("request", "", "a", "initialize"),
+        ("request", "a", "", "initialize"),
+        ("response", "", "a", "initialize"),
+        ("response", "a", "", "initialize"),
+    ]
+    first, second, back, _ = (one for one in effects if isinstance(one, Trace))
+    assert (second.passes, back.request) == (first.number, second.number)
+
+
+def test_what_never_reached_anybody_is_not_reported() -> None:
+    """A guest passes a prompt on to one that is not there, and is gone; the turn is cancelled."""
+    router = guests("a", "b")
+    router.leaving("b", Closure("it died"))
+    given = router.receive("client", b'{"jsonrpc":"2.0","id":9,' + ASKS)
+    (frame,) = (one.frame for one in given if isinstance(one, Send))
+    id_ = re.findall(rb'"id":(\d+)', frame)[0]
+    router.receive("a", b's{"jsonrpc":"2.0","id":%b,' % id_ + ASKS)
+    router.bypassed("a", Closure("it died"))
+    cancel = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"S"}}'
+    effects = router.receive("client", cancel)
+    assert traced(effects) == [
+        ("response", "a", "client", "session/prompt"),
+        ("notification", "client", "agent", "session/cancel"),
+    ]
+
+
+def test_a_batch_is_of_so_many_messages() -> None:
+    router = Router([Component("agent")], tracing=True)
+    router.receive("client", INITIALIZE)
+    router.receive("agent", ANSWER)
+    one, other = b'{"jsonrpc":"2.0","id":1,"method":"_a"}', b'{"jsonrpc":"2.0","method":"_b"}'
+    effects = router.receive("client", b"[%b,%b]" % (one, other))
+    first, second = (one for one in effects if isinstance(one, Trace))
+    assert first.number < second.number
+
+
+def test_a_turn_that_the_conductor_ends() -> None:
+    """Its cancellation, and that of its prompt, are the conductor's own."""
+    router = Router([Component("agent")], tracing=True)
+    router.receive("client", INITIALIZE)
+    router.receive("agent", ANSWER)
+    prompt = b'{"sessionId":"S","prompt":[]}'
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":%b}' % prompt
+    router.receive("client", asked)
+    ((key, _),) = router.waiting_on("agent")
+    effects = [e for e in router.end_turn("agent", key, Closure("quiet")) if isinstance(e, Trace)]
+    assert [(one.method, one.source, one.own) for one in effects] == [
+        ("session/cancel", "", True),
+        ("$/cancel_request", "", True),
+        ("session/prompt", "agent", True),
+    ]
+    assert effects[1].request == effects[2].request
+
+
+HOST: Final = Component("a+b", "", CHANNEL, numbers=range(1000, 2000))
+
+
+def host() -> Router:
+    """A host of guests before an agent; `initialize` is done."""
+    router = Router([HOST, Component("agent")], tracing=True)
+    router.receive("client", INITIALIZE)
+    router.receive("a+b", b"#1001")
+    router.receive("a+b", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+    router.receive("agent", ANSWER)
+    router.receive("a+b", b"#1002")
+    router.receive("a+b", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
+    return router
+
+
+def numbers(effects: list[Effect]) -> list[int]:
+    """The numbers of what effects report."""
+    return [one.number for one in effects if isinstance(one, Trace)]
+
+
+def test_a_host_is_told_the_number_of_each_message_and_says_those_of_its_own() -> None:
+    router = host()
+    effects = router.receive("client", b'{"jsonrpc":"2.0","method":"_n"}')
+    (sent,) = (one for one in effects if isinstance(one, Send))
+    (number,) = numbers(effects)
+    assert sent.frame == b'#%d\np{"jsonrpc":"2.0","method":"_n"}\n' % number
+    assert router.receive("a+b", b"#1003") == []
+    assert numbers(router.receive("a+b", b's{"jsonrpc":"2.0","method":"_n"}')) == [1003]
+    # What went past its guests keeps its number.
+    router.receive("a+b", b"#%d" % number)
+    assert numbers(router.receive("a+b", b's{"jsonrpc":"2.0","method":"_n"}')) == [number]
+
+
+@pytest.mark.parametrize("said", [b"#2000", b"#7x", b"#-1", b"#", b"#" + b"1" * 40, b"#999999"])
+def test_a_host_does_not_say_the_numbers_of_others(said: bytes) -> None:
+    router = host()
+    assert router.receive("a+b", said) == []
+    (number,) = numbers(router.receive("a+b", b's{"jsonrpc":"2.0","method":"_n"}'))
+    assert number not in (2000, 7, 999999)
+
+
+def test_numbers_of_long_ago_are_not_remembered() -> None:
+    router = host()
+    line = b'{"jsonrpc":"2.0","method":"_n"}'
+    (first,) = numbers(router.receive("client", line))
+    for _ in range(4096):
+        router.receive("client", line)
+    router.receive("a+b", b"#%d" % first)
+    assert numbers(router.receive("a+b", b"s" + line)) != [first]
+
+
+def test_others_say_no_numbers() -> None:
+    router = Router([Component("p", "", CHANNEL), Component("agent")], tracing=True)
+    (note,) = router.receive("p", b"#7")
+    assert isinstance(note, Note)
+    # Nor is one left behind by a line that was too long to be taken.
+    router = host()
+    router.receive("a+b", b"#1009")
+    router.skipped("a+b", b's{"jsonrpc":"2.0","method":"_n"', "too long")
+    assert numbers(router.receive("a+b", b's{"jsonrpc":"2.0","method":"_n"}')) != [1009]
 
 
 def test_a_guest_that_only_watches_is_started_again_amid_the_handshake() -> None:

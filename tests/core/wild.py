@@ -42,7 +42,9 @@ class Tape:
 class Wild:
     """A guest that does what its tape says with each line it is given; honest until it has one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, numbers: bool = False) -> None:
+        """`numbers`: its own ids are such, though they had best be texts."""
+        self._numbers = numbers
         self.tape = Tape(())
         self._last = 0
         self._waiting: dict[tuple[str, object], tuple[str, object]] = {}
@@ -124,7 +126,7 @@ class Wild:
         """A request, of its own unless it is given an id."""
         if id_ is None:
             self._last += 1
-            id_ = f"own-{self._last}"
+            id_ = self._last if self._numbers else f"own-{self._last}"
         return id_, b'%b{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
             side.encode(), dump(id_), method.encode(), params,
         )  # fmt: skip

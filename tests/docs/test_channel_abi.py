@@ -74,7 +74,8 @@ def test_the_smallest_guest_carries_a_conversation(smallest: Path, isolation: st
     )
     assert (done.returncode, done.stderr) == (0, "")
     heard: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [message["id"] for message in heard if "id" in message] == [0, 1, 2]
+    # The answer to `session/new` goes past the guest, which may still have that to `initialize`.
+    assert sorted(message["id"] for message in heard if "id" in message) == [0, 1, 2]
     texts = [
         message["params"]["update"]["content"]["text"]
         for message in heard

@@ -139,6 +139,7 @@ def test_a_guest_that_fails_mid_turn(rig: Rig, harm: str, isolation: str) -> Non
         assert "\nhint: " in error["message"]
     assert chain.exit_code() == 1
     assert chain.texts(session) == ["before"]
+    assert "; down `" not in chain.stderr, chain.story()
     assert chain.stderr.count("error: ") == 1, chain.stderr
     assert rig.leftovers(chain) == []
 

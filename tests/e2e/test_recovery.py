@@ -49,6 +49,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
             assert "`fused`" in answer["error"]["message"]
         chain.until_stderr(f"started again ({number} of 3)")
         assert chain.prompt(session, f"/echo after {number}") == f"after {number}"
+    assert "; down `" not in chain.stderr, chain.story()
     assert ("it was poisoned" in chain.stderr) == (harm == "unreachable"), chain.stderr
     if policy == "profile=trusted":
         assert "`fused`" in chain.answer(hang)["error"]["message"]

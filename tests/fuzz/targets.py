@@ -8,17 +8,34 @@ and before that stands a byte or two that chooses among situations.
 from __future__ import annotations
 
 import functools
+import json
+import re
 import struct
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import wasmtime
+from msgspec import Raw
 
 import wasm_host
-from conductor.core.policy import NO_PROFILE, PROFILES, Direction, Policy, Rule, Verb
+from conductor.core import DIALECTS, Component, Router, Send, guards
+from conductor.core.policy.keys import heading, inner_method
+from conductor.core.policy.rights import (
+    MCP_FAMILIES,
+    NO_PROFILE,
+    PROFILES,
+    UPDATE,
+    Grants,
+    Policy,
+    Right,
+    Rule,
+)
 from conductor.transports.framing import LineSplitter
-from tests.core.test_noninterference import check_answers, check_untouched
-from tests.core.worlds import DOWN, NOTIFIED, UP, Step, World
+from tests.core.ends import DOWN, UP, Step, asks, params_of
+from tests.core.policies import KEYS, KINDS
+from tests.core.test_noninterference import check
+from tests.core.worlds import Cast, World, check_nothing_is_held
 from tests.wasm_host.support import GUESTS, HOSTILE, assemble, wasm
 from wasm_host.info import info_of
 
@@ -88,59 +105,217 @@ def _digit(peer: str) -> int:
     return PEERS.index(peer)
 
 
-# -- a policed component ----------------------------------------------------------------------
+# -- policed components -----------------------------------------------------------------------
 
-_RULED: Final = (*DOWN, *UP, "$/cancel_request")
 _SESSIONS: Final = ("S", "S", "T", None)
+_PAUSES: Final = (0, 1, 1, 3)
 _STEPS: Final = 12
+_KINDS: Final = ("channel", *KINDS)
 
 
 def policed(data: bytes) -> None:
-    """A guest that does as it likes, under any policy: what it may not touch is as without it.
+    """A component that does as it likes, under any policy: what goes past it is as without it.
 
-    A byte for the profile; for none of them a byte of verbs a method and direction; a byte for the
-    number of steps, two a step; the rest is what the guest decides.
+    A byte for the profile; for none of them a byte of rights a key; a byte for the component's
+    dialect, one for how it is played, one for the number of steps, two a step; the rest is what the
+    component decides.
     """
     rest = iter(data)
     policy = _policy(rest)
+    kind, how = _KINDS[next(rest, 0) % len(_KINDS)], next(rest, 0)
     script = [_step(next(rest, 0), next(rest, 0)) for _ in range(next(rest, 0) % _STEPS)]
-    rounds = bool(next(rest, 0) % 2)
-    world = World(policy, [byte % 60 for byte in rest], rounds=rounds)
-    world.run(script)
-    check_untouched(policy, world.client, world.agent)
-    check_untouched(policy, world.agent, world.client)
-    check_answers(world)
+    if how & 1:
+        policy = msgspec.structs.replace(policy, ids="kept")
+    cast = Cast(policy, tuple(rest), kind, bool(how & 1))
+    version = 2 if how & 8 else 1
+    world = World(cast, rounds=bool(how & 2), slow=bool(how & 4), version=version)
+    world.play_out(script)
+    check_nothing_is_held(world)
+    world.leave()
+    check(world)
 
 
 def _policy(rest: Iterator[int]) -> Policy:
-    profiles = (*PROFILES, NO_PROFILE)
-    profile = profiles[next(rest, 0) % len(profiles)]
+    profile = PROFILED[next(rest, 0) % len(PROFILED)]
     if profile != NO_PROFILE:
         return Policy(profile)
-    rules = [
-        Rule(direction, method, Verb(next(rest, 0) % 16))
-        for direction in Direction
-        for method in _RULED
-    ]
-    return Policy(NO_PROFILE, tuple(rules))
+    rules = [Rule(*key, Right(next(rest, 0) % 64)) for key in KEYS]
+    return Policy(NO_PROFILE, tuple(rules), ALL_GRANTS if next(rest, 0) % 2 else Grants())
+
+
+PROFILED: Final = sorted(PROFILES)
+ALL_GRANTS: Final = Grants(
+    turns="unprompted",
+    commands=("review",),
+    permission="narrow",
+    mcp="others",
+    sessions="own",
+    modes=True,
+    methods=("_*",),
+    texts=True,
+)
 
 
 def _step(what: int, how: int) -> Step:
     who = ("client", "agent")[what % 2]
-    methods = DOWN if who == "client" else UP
-    method = methods[what // 2 % len(methods)]
-    asks = method not in NOTIFIED and (not method.startswith("_") or bool(how & 1))
-    return Step(who, method, _SESSIONS[how // 4 % len(_SESSIONS)], asks, bool(how & 2))
+    keys = DOWN if who == "client" else UP
+    key = keys[what // 2 % len(keys)]
+    asked = asks(key, either=bool(how & 1))
+    return Step(who, key, _SESSIONS[how // 8 % 4], asked, _PAUSES[how // 2 % 4])
 
 
 def _policed_seeds() -> Iterator[bytes]:
-    script = bytes((10, 0, 2, 1, 0, 3, 3, 5, 1, 2, 2, 4, 7, 6, 0, 8, 3, 1, 9, 7, 2))
-    for profile in range(len(PROFILES)):
-        yield bytes((profile,)) + script + bytes(range(60))
-        yield bytes((profile,)) + script
-    for verbs in range(0, 16, 3):
-        masks = bytes((verbs + at) % 16 for at in range(len(_RULED) * len(Direction)))
-        yield bytes((len(PROFILES),)) + masks + script + bytes(range(60))
+    steps = bytes((10, 0, 2, 1, 0, 3, 3, 5, 1, 2, 2, 4, 7, 6, 0, 8, 3, 1, 9, 7, 2))
+    for profile in range(len(PROFILED)):
+        for kind in range(len(_KINDS)):
+            yield bytes((profile, kind, kind)) + steps + bytes(range(60))
+    for rights in range(0, 64, 9):
+        masks = bytes((rights + at) % 64 for at in range(len(KEYS)))
+        none = PROFILED.index(NO_PROFILE)
+        yield bytes((none,)) + masks + bytes((rights % 2, 0, 2)) + steps + bytes(range(60))
+
+
+def lines(data: bytes) -> None:
+    """A policed router that is told anything: it never raises, nothing stays open, and who looks on
+    changes nothing. A byte for the profile, one for the dialect, then lines as above."""
+    rest = iter(data[:2])
+    policy = Policy(PROFILED[next(rest, 0) % len(PROFILED)], grants=ALL_GRANTS)
+    kind = _KINDS[next(rest, 0) % len(_KINDS)]
+    sent = []
+    for looking in ({}, {"audited": ("p1",)}, {"tracing": True}):
+        components = [Component("p1", dialect=DIALECTS[kind], policy=policy), Component("agent")]
+        run = Run(Router(components, **looking), tagged=kind == "channel")
+        for line in data[2:].split(b"\n"):
+            if line:
+                run.say(PEERS[line[0] % len(PEERS)], line[1:])
+        run.end()
+        sent.append([one for one in run.effects if isinstance(one, Send)])
+    assert sent[0] == sent[1] == sent[2]
+
+
+def _lines_seeds() -> Iterator[bytes]:
+    for at, kind in enumerate(_KINDS):
+        name = f"{kind}-agent"
+        said = b"\n".join(b"%d%b" % (_digit(peer), frame) for peer, frame in CONVERSATIONS[name])
+        for profile in range(len(PROFILED)):
+            yield bytes((profile, at)) + said
+
+
+# -- what a policy reads of a message ----------------------------------------------------------
+
+
+def headings(data: bytes) -> None:
+    """What a message is about: the method, a newline, the params."""
+    name, _, params = data.partition(b"\n")
+    method = name.decode(errors="replace")
+    found = heading(method, Raw(params))
+    assert found == heading(method, Raw(params))
+    assert inner_method(method, Raw(params)) is None or method.startswith(MCP_FAMILIES)
+    if method == UPDATE:
+        assert found.key.startswith(f"{UPDATE}[")
+        assert found.key.endswith("]")
+    else:
+        assert found.key == method
+    try:
+        held = json.loads(params.decode())
+    except (ValueError, RecursionError):
+        return
+    session = held.get("sessionId") if type(held) is dict else None
+    plain = type(session) is str and session.isascii() and params.count(b"sessionId") == 1
+    assert found.session == session if plain and method != UPDATE else True
+    assert found.session is None or found.session == session
+
+
+def _headings_seeds() -> Iterator[bytes]:
+    for who, keys in (("client", DOWN), ("agent", UP)):
+        for at, key in enumerate(dict.fromkeys(keys)):
+            params = params_of(Step(who, key, "S", True), at)
+            yield key.partition("[")[0].encode() + b"\n" + json.dumps(params).encode()
+
+
+_WAYS: Final = ("down", "up")
+_MEMBERS: Final = (b"result", b"error")
+_NAMES: Final = frozenset(guard.name for guard in guards.GUARDS)
+
+
+def guarded(data: bytes) -> None:
+    """The guards: a byte for the direction and what else there is; then lines: the method, what was
+    given, what is sent, and what came back. What they let pass keeps what it must, as a plain
+    reader finds."""
+    how = (*data[:1], 0)[0]
+    parts = [*data[1:].split(b"\n", 3), b"", b"", b"", b""][:4]
+    method, given, sent = parts[0].decode(errors="replace"), Raw(parts[1]), Raw(parts[2])
+    way = _WAYS[how & 1]
+    context = guards.Context(
+        grants=ALL_GRANTS if how & 2 else Grants(),
+        folders=("/w",),
+        commands=frozenset({"/plan"}),
+        sessions=frozenset({"S"}),
+        servers=frozenset({"mine"}),
+        foreign=frozenset({"others"}),
+    )
+    assert guards.forwarded(context, way, method, given, given) is None
+    found = guards.forwarded(context, way, method, given, sent)
+    _sound(found)
+    if found is None and given != sent:
+        _kept(method, bytes(given), bytes(sent), commands=bool(how & 2))
+    _sound(guards.originated(context, way, method, sent))
+    member = _MEMBERS[how >> 2 & 1]
+    upstream = (_MEMBERS[how >> 3 & 1], parts[3]) if how & 16 else None
+    found = guards.answered(context, way, method, given, member, bytes(sent), upstream)
+    _sound(found)
+    assert upstream is None or upstream[0] == member or found is not None
+    for addresses in (guards.declared(method, sent), guards.connected(method, sent)):
+        assert all(type(one) is str for one in addresses)
+
+
+def _sound(found: guards.Violation | None) -> None:
+    assert found is None or found.guard in _NAMES
+    assert found is None or len(found.pointer) <= 500
+
+
+def _kept(method: str, given: bytes, sent: bytes, *, commands: bool) -> None:
+    """What a plain reader finds of a message that was changed and let pass."""
+    before, after = json.loads(given), json.loads(sent)
+    if type(before) is not dict or type(after) is not dict:
+        return
+    assert before.get("sessionId") == after.get("sessionId")
+    if method == "session/prompt" and not commands:
+        assert _command(after) in (_command(before), None)
+    if method in ("session/new", "session/load"):
+        assert before.get("cwd") == after.get("cwd")
+    if method == "session/request_permission":
+        assert before.get("toolCall") == after.get("toolCall")
+        options = after.get("options")
+        assert type(options) is not list or all(one in before["options"] for one in options)
+
+
+def _command(params: dict[str, Any]) -> str | None:
+    """The command that an agent would take a prompt for, if any."""
+    blocks = params.get("prompt")
+    texts = [
+        one["text"]
+        for one in (blocks if type(blocks) is list else ())
+        if type(one) is dict and one.get("type") == "text" and type(one.get("text")) is str
+    ]
+    found = re.match(r"/[a-z]+(?=\s|$)", texts[0]) if texts else None
+    return found[0] if found else None
+
+
+def _guarded_seeds() -> Iterator[bytes]:
+    for way, (who, keys) in enumerate((("client", DOWN), ("agent", UP))):
+        for at, key in enumerate(dict.fromkeys(keys)):
+            params = params_of(Step(who, key, "S", True), at)
+            given = json.dumps(params).encode()
+            params["_meta"] = {**params["_meta"], "example.com/a": 1}
+            sent = json.dumps(params).encode()
+            method = key.partition("[")[0].encode()
+            for how in (0, 2, 4, 16, 24):
+                yield bytes((way + how,)) + b"\n".join((method, given, sent, b"{}"))
+    for text in ("/plan", "hi /yolo", "@/etc/passwd", "", "/review x"):
+        was = json.dumps({"sessionId": "S", "prompt": [{"type": "text", "text": "hi"}]})
+        now = json.dumps({"sessionId": "S", "prompt": [{"type": "text", "text": text}]})
+        yield b"\0session/prompt\n" + f"{was}\n{now}\n{{}}".encode()
 
 
 # -- the boundary of a guest ------------------------------------------------------------------
@@ -304,6 +479,9 @@ TARGETS: Final[dict[str, Fuzzed]] = {
     "framing": Fuzzed(framing, _framing_seeds),
     "conversation": Fuzzed(conversation, _conversation_seeds),
     "policed": Fuzzed(policed, _policed_seeds),
+    "lines": Fuzzed(lines, _lines_seeds),
+    "headings": Fuzzed(headings, _headings_seeds),
+    "guarded": Fuzzed(guarded, _guarded_seeds),
     "boundary": Fuzzed(boundary, _boundary_seeds),
     "module": Fuzzed(module, _module_seeds),
 }

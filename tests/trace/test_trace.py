@@ -17,6 +17,7 @@ import pytest
 
 from conductor.catalog import components_folder
 from tests.cli.support import COMMAND, DEADLINE, conductor, environment
+from tests.trace import pairs
 
 Event = dict[str, Any]
 
@@ -130,18 +131,21 @@ def heard(command: list[str], said: bytes) -> list[Event]:
     return got
 
 
-def _talk(command: list[str], said: bytes, got: list[Event]) -> int:
+def _talk(command: list[str], said: bytes, got: list[Event], raw: list[bytes] | None = None) -> int:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        for line in said.splitlines(keepends=True):
-            process.stdin.write(line)
+        for asked in said.splitlines(keepends=True):
+            process.stdin.write(asked)
             process.stdin.flush()
-            wanted = json.loads(line).get("id")
+            wanted = json.loads(asked).get("id")
             while wanted is not None:
-                got.append(json.loads(process.stdout.readline()))
+                line = process.stdout.readline()
+                got.append(json.loads(line))
+                if raw is not None:
+                    raw.append(line)
                 if got[-1].get("id") == wanted:
                     break
         process.stdin.close()
@@ -279,6 +283,47 @@ def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
     assert {e["to"] for e in apart} == {
         "client", "datetime", "passthrough", "passthrough-2", "agent",
     }  # fmt: skip
+
+
+CHAINS: Final = (
+    ("datetime,profile=full",),
+    ("datetime", "passthrough,profile=observer"),
+    ("passthrough,profile=filter", "datetime,profile=trusted", "passthrough,profile=tools"),
+    ("datetime", "passthrough,profile=full", "PROXY", "passthrough,profile=filter", "datetime"),
+)
+
+
+@pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_every_request_is_answered_once_and_nobody_is_told_anything_else(
+    tmp_path: Path, proxy: str, chain: tuple[str, ...], isolation: str
+) -> None:
+    file, audit = tmp_path / "t", tmp_path / "audit"
+    components = [proxy if one == "PROXY" else one for one in chain]
+    command = [*COMMAND, "agent", "--clock", "2026-03-01", "--isolation", isolation]
+    got = [
+        _bytes([*command, *options, *components, f"{DEMO} --log {tmp_path / name}"])
+        for name, options in (("a", ()), ("b", ("--trace", str(file), "--audit", str(audit))))
+    ]
+    assert got[0] == got[1]
+    # The agent is told the same, too.
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert pairs.wrong(pairs.read(file)) == []
+
+
+def _bytes(command: list[str]) -> bytes:
+    """All that a client is told, as it is written."""
+    said: list[bytes] = []
+    assert _talk(command, conversation(), [], said) == 0
+    return b"".join(said)
+
+
+def test_a_trace_of_a_conductor_within_another(tmp_path: Path, proxy: str) -> None:
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    nested = f"{sys.executable} -m conductor proxy --trace {inner} datetime passthrough"
+    command = [*COMMAND, "agent", "--trace", str(outer), "passthrough", nested, proxy, DEMO]
+    assert talk(command, conversation()) == 0
+    assert pairs.wrong(pairs.read(inner)) == pairs.wrong(pairs.read(outer)) == []
 
 
 def test_without_content_nothing_is_left_of_it(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def _session(method: str, **more: object) -> dict[str, object]:
     return {"method": method, "params": {"sessionId": "S", **more}}
 
 
-SAID: Final = (
+SAID: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("client", {"id": 1, "method": "session/new", "params": {"cwd": "/"}}),
     ("client", {"id": 2, **_session("session/prompt", prompt=[])}),
     ("client", {"id": 3, **_session("session/set_mode", modeId="m")}),
@@ -60,7 +60,7 @@ SAID: Final = (
     ("agent", _session("session/update", update={"sessionUpdate": "plan", "entries": []})),
 )  # fmt: skip
 STEPS: Final = st.builds(
-    lambda said, settle: Step(*said, settle), st.sampled_from(SAID), st.booleans()
+    lambda said, settle: Step(said[0], said[1], settle), st.sampled_from(SAID), st.booleans()
 )
 GROUPS: Final = st.lists(
     st.lists(st.sampled_from(PROFILES), min_size=1, max_size=3), min_size=1, max_size=2

@@ -19,7 +19,7 @@ Two rules hold everything here:
     sessions    folders, commands and parents of the sessions of a chain
     verdicts    whether a component may do what it does, and how a violation is reported
     copies      copies of requests and answers, and what comes back of them
-    requests, notifications, turns, handshake
-                the engine: what components pass on, answer, send and hold
+    requests, answers, notifications, turns, handshake
+                the engine: what components pass on, send and hold, and what comes back
     enforcer    the parts of one chain's engine, put together
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -91,10 +92,20 @@ class Turn:
         return spent < most
 
 
+class Excuse(Enum):
+    """Why an error in a component's place is none that it answers: its host says that it failed."""
+
+    GOES_ON = "goes on"
+    """And that the chain goes on."""
+    ENDS = "ends"
+    """And that the chain ends."""
+
+
 class Carried:
     """A request that a component carries, from its arrival to its answer."""
 
     __slots__ = (
+        "excused",
         "forwarded",
         "heading",
         "held",
@@ -140,6 +151,7 @@ class Carried:
         """The answer (member, body) that came back for that."""
         self.held: Held | None = None
         """That answer, where it goes past the component and has to wait for it."""
+        self.excused: Excuse | None = None
         self.retries = 0
         self.turn = pending.turn or Turn()
         """What components make of the request, and of what they send within it."""
@@ -403,11 +415,10 @@ class Given:
             self.queue.remove(one)
         return notes
 
-    def until(self, held: Held) -> list[Note]:
+    def until(self, last: Held | Note) -> list[Note]:
         """The same for what stands before a message that has waited long enough, and for that."""
-        held.ready = True
         notes: list[Note] = []
-        for entry in self.before(held):
+        for entry in [*self.before(last), last]:
             if type(entry) is Note:
                 notes.append(entry)
             elif type(entry) is Held:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import surrogates
 from conductor.core.policy.rights import KINDS, MCP_FAMILIES, UPDATE, update
 
 Params = Raw | UnsetType
@@ -54,14 +56,27 @@ _ADDRESSES: Final = (
 _SCP: Final = ("name",)
 
 
+_Read = TypeVar("_Read")
+
+
+def _read(decode: Callable[[Raw | bytes], _Read], params: Raw) -> _Read | None:
+    """What is read of params, where that can be; half an emoji somewhere in them is no obstacle."""
+    try:
+        return decode(params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        hidden = surrogates.hide(bytes(params))
+    try:
+        return None if hidden is None else decode(hidden)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def session_of(params: Params) -> str | None:
     """The session a message belongs to, or None if it names none."""
     if isinstance(params, UnsetType):
         return None
-    try:
-        return _session(params).sessionId
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    found = _read(_session, params)
+    return None if found is None else found.sessionId
 
 
 def heading(method: str, params: Params) -> Heading:
@@ -69,9 +84,8 @@ def heading(method: str, params: Params) -> Heading:
     if method == UPDATE:
         if isinstance(params, UnsetType):
             return Heading(_UNKNOWN, None)
-        try:
-            told = _told(params)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        told = _read(_told, params)
+        if told is None:
             return Heading(_UNKNOWN, session_of(params))
         found = told.update
         if found is None:
@@ -86,10 +100,7 @@ def addresses(method: str, params: Params) -> tuple[str, ...]:
     """The servers and connections that an MCP message names."""
     if isinstance(params, UnsetType):
         return ()
-    try:
-        held = _members(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ()
+    held = _read(_members, params) or {}
     found = []
     for name in _SCP if method == "_scp/mcp" else _ADDRESSES:
         if name in held:
@@ -104,14 +115,15 @@ class _Inner(msgspec.Struct):
     method: str | None = None
 
 
+_inner: Final = msgspec.json.Decoder(_Inner).decode
+
+
 def inner_method(method: str, params: Params) -> str | None:
     """The method of MCP that a message of MCP over ACP is about."""
     if not method.startswith(MCP_FAMILIES) or isinstance(params, UnsetType):
         return None
-    try:
-        return msgspec.json.decode(params, type=_Inner).method
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    found = _read(_inner, params)
+    return None if found is None else found.method
 
 
 def size_of(params: Params) -> int:

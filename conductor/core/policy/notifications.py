@@ -320,7 +320,8 @@ class PolicedNotifications:
     def _kept(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         """A component without rounds has had long enough to pass on what it may not drop."""
         if note in lane.given.queue:
-            self.had_say(lane, note, out)
+            for one in lane.given.until(note):
+                self.had_say(lane, one, out)
             release(lane, out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:

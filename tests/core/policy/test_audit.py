@@ -11,6 +11,7 @@ from tests.core.policy.plays import (
     PROMPT,
     Hole,
     Playbook,
+    broke,
     chain_of,
     given,
     guest,
@@ -88,6 +89,14 @@ def test_an_answer_to_one_who_is_gone() -> None:
         skip(pb)
         pb >> ("g", "p", result(Hole("g-a"), {**DONE, "_meta": {"example.com/x": 1}}))
         assert all(one[0] == "modified" for one in changed(pb))
+
+
+def test_what_a_policy_undid_is_no_change() -> None:
+    with audited() as pb:
+        given(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("/yolo")))
+        broke(pb, "commands")
+        assert changed(pb) == []
 
 
 def test_its_own_messages() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+from msgspec import Raw
+
 from conductor.core import Changed, Component, Router, Send
+from conductor.core.policy.keys import Heading, heading, inner_method
 from tests.core.actors import Agent, Launching, Stage
 from tests.core.plays import component
 from tests.core.policy.plays import (
@@ -97,7 +100,7 @@ def test_answers_that_go_past_one_component_wait_for_those_outside_of_it() -> No
         pb << ("i", "p", request(Hole("i"), "session/list", asked))
         pb >> ("i", "s", request(Hole("i"), "session/list", asked))
         pb << ("agent", request(Hole("a"), "session/list", asked))
-        pb >> (lambda router: router.delivering("o") or [])
+        pb.router.delivering("o")
         pb >> ("agent", update("first")) << ("o", "s", update("first"))
         pb >> ("agent", result(Hole("a"), {})) << ("i", "s", result(Hole("i"), {}))
         pb >> ("o", "p", update("first")) << ("client", update("first"))
@@ -151,3 +154,20 @@ def test_who_is_trusted_may_answer_what_it_has_passed_on_and_that_is_on_record()
         assert isinstance(changed, Changed)
         assert changed.change == "answered"
         assert isinstance(sent, Send)
+
+
+def test_a_message_with_half_an_emoji_in_it_belongs_to_its_session() -> None:
+    half = b'{"sessionId":"S","prompt":[{"type":"text","text":"\\ud83d"}],"_meta":{"a":"\\udc00"}}'
+    assert heading(PROMPT, Raw(half)) == Heading(PROMPT, "S")
+    told = (
+        b'{"sessionId":"S","update":{"sessionUpdate":"tool_call","toolCallId":"t","a":"\\ud83d"}}'
+    )
+    assert heading("session/update", Raw(told)) == Heading("session/update[tool_call]", "S", "t")
+    assert heading("session/update", Raw(b'{"sessionId":"\\ud83d"}')).session is None
+    call = b'{"serverId":"s","method":"tools/call","params":"\\ud83d"}'
+    assert heading("mcp/message", Raw(call)) == Heading("mcp/message", None, ("s",))
+    assert inner_method("mcp/message", Raw(call)) == "tools/call"
+    with chain("down:session/prompt:carry") as pb:
+        pb >> ("client", b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":%b}' % half)
+        skip(pb)
+        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())

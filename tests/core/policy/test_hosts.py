@@ -122,7 +122,7 @@ def test_one_s_own_request_has_an_id_of_the_host_s_at_the_next() -> None:
 def test_an_id_that_is_open_already_is_not_given_twice() -> None:
     """A trusted guest may do as it likes with ids; the conductor above has its own answers."""
     with host(trusted("f"), trusted("g")) as pb:
-        pb >> ("f", "s", request(5, "_own", {})) << ("g", "p", request(5, "_own", {}))
+        pb >> ("f", "s", request(5, "_own", {})) << ("g", "p", request(10**12, "_own", {}))
         pb >> (ABOVE, "p", request(5, "_q", {})) << ("f", "p", request(5, "_q", {}))
         pb >> ("f", "p", result(5, 0)) << (ABOVE, "p", result(5, 0))
         pb >> (ABOVE, "p", request(6, "_q", {})) << ("f", "p", request(6, "_q", {}))

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+
+from conductor.catalog import components_folder
+from tests.trace import pairs
+from tests.trace.test_trace import PROXY
 
 from .mock_messages import Answer, Json, MockMessages, Stall, Text, ToolUse, tool_results, user_text
 from .plan import DEADLINE, Plan, Transcript
@@ -168,3 +174,31 @@ def test_cancel_reaches_the_model_call_and_the_session_goes_on(
     assert second.stop_reason == "end_turn"
     assert tuple(text for text in second.texts if text) == ANSWER
     assert seen.exit_code == 0
+
+
+@pytest.mark.parametrize("profile", ["context", "full"])
+def test_a_trace_of_the_readmes_chain_pairs_every_request(
+    agent: str,
+    launch: Launch,
+    node_peers: NodePeers,
+    model: MockMessages,
+    tmp_path: Path,
+    profile: str,
+) -> None:
+    """`conductor agent ./proxy.wasm "python my_proxy.py" AGENT`: a tool runs, a turn is stopped."""
+    (tmp_path / "my_proxy.py").write_text(PROXY)
+    shutil.copy(components_folder() / "datetime" / "datetime.wasm", tmp_path / "proxy.wasm")
+    before = (
+        *("--trace", str(tmp_path / "trace")),
+        f"{tmp_path / 'proxy.wasm'},profile={profile},grant=clock",
+        f"{sys.executable} {tmp_path / 'my_proxy.py'}",
+    )
+    bench = Bench(agent, launch, node_peers, model, tmp_path, *before)
+
+    seen = bench.run(USE_TOOL, HANG, ASK, permission="allow_once", cancel_on="Thinking")
+
+    assert [turn.stop_reason for turn in seen.turns] == ["end_turn", "cancelled", "end_turn"]
+    events = pairs.read(tmp_path / "trace")
+    assert pairs.wrong(events) == []
+    hops = {(e["from"], e["to"]) for e in events if e.get("method") == "session/prompt"}
+    assert hops == {("client", "proxy"), ("proxy", "my_proxy"), ("my_proxy", "agent")}

@@ -1,0 +1,350 @@
+"""What comes back for requests that components carry, and how it is over with each of them.
+
+An answer goes to the component that passed the request on: to amend, or as a copy while it goes
+past. A request that a component fails with goes on without it, as it was given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.effects import Effect
+from conductor.core.guards import Violation
+from conductor.core.link import Pending
+from conductor.core.policy import changes
+from conductor.core.policy.copies import Copies, nobodys, release
+from conductor.core.policy.gate import PLACE, rights_on
+from conductor.core.policy.given import Carried, Excuse, Held
+from conductor.core.policy.keys import Heading, Params
+from conductor.core.policy.moves import State
+from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.rights import AMEND, PROMPT, SETTINGS, SETUP, Direction
+from conductor.core.policy.turns import Turns
+from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
+from conductor.core.policy.wakes import Wakes
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.owners import Owners
+    from conductor.core.peer import Lane
+
+HOLD_SETUP: Final = 60.0
+"""Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
+
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
+_MOST_CLOSED: Final = 256
+
+
+class PolicedAnswers(ABC):
+    """The half of `conductor.core.policy.requests` that begins when a component has a request."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        verdicts: Verdicts,
+        copies: Copies,
+        owners: Owners,
+        turns: Turns,
+        wakes: Wakes,
+        notifications: PolicedNotifications,
+    ) -> None:
+        self._exchange = exchange
+        self._verdicts = verdicts
+        self._copies = copies
+        self._owners = owners
+        self._turns = turns
+        self._wakes = wakes
+        self._notifications = notifications
+
+    @abstractmethod
+    def walk(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        pending: Pending,
+        out: list[Effect],
+    ) -> None:
+        """Walks a request on from `lane` until somebody carries it."""
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _came_back(
+        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """The answer to what a component passed on has come, and the component has got it: to
+        amend, or as a copy."""
+        carried.upstream = (member, body)
+        carried.pending.followers = tuple(
+            one for one in carried.pending.followers if one is not pending
+        )
+        if carried.state is not State.PASSED or carried.forwarded is not pending:
+            return
+        if not carried.rights & AMEND:
+            self._reply_past(carried, out)
+            return
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        carried.state, carried.round = State.RETURNED, gate.round
+        # Programs have no rounds, and an array's answer may be long in coming: what waits for these
+        # might wait for ever.
+        if gate.rounds and pending.batch is None and gate.enforced:
+            carried.lane.given.queue.append(carried)
+        self._limit(carried, out)
+
+    def _reply_past(self, carried: Carried, out: list[Effect]) -> None:
+        """An answer goes past the component that passed its request on: in its order."""
+        given, found = carried.lane.given, Heading("", carried.heading.session)
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        placed = bool(carried.rights & PLACE) and carried.lane.direction is Direction.UP
+        if not placed and not given.must_wait(found):
+            self._finish(carried, out)
+            return
+        held = Held(found, partial(self._finish, carried), gate.round, ready=not placed)
+        carried.held = held
+        given.hold(held)
+        self._wakes.round(
+            carried.lane.peer, partial(self._notifications.waited, carried.lane, held), out
+        )
+
+    def answer_waits(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
+        """Keeps an answer that goes past components in its order: it waits for what they were given
+        before, and where its place means something for their round with their copy of it."""
+        while pending.past:
+            lane, found, copy = pending.past[-1]
+            pending.past = pending.past[:-1]
+            gate, given = lane.peer.gate, lane.given
+            assert gate is not None
+            if lane.peer.closure is not None:
+                continue
+            placed = (
+                copy is not None
+                and any(one.origin is not None for one in copy.forwarded)
+                and lane.direction is Direction.UP
+                and bool(rights_on(lane, found) & PLACE)
+            )
+            place = Heading("", found.session)
+            if not placed and not given.must_wait(place):
+                continue
+            if placed and copy is not None:
+                self._copies.answered(copy, member, body, out)
+            resume = partial(self._exchange.complete, pending, member, body)
+            held = Held(place, resume, gate.round, ready=not placed)
+            if placed and copy is not None:
+                copy.held = held
+            given.hold(held)
+            self._wakes.round(lane.peer, partial(self._notifications.waited, lane, held), out)
+            return True
+        return False
+
+    def _finish(self, carried: Carried, out: list[Effect]) -> None:
+        """Answers a request as those after the component did."""
+        assert carried.upstream is not None
+        if carried.state is State.CLOSED:
+            return
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer = forwarded.answer if forwarded is not None else 0
+        if pending.trail is not None:
+            pending.trail.past = True
+        self.over(carried, *carried.upstream, out)
+
+    def _answered(
+        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A component answers a request that it was given."""
+        lane, gate = carried.lane, carried.lane.peer.gate
+        direction = lane.other.direction
+        assert gate is not None
+        if carried.excused is not None and member == b"error" and gate.enforced:
+            ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
+            if ends or not self.lost(carried, out):
+                self._fail(carried, body, out)
+            return
+        match carried.state:
+            case State.GIVEN | State.RETURNED:
+                wrong = self._verdicts.answers(gate, carried, direction, member, body)
+                if wrong is None:
+                    changes.answer(self._exchange, carried, member, body, out)
+                    if pending.trail is not None and carried.forwarded is not None:
+                        pending.trail.answers = carried.forwarded.answer
+                    self._notifications.leaves(lane, carried, out)
+                    self.over(carried, member, body, out)
+                    return
+                self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
+                if carried.state is State.RETURNED:
+                    self._finish(carried, out)
+                else:
+                    self._without(carried, error(lane.peer, wrong), out)
+            case State.PASSED:
+                if carried.held is not None:  # the answer waits for just this
+                    self._answers_past(carried, pending, member, body, out)
+                    carried.held.ready = True
+                    release(lane, out)
+                    return
+                wrong = Violation(
+                    IDENTITY, f"answered `{carried.method}` that it had passed on, too early"
+                )
+                if gate.enforced:
+                    self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
+                    carried.rights &= ~AMEND
+                else:
+                    changes.answer(self._exchange, carried, member, body, out)
+                    self.over(carried, member, body, out)
+            case _:
+                self._turns.end(carried, out)
+
+    def _answers_past(
+        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A component answers what has been answered past it: that is not sent, and if it says
+        something else the component lacks a right."""
+        upstream, lane = carried.upstream, carried.lane
+        if upstream is None or (upstream[0] == member and equal(upstream[1], body)):
+            return
+        if carried.excused is not None and member == b"error":
+            return
+        direction = lane.other.direction
+        wrong = lacks(AMEND, direction, carried.heading.key)
+        self._verdicts.report(lane.peer, direction, carried.heading.key, wrong, out)
+
+    def _answered_elsewhere(
+        self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A request has its answer, from anybody: nothing waits for the component any more."""
+        if carried.state is not State.CLOSED:
+            self._close(carried)
+            self._release(carried, out)
+
+    # -- it is over with what a component was given ----------------------------------------------
+
+    def _close(self, carried: Carried) -> None:
+        """A request is not the component's any more; what it still says about it is known for what
+        it is, for a while."""
+        before, carried.state = carried.state, State.CLOSED
+        carried.pending.given = None
+        lane = carried.lane
+        lane.other.given.leave(carried)
+        lane.given.leave(carried)
+        if carried in lane.other.given.queued:
+            lane.other.given.queued.remove(carried)
+        if lane.link.sent.get(carried.id) is carried.pending:
+            leftover = nobodys(carried.method)
+            if before is State.PASSED and carried.forwarded is not None:
+                leftover.hook = partial(self._answers_past, carried)
+            leftover.target, leftover.target_id = lane, carried.id
+            lane.link.sent[carried.id] = leftover
+            assert lane.peer.gate is not None
+            lane.peer.gate.loosen(lane.link, carried.id, leftover)
+        self._forget(lane.other, carried)
+
+    def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """A request is answered, once those it went past before have no earlier word; and then goes
+        what has waited for it."""
+        self._close(carried)
+        carried.pending.hook = None
+        self._exchange.complete(carried.pending, member, body, out)
+        self._release(carried, out)
+
+    @staticmethod
+    def _release(carried: Carried, out: list[Effect]) -> None:
+        """Sends on what has waited for a request, once that has gone on or is answered."""
+        release(carried.lane.other, out)
+        release(carried.lane, out)
+
+    @staticmethod
+    def _forget(lane: Lane, carried: Carried) -> None:
+        """Forgets the oldest closed requests, once there are too many."""
+        requests = lane.given.requests
+        if requests.get(carried.id) is carried:
+            # To the end: so the oldest closed ones are met first.
+            del requests[carried.id]
+            requests[carried.id] = carried
+        if len(requests) > 2 * _MOST_CLOSED:
+            closed = [id_ for id_, one in requests.items() if one.state is State.CLOSED]
+            for id_ in closed[:-_MOST_CLOSED]:
+                del requests[id_]
+
+    def _without(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
+        """A component has failed with a request it was given: that goes on as it was given, or if
+        it fails closed is answered with the failure."""
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        if gate.policy.fails == "closed":
+            self._fail(carried, failure, out)
+        else:
+            self._goes_past(carried, out)
+
+    def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
+        lane, pending = carried.lane, carried.pending
+        self._close(carried)
+        pending.hook = pending.target = None
+        pending.past = (*pending.past, (lane, carried.heading, None))
+        self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
+        self._release(carried, out)
+
+    def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
+        carried.pending.answer = 0
+        self.over(carried, b"error", failure, out)
+
+    def _limit(self, carried: Carried, out: list[Effect]) -> None:
+        """Has a component lose a request that it holds for too long."""
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
+        if carried.method == PROMPT:
+            seconds = gate.policy.hold
+        if seconds is not None and gate.enforced:
+            late = partial(self._late, carried, carried.state, carried.retries, seconds)
+            self._wakes.after(seconds, late, out)
+
+    def _late(
+        self, carried: Carried, state: State, retries: int, seconds: float, out: list[Effect]
+    ) -> None:
+        if carried.state is not state or carried.retries != retries:
+            return
+        lane = carried.lane
+        wrong = Violation(HOLD, f"held `{carried.method}` for more than {seconds:g} s")
+        self._verdicts.report(lane.peer, lane.other.direction, carried.heading.key, wrong, out)
+        if state is State.RETURNED:
+            self._finish(carried, out)
+        else:
+            self._without(carried, error(lane.peer, wrong), out)
+
+    # -- components that are gone, frames that are not taken --------------------------------------
+
+    def lost(self, carried: Carried, out: list[Effect]) -> bool:
+        """The component is gone, or cannot take the request. Whether that goes on all the same, or
+        has its answer now."""
+        gate = carried.lane.peer.gate
+        assert gate is not None
+        if not gate.enforced:
+            return False
+        match carried.state:
+            case State.PASSED:
+                carried.rights &= ~(AMEND | PLACE)  # its answer goes past
+            case State.RETURNED:
+                self._finish(carried, out)
+            case State.STOPPED:
+                self._turns.end(carried, out)
+            case _:
+                if gate.policy.fails == "closed":
+                    return False
+                self._goes_past(carried, out)
+        return True
+
+    def _past(
+        self,
+        onward: Lane,
+        method: str,
+        params: Params,
+        found: Heading,
+        pending: Pending,
+        out: list[Effect],
+    ) -> None:
+        assert onward.across is not None
+        if pending.wanted:  # else: who asked is gone, or has been answered
+            self.walk(onward.across, method, params, found, pending, out)

@@ -1,0 +1,299 @@
+"""Turns under attack, through the real command line: floods of prompts, cancellations and answers
+that a proxy keeps, agents that fall silent.
+
+Each attacker is one Python file, as a sandboxed guest and as a policed program.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conductor.core.policy.gate import MOST_TURNS
+from conductor.core.policy.moves import MOST_RETRIES
+
+from .attacks import KEY
+from .client import Json
+from .rig import PACKAGE, Chain, Rig
+from .test_policy_attacks import HELLOS, Carrier, Play
+
+pytestmark = pytest.mark.usefixtures("python_guest")
+KINDS: Final = pytest.mark.parametrize("kind", ["guest", "program"])
+VERSIONS: Final = pytest.mark.parametrize("version", ["v1", "v2"])
+
+_HEAD: Final = """
+import os
+from guest_sdk.python import Proxy, ProxyError
+
+proxy = Proxy("evil", profile="full")
+
+
+@proxy.request("session/prompt")
+async def prompt(request, following):
+"""
+_END: Final = """
+
+if __name__ == "__main__":
+    proxy.run()
+"""
+FLOOD: Final = """
+    params = {"sessionId": request.params["sessionId"], "prompt": [{"type": "text", "text": "own"}]}
+    for _ in range(40):
+        try:
+            await proxy.ask_agent("session/prompt", **params)
+        except ProxyError:
+            pass
+    return await following(request)
+"""
+AGAIN: Final = """
+    for _ in range(20):
+        answer = await following(request)
+    return answer
+"""
+TOLD: Final = """
+    params = {"sessionId": request.params["sessionId"], "prompt": [{"type": "text", "text": "own"}]}
+    for _ in range(40):
+        proxy.tell_agent("session/prompt", **params)
+    return await following(request)
+"""
+KEEPS: Final = """
+    answer = await following(request)
+    proxy.log.warn("it keeps the answer")
+    await proxy.timer.sleep(3600)
+    return answer
+"""
+HOLDS: Final = """
+    await proxy.timer.sleep(3600)
+    return await following(request)
+"""
+
+
+def attacker(rig: Rig, name: str, body: str, kind: str, **more: object) -> str:
+    """A proxy that does this with prompts."""
+    path = rig.folder / f"{name}.py"
+    path.write_text(_HEAD + body + _END, encoding="utf-8")
+    policy = {"profile": "full", "grant": ["log", "timer"], **more}
+    if kind == "guest":
+        return json.dumps({"component": str(path), "name": name, **policy})
+    return rig.program(sys.executable, str(path), name=name, ids="kept", dialect="acp", **policy)
+
+
+def begin(rig: Rig, *components: str, version: str = "v1", options: tuple[str, ...] = ()) -> Chain:
+    """A chain over the demo agent, initialized."""
+    agent = () if '"quiet"' in components[-1] else (rig.demo(),)
+    path = str(PACKAGE.parent)
+    chain = rig.agent(*components, *agent, options=options, PYTHONPATH=path)
+    chain.initialize(**HELLOS[version])
+    return chain
+
+
+def prompts(rig: Rig) -> list[str]:
+    """The texts with which the agent was prompted."""
+    heard = [one.frame for one in rig.log("A", "in")]
+    asked = [one["params"]["prompt"] for one in heard if one.get("method") == "session/prompt"]
+    return [blocks[0]["text"] for blocks in asked]
+
+
+def ended(chain: Chain, session: str, turn: object, version: str) -> Json:
+    """The answer to a prompt, once its turn is over."""
+    answer = chain.answer(turn)
+    if version == "v2" and "result" in answer:
+        chain.until(lambda: "idle" in states(chain, session), "the end of the turn")
+    return answer
+
+
+def states(chain: Chain, session: str) -> list[str]:
+    """What the session was said to be doing."""
+    told = [one["params"] for one in chain.seen("session/update")]
+    return [one["update"].get("state", "") for one in told if one["sessionId"] == session]
+
+
+# -- floods ----------------------------------------------------------------------------------------
+
+
+@VERSIONS
+@KINDS
+def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
+    chain = begin(rig, attacker(rig, "evil", FLOOD, kind), version=version)
+    session = chain.new_session()
+    for text in ("one", "two"):
+        assert "result" in ended(chain, session, chain.start_prompt(session, text), version)
+    chain.until(lambda: prompts(rig)[-1] == "two", "the user's prompt")
+    assert chain.finish() == 0
+    said = prompts(rig)
+    assert [text for text in said if text != "own"] == ["one", "two"]
+    own = said.index("one"), said.index("two") - said.index("one") - 1
+    # In version 2 a turn goes on behind its answer, and there is one of its own at a time.
+    assert own == (MOST_TURNS, MOST_TURNS) if version == "v1" else max(own) <= MOST_TURNS
+    assert "[turns; down `session/prompt`]" in chain.stderr
+    assert rig.leftovers(chain) == []
+
+
+@KINDS
+def test_several_that_work_together_make_no_more_of_it(rig: Rig, kind: str) -> None:
+    """Each has its few in one turn of the user's, also within the turns of the others."""
+    names = ("one", "two", "three")
+    chain = begin(rig, *(attacker(rig, name, FLOOD, kind) for name in names))
+    session = chain.new_session()
+    assert "result" in chain.answer(chain.start_prompt(session, "hello"))
+    assert chain.finish() == 0
+    said = prompts(rig)
+    assert said.count("hello") == 1
+    assert said.count("own") == len(names) * MOST_TURNS
+
+
+@KINDS
+def test_asking_again_and_again(rig: Rig, kind: str) -> None:
+    """Two of them at once: neither multiplies what the other does."""
+    names = ("one", "two")
+    chain = begin(rig, *(attacker(rig, name, AGAIN, kind) for name in names))
+    session = chain.new_session()
+    assert "result" in chain.answer(chain.start_prompt(session, "hello"))
+    assert chain.finish() == 0
+    assert len(prompts(rig)) <= 1 + len(names) * MOST_RETRIES
+
+
+@KINDS
+def test_a_prompt_is_no_notification(rig: Rig, kind: str) -> None:
+    chain = begin(rig, attacker(rig, "evil", TOLD, kind))
+    session = chain.new_session()
+    assert chain.prompt(session, "hello") == "hello"
+    assert chain.finish() == 0
+    assert prompts(rig) == ["hello"]
+    assert "may not send `session/prompt` as a notification" in chain.stderr
+
+
+def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
+    """It is started again, and what it held goes on as it was given."""
+    body = FLOOD.replace("    return await", "    os._exit(3)\n    return await")
+    evil = attacker(rig, "evil", body, "program", on_failure="restart")
+    chain = begin(rig, evil)
+    session = chain.new_session()
+    for number, text in enumerate(("one", "two"), 1):
+        assert "result" in chain.answer(chain.start_prompt(session, text))
+        chain.until_stderr(f"started again ({number} of 3)")
+    assert chain.finish() == 0
+    said = prompts(rig)
+    assert [text for text in said if text != "own"] == ["one", "two"]
+    assert said.count("own") <= 2 * MOST_TURNS
+
+
+# -- cancellations ---------------------------------------------------------------------------------
+
+
+@VERSIONS
+@pytest.mark.parametrize("profile", ["full", "context", "observer"])
+@pytest.mark.parametrize("dialect", ["guest", "acp"])
+def test_a_cancellation_reaches_the_agent(
+    rig: Rig, dialect: str, profile: str, version: str
+) -> None:
+    """It is swallowed, the prompt is answered in the agent's place, and answers are guessed."""
+    play = Play(rig, Carrier(dialect, profile, version))
+    chain = play.chain
+    done = '"result":{"stopReason":"cancelled"}}'
+    said = "\x02" + f'p{{"jsonrpc":"2.0","id":\x01,{done}\n'
+    order = f"@@p{said.encode().hex()}@@"
+    blocks = [{"type": "text", "text": "/hang"}]
+    params = {"sessionId": play.session, "prompt": blocks, "_meta": {KEY: order}}
+    turn = chain.start("session/prompt", params)
+    rig.until_heard("A", order.encode())
+    guesses = "".join(f'p{{"jsonrpc":"2.0","id":{number},{done}\n' for number in range(40))
+    swallow = f"@@p{guesses.encode().hex()}@@"
+    assert version == "v2" or chain.answers(turn) == []
+    chain.notify("session/cancel", {"sessionId": play.session, "_meta": {KEY: swallow}})
+    rig.until_heard("A", swallow.encode())
+    answer = chain.answer(turn)
+    if version == "v1":
+        assert answer["result"] == {"stopReason": "cancelled"}
+    else:
+        chain.until(lambda: "idle" in states(chain, play.session), "the end of the turn")
+    said_by_agent = [one.raw for one in rig.log("A", "out")]
+    assert any(b"cancelled" in raw for raw in said_by_agent)
+    play.neighbours()
+    assert chain.finish() == 0
+
+
+@KINDS
+def test_an_answer_that_is_kept_comes_when_the_user_cancels(rig: Rig, kind: str) -> None:
+    chain = begin(rig, attacker(rig, "evil", KEEPS, kind))
+    session = chain.new_session()
+    turn = chain.start_prompt(session, "hello")
+    chain.until_stderr("it keeps the answer")
+    chain.notify("session/cancel", {"sessionId": session})
+    assert chain.answer(turn)["result"] == {"stopReason": "end_turn"}
+    turn = chain.start_prompt(session, "again")
+    chain.until(lambda: chain.stderr.count("it keeps the answer") == 2, "the second")
+    chain.notify("$/cancel_request", {"requestId": turn})
+    assert chain.answer(turn)["result"] == {"stopReason": "end_turn"}
+    assert prompts(rig) == ["hello", "again"]
+    assert chain.finish() == 0
+
+
+@KINDS
+@pytest.mark.parametrize("fails", ["open", "closed"])
+@pytest.mark.parametrize("body", [HOLDS, KEEPS])
+def test_what_is_held_for_too_long_goes_on(rig: Rig, body: str, fails: str, kind: str) -> None:
+    """By `hold=`; of a gatekeeper the request fails, an answer comes as it came."""
+    more = {"fails": "closed"} if fails == "closed" else {}
+    chain = begin(rig, attacker(rig, "evil", body, kind, hold="300ms", **more))
+    session = chain.new_session()
+    answer = chain.answer(chain.start_prompt(session, "hello"))
+    if fails == "closed" and body is HOLDS:
+        assert "held `session/prompt` for more than 0.3 s" in answer["error"]["message"]
+        assert answer["error"]["data"]["component"] == "evil"
+    else:
+        assert answer["result"] == {"stopReason": "end_turn"}
+        assert chain.texts(session) == ["hello"]
+    assert "held `session/prompt` for more than 0.3 s" in chain.stderr
+    assert chain.finish() == 0
+
+
+# -- an agent that falls silent --------------------------------------------------------------------
+
+
+def test_a_turn_in_which_nothing_moves_is_ended_by_name(rig: Rig) -> None:
+    agent = json.dumps({**json.loads(rig.demo()), "quiet": "500ms"})
+    chain = begin(rig, "passthrough", agent)
+    session = chain.new_session()
+    error = chain.answer(chain.start_prompt(session, "/hang"))["error"]
+    assert "nothing came from agent `A`" in error["message"]
+    assert "hint: raise its `quiet=0.5`" in error["message"]
+    rig.until_heard("A", b'"session/cancel"')
+    assert chain.prompt(session, "/echo on") == "on"
+    assert chain.finish() == 0
+
+
+# -- lists of sessions -----------------------------------------------------------------------------
+
+
+@VERSIONS
+@pytest.mark.parametrize("dialect", ["guest", "acp"])
+@pytest.mark.parametrize(
+    "entries", ['{"sessionId":"demo-1","cwd":"/evil"}', '{"sessionId":"evil","cwd":"/evil"}', ""]
+)
+def test_a_list_of_sessions_is_the_agents(
+    rig: Rig, entries: str, dialect: str, version: str
+) -> None:
+    """The order comes with the agent's answer: it stands in a session's folder. To shorten the list
+    is allowed."""
+    carrier = Carrier(dialect, "full", version)
+    chain = rig.agent("passthrough", carrier.component(rig), "passthrough", rig.demo())
+    chain.initialize(**HELLOS[version])
+    said = f'p{{"jsonrpc":"2.0","id":\x01,"result":{{"sessions":[{entries}]}}}}\n'
+    folder = f"/@@s{said.encode().hex()}@@"
+    session = chain.new_session(cwd=folder)
+    listed = chain.request("session/list")["result"]["sessions"]
+    if entries:
+        assert [(one["sessionId"], one["cwd"]) for one in listed] == [(session, folder)]
+        assert "[session-lists; down `session/list`" in chain.stderr
+    else:
+        assert listed == []
+    assert chain.finish() == 0
+
+
+def test_the_folder_of_the_rig_holds_what_programs_import() -> None:
+    assert (Path(PACKAGE.parent) / "guest_sdk" / "python").is_dir()
