@@ -24,8 +24,8 @@ PAGES: Final = (
         "guest_sdk.python",
         {
             "The proxy": ("Proxy", "gather"),
-            "Messages": ("messages:Message", "Request", "Notification", "Update", "Record", "text", "unlinked",
-                         "DROP"),
+            "Messages": ("messages:Message", "Request", "Notification", "Update", "Record", "text",
+                         "unlinked", "DROP"),
             "Sessions": ("Session", "Opening", "SubSession", "Turn"),
             "Services": (*_of("services", "Clock", "Random", "Kv", "Timer", "Fetch", "Files", "Log",
                               "Metric"), "RunningTimer", "Response"),
