@@ -74,10 +74,14 @@ def _lines(order: re.Match[str]) -> list[str]:
     return [line for line in text.replace(PASS, f"{PASS}\n").split("\n") if line]
 
 
+def _write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+
+
 def main() -> None:
     """Runs on standard input and output until the input ends. What it says to one line leaves in
     one write, so that no answer comes in between."""
-    proxy = Evil(parse(sys.argv[1:]), sys.stdout.buffer.write)
+    proxy = Evil(parse(sys.argv[1:]), _write)
     for line in sys.stdin.buffer:
         proxy.receive(line)
         sys.stdout.buffer.flush()
