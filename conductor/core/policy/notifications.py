@@ -127,6 +127,8 @@ class PolicedNotifications:
             # Who is trusted may well make another message of it.
             found = note.heading if gate.enforced else heading(method, sent)
             self._walk(lane.across, source, method, sent, found, out)
+        else:
+            changes.dropped(self._exchange, lane, note, out)
         release(lane, out)
 
     def _changed(

@@ -259,8 +259,6 @@ class PolicedRequests(PolicedAnswers):
         placed = bool(rights & PLACE) and onward.direction is Direction.UP and lane.peer.ready
         if not placed and not onward.given.must_wait(found):
             return False
-        if not placed and method in CLOSING:
-            return False
         resume = partial(self._past, onward, method, params, found, pending)
         held = Held(found, resume, gate.round, ready=not placed)
         if placed and copy is not None:
