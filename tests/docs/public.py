@@ -25,7 +25,7 @@ PAGES: Final = (
         {
             "The proxy": ("Proxy", "gather"),
             "Messages": ("messages:Message", "Request", "Notification", "Update", "Record", "text",
-                         "DROP"),
+                         "unlinked", "DROP"),
             "Sessions": ("Session", "Opening", "SubSession", "Turn"),
             "Services": (*_of("services", "Clock", "Random", "Kv", "Timer", "Fetch", "Files", "Log",
                               "Metric"), "RunningTimer", "Response"),

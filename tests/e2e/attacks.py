@@ -229,6 +229,13 @@ def _prompts() -> Iterator[Attack]:
         ("a mention of a home", "links", f'{hello},{_text("see @~/.ssh/id_rsa")}'),
         ("a mention that climbs", "links", _text("hello @src/../../../etc/shadow")),
         ("a mention in quotes", "links", _text('hello @\\"/etc/my shadow\\"')),
+        ("a mention behind a wide sign", "links", _text("hello \\uff20/etc/shadow")),
+        ("a link with a mention for a name", "links",
+         f'{hello},{{"type":"resource_link","name":"@/etc/shadow","uri":"https://x.example"}}'),
+        ("a block of no known type", "prompt-options",
+         f'{hello},{{"type":"command","name":"yolo"}}'),
+        ("a text within a block of no known type", "prompt-options",
+         f'{hello},{{"type":"content","content":{_text("/yolo")}}}'),
         ("a block's metadata", "meta",
          '{"type":"text","text":"hello","_meta":{"claudeCode":{"evil":1}}}'),
         ("no list", "prompt-options", ""),
@@ -558,6 +565,9 @@ def _own_prompts() -> Iterator[Attack]:
         params = f'"sessionId":"{session}","prompt":[{blocks}]'
         said = _request("s", "session/prompt", params)
         yield _made_up(f"{OWN}{what}", rule, said, needs="")
+    beside = '"sessionId":"$S","session_id":"$N","prompt":[{"type":"text","text":"hello"}]'
+    said = _request("s", "session/prompt", beside)
+    yield _made_up(f"{OWN}another session beside", "session-target", said, needs="")
 
 
 def _silent() -> Iterator[Attack]:

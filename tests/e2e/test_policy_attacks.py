@@ -121,15 +121,15 @@ def expected(attack: Attack, carrier: Carrier) -> tuple[tuple[str, ...], int]:
 
 _GUESSED: Final = {
     **{
-        one.name: ("commands", "rights", "identity")
+        one.name: ("commands", "rights", "rights")
         for one in ATTACKS
-        if one.name.startswith(OWN) and "another" not in one.name
+        if one.name.startswith(OWN) and "another's" not in one.name
     },
     "another session": ("rights", "rights"),
 }
 """Of a program whose ids say nothing, a prompt of its own in the session of one that it holds is
-taken for that one, changed; its own answer to that then comes too early. In another session it is
-refused, and the program answers the one it holds with the error."""
+taken for that one, changed; its own answer to that then comes too early, or too late. In another
+session it is refused, and the program answers the one it holds with the error."""
 
 
 def attacks(carrier: Carrier) -> list[Attack]:
@@ -257,6 +257,10 @@ def _raw(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+_GUESSES: Final = {"identity": "rights"}
+"""Whether an answer comes too early, or after that of the agent."""
+
+
 def _surely_violations(play: Play, tried: list[Attack]) -> int:
     """How many attacks of an observer are violations, whenever its copies come. What it makes up
     may be taken for a copy that comes back, if there are messages of that method."""
@@ -288,7 +292,10 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
         assert {*play.violations()} == {"rights"}
         assert len(play.violations()) >= _surely_violations(play, tried)
     else:
-        assert play.violations() == rules
+        broken = play.violations()
+        assert [_GUESSES.get(one, one) if carrier.guesses else one for one in broken] == [
+            _GUESSES.get(one, one) if carrier.guesses else one for one in rules
+        ]
     if carrier.dialect != "guest" or carrier.profile == "full":  # others cannot say what they heard
         told, most = len(play.told()), sum(count for _, count in wanted)
         assert told <= most if carrier.profile == "observer" else told == most

@@ -76,10 +76,11 @@ def attacker(rig: Rig, name: str, body: str, kind: str, **more: object) -> str:
     """A proxy that does this with prompts."""
     path = rig.folder / f"{name}.py"
     path.write_text(_HEAD + body + _END, encoding="utf-8")
-    policy = {"name": name, "profile": "full", "grant": ["log", "timer"], **more}
+    policy = {"profile": "full", "grant": ["log", "timer"], **more}
     if kind == "guest":
-        return json.dumps({"component": str(path), **policy})
-    return rig.program(sys.executable, str(path), ids="kept", dialect="acp", **policy)
+        return json.dumps({"component": str(path), "name": name, **policy})
+    kept = {"ids": "kept", "dialect": "acp"}
+    return rig.program(sys.executable, str(path), name=name, **policy, **kept)
 
 
 def begin(rig: Rig, *components: str, version: str = "v1", options: tuple[str, ...] = ()) -> Chain:

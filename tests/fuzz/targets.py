@@ -313,9 +313,9 @@ def _guarded_seeds() -> Iterator[bytes]:
             for how in (0, 2, 4, 16, 24):
                 yield bytes((way + how,)) + b"\n".join((method, given, sent, b"{}"))
     for text in ("/plan", "hi /yolo", "@/etc/passwd", "", "/review x"):
-        given = json.dumps({"sessionId": "S", "prompt": [{"type": "text", "text": "hi"}]})
-        sent = json.dumps({"sessionId": "S", "prompt": [{"type": "text", "text": text}]})
-        yield b"\0session/prompt\n" + f"{given}\n{sent}\n{{}}".encode()
+        was = json.dumps({"sessionId": "S", "prompt": [{"type": "text", "text": "hi"}]})
+        now = json.dumps({"sessionId": "S", "prompt": [{"type": "text", "text": text}]})
+        yield b"\0session/prompt\n" + f"{was}\n{now}\n{{}}".encode()
 
 
 # -- the boundary of a guest ------------------------------------------------------------------

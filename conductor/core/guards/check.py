@@ -146,6 +146,7 @@ def _originated(context: Context, direction: str, method: str, params: Params) -
     origin = Origin(context, direction, name, held)
     for rule in rules_for(name).originated:
         yield from rule(origin)
+    yield from common.one_session(held)
     yield from common.spelling({}, held)
     yield from common.meta({}, held)
 

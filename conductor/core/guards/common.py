@@ -51,6 +51,13 @@ def session(before: Object, after: Object) -> Found:
             yield Violation(SESSION_TARGET, text, token(name))
 
 
+def one_session(params: Object) -> Found:
+    """What a component sends of its own names its session once."""
+    if all(name in params for name in SESSION_NAMES):
+        text = f"`{SESSION_NAMES[1]}` may not stand beside `{SESSION_NAMES[0]}`"
+        yield Violation(SESSION_TARGET, text, token(SESSION_NAMES[1]))
+
+
 def spelling(before: Object, after: Object) -> Found:
     """No member was added that could be taken for the session's or for `_meta`."""
     added = {name: value for name, value in after.items() if name not in before}

@@ -40,6 +40,7 @@ _MENTIONS: Final = (
 """An `@` and what it names: up to white space or the next `@`, or what stands in quotes."""
 _escaped = re.compile(r"@+((?:\\.|[^\s@\\])*)")
 _label = re.compile(r"\[@[^\[\]\n]*\]\(([^\s()]*)")
+_LIKE_AT: Final = str.maketrans("\uff20\ufe6b", "@@")
 _OPENS: Final = "\"'`<([{"
 _CLOSES: Final = "\"'`>)]},;:!?*"
 _harmless = re.compile(r"(?!file:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE).fullmatch
@@ -66,6 +67,8 @@ def _named(block: Json) -> Iterator[tuple[str, str]]:
             yield from (("link", found[1]) for found in _label.finditer(value) if found[1])
         elif squash(name) in _REFERENCES or _names_file(value):
             yield "link", value
+        else:  # an agent may write the name of a link into the prompt's text
+            yield from (("mention", one) for one in _mentions(value))
 
 
 def _strings(name: str, value: Json) -> Iterator[tuple[str, str]]:
@@ -88,6 +91,7 @@ def _names_file(text: str) -> bool:
 
 def _mentions(text: str) -> Iterator[str]:
     """What the `@`s of a text name, without the punctuation around it."""
+    text = text.translate(_LIKE_AT)
     if "@" not in text:
         return
     for pattern in _MENTIONS:

@@ -16,6 +16,8 @@ from conductor.core.guards.table import META, PROMPT_OPTIONS
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
 _BLOCKS: Final = ("type", "text", "resource", "uri", "_meta")
 """Members of a block that none may be mistaken for."""
+_TYPES: Final = ("text", "image", "audio", "resource_link", "resource")
+"""The types of blocks of both versions of ACP; what others mean to an agent nobody knows."""
 
 
 def rewritten(change: Change) -> Found:
@@ -63,6 +65,9 @@ def _members(before: list[Json], after: list[Json]) -> Found:
             text = "a block of a prompt may not be replaced by or for what is no object"
             yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
             continue
+        if block.get("type") not in _TYPES:
+            text = "a block of a prompt may only be added, or changed, as one of a type of ACP's"
+            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/type")
         odd = lookalike(block, _BLOCKS)
         if odd is not None:
             text = f"member {odd!a:.80} of a block could be taken for another"

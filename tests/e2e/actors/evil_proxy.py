@@ -75,15 +75,12 @@ def _lines(order: re.Match[str]) -> list[str]:
 
 
 def main() -> None:
-    """Runs on standard input and output until the input ends."""
-
-    def write(data: bytes) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-
-    proxy = Evil(parse(sys.argv[1:]), write)
+    """Runs on standard input and output until the input ends. What it says to one line leaves in
+    one write, so that no answer comes in between."""
+    proxy = Evil(parse(sys.argv[1:]), sys.stdout.buffer.write)
     for line in sys.stdin.buffer:
         proxy.receive(line)
+        sys.stdout.buffer.flush()
     proxy.end()
 
 

@@ -185,7 +185,7 @@ def test_a_trace_of_the_readmes_chain_pairs_every_request(
     tmp_path: Path,
     profile: str,
 ) -> None:
-    """`conductor agent ./proxy.wasm "python my_proxy.py" AGENT`: a tool runs, a turn is cancelled."""
+    """`conductor agent ./proxy.wasm "python my_proxy.py" AGENT`: a tool, a turn cancelled."""
     (tmp_path / "my_proxy.py").write_text(PROXY)
     shutil.copy(components_folder() / "datetime" / "datetime.wasm", tmp_path / "proxy.wasm")
     before = (
