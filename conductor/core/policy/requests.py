@@ -237,6 +237,7 @@ class PolicedRequests(PolicedAnswers):
             waits = self._waits(lane, method, params, found, rights, copy, pending, out)
             if waits:
                 return
+            changes.went_past(self._exchange, onward, found.session)
             assert onward.across is not None
             lane = onward.across
         self._exchange.forward(lane, method, params, pending, out)
@@ -275,6 +276,7 @@ class PolicedRequests(PolicedAnswers):
             *carried.pending.watchers,
             partial(self._answered_elsewhere, carried),
         )
+        carried.order = given.comes()
         given.queue.append(carried)
         given.queued.append(carried)
         if peer.ready:
