@@ -33,7 +33,7 @@ def changed(before: object, after: object, **more: Any) -> Changed:
         "direction": "down",
         "method": "session/prompt",
         "session": "S",
-        "matched": "token",
+        "number": 7,
         "source": "client",
         "source_id": "3",
         "target": "agent",
@@ -76,7 +76,7 @@ def test_a_record_says_who_changed_which_message_and_how() -> None:
         "direction": "down",
         "method": "session/prompt",
         "session": "S",
-        "matched": "token",
+        "number": 7,
         "source": "client",
         "source_id": 3,
         "target": "agent",
@@ -337,7 +337,7 @@ WRONG: Final = [
     {"change": "blessed"},
     {"kind": "letter"},
     {"direction": "sideways"},
-    {"matched": "luck"},
+    {"number": "seven"},
     {"source_id": "{}"},
     {"source_id": "1\n"},
     {"target_id": "nonsense"},
@@ -355,3 +355,11 @@ def test_nonsense_is_no_report(line: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read(line, {"p"})
     assert change_report.CHANGES
+
+
+def test_what_is_only_late_is_put_on_record_without_a_difference() -> None:
+    late = changed([1], [1], change="reordered", kind="notification")
+    found = described(late, "redacted")
+    assert found is not None
+    assert (found["change"], found["diff"]) == ("reordered", [])
+    assert described(changed([1], [1]), "redacted") is None

@@ -68,7 +68,7 @@ def test_a_violation_of_a_guest_is_put_on_record_and_the_turn_goes_on(
         ("violation", "evil"),
     ]
     (violation,) = [one for one in found if one["event"] == "violation"]
-    assert (violation["rule"], violation["direction"]) == ("unknown-methods", "up")
+    assert (violation["rule"], violation["direction"]) == ("rights", "up")
     assert (violation["method"], violation["fatal"]) == ("configure", False)
     assert (found[-1]["event"], found[-1]["failure"], found[-1]["violations"]) == ("end", None, 1)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -79,7 +79,7 @@ def test_a_guest_alone_is_policed_by_the_parent_and_recorded_as_well(
 ) -> None:
     found = audited(tmp_path / "audit", f"{chatty},profile=context", "demo")
     (violation,) = [one for one in found if one["event"] == "violation"]
-    assert (violation["component"], violation["rule"]) == ("chatty", "verbs")
+    assert (violation["component"], violation["rule"]) == ("chatty", "rights")
     (component,) = [one for one in found if one.get("component") == "chatty" and "policy" in one]
     assert component["policy"]["profile"] == "context"
 

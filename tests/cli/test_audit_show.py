@@ -124,8 +124,9 @@ def test_who_changed_my_prompt_and_how(tmp_path: Path) -> None:
 def test_guests_are_told_by_name_wherever_they_run(tmp_path: Path, isolation: str) -> None:
     file = run(tmp_path, "--isolation", isolation, "datetime", "passthrough", "demo")
     (change,) = changes(file)
-    names = ("component", "source", "target", "matched")
-    assert [change[name] for name in names] == ["datetime", "client", "passthrough", "token"]
+    names = ("component", "source", "target")
+    assert [change[name] for name in names] == ["datetime", "client", "passthrough"]
+    assert change["number"] > 0
 
 
 def test_what_comes_back_is_compared_as_well(tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ CHANGE: Final[Json] = {
     "direction": "down",
     "method": "session/prompt",
     "session": "S",
-    "matched": "token",
+    "number": 7,
     "source": "client",
     "source_id": 3,
     "target": None,
@@ -261,7 +262,6 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
                 "change": "dropped",
                 "kind": "notification",
                 "direction": "up",
-                "matched": "end",
                 "source": None,
                 "source_id": None,
                 "after": None,
@@ -269,7 +269,7 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
                 "diff": [{"op": "remove", "pointer": "", "before": {"a": "é"}}],
             },
             ("p did not pass on the notification session/prompt\n"
-            "    from the side of the agent, not passed on when it ended\n"
+            "    from the side of the agent\n"
             '    the whole removed\n      - {"a": "é"}\n'),
         ),
         (
@@ -287,15 +287,21 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
             '    to the side of the agent (id "x"), session S\n'),
         ),
         (
+            "change",
+            {"change": "reordered", "kind": "notification", "direction": "up", "diff": []},
+            ("p passed on the notification session/prompt after what came later\n"
+            "    from client (id 3), to the side of the client (id \"x\"), session S\n"),
+        ),
+        (
             "changes",
             {"component": "p", "change": "modified", "method": None, "count": 5},
             "p: 5 more like this (modified other methods) have no record of their own\n",
         ),
         (
             "violation",
-            {"component": "p", "text": "may\x1b not", "rule": "verbs", "direction": "up",
+            {"component": "p", "text": "may\x1b not", "rule": "rights", "direction": "up",
              "method": "m", "pointer": ""},
-            "p was stopped: may\\x1b not\n    rule verbs; up m\n",
+            "p was stopped: may\\x1b not\n    rule rights; up m\n",
         ),
         ("violations", {"component": "p", "count": 5}, "p was stopped 5 more times\n"),
         ("restart", {"component": "p", "text": "died"}, "p: restart: died\n"),
