@@ -278,7 +278,7 @@ def begun(path: Path, *components: str, agent_last: bool = False) -> Auditor:
 
 def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    spec = "datetime,profile=context,turns=within,on_violation=fail"
+    spec = "datetime,profile=context,texts,on_violation=fail"
     auditor = begun(path, spec, "python p.py --api-key hunter2", "demo", agent_last=True)
     auditor.end(None)
     chain, module, command, agent, end = records(path)
@@ -289,7 +289,7 @@ def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     assert module["policy"] == {
         "profile": "context",
         "allow": [],
-        "grants": {"turns": "within"},
+        "grants": {"texts": True},
         "on_violation": "fail",
         "fails": "open",
         "ids": "",
