@@ -48,7 +48,8 @@ def described(
     """
     missing = before is not None or after is not None
     comparison = None if missing else _compared(changed)
-    if comparison is not None and not (comparison.operations or comparison.repeated):
+    differs = comparison is None or comparison.operations or comparison.repeated
+    if not differs and changed.change != "reordered":
         return None
     members: dict[str, Any] = {
         "component": changed.peer,

@@ -75,7 +75,7 @@ def show(
             "--kind",
             "KIND",
             "Only these records: change, violation, failure, …; of changes also modified, "
-            "answered, originated, dropped.",
+            "answered, originated, dropped, reordered.",
         ),
     ] = None,
     json_: Annotated[

@@ -131,10 +131,11 @@ class Trace(msgspec.Struct, frozen=True):
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A component changed the conversation (emitted only for an audit).
 
-    `change`: `modified`, `answered` (a request, by itself), `originated` (of its own) or `dropped`
-    (not passed on). `kind` and `direction` are those of the message that was sent, or dropped:
-    request, response or notification, up or down. Whether `before` and `after` differ in more than
-    their spelling is for others to find out.
+    `change`: `modified`, `answered` (a request, by itself), `originated` (of its own), `dropped`
+    (not passed on) or `reordered` (passed on after something of its session that came later; as it
+    came, any other change is told besides). `kind` and `direction` are those of the message that
+    was sent, or dropped: request, response or notification, up or down. Whether `before` and
+    `after` differ in more than their spelling is for others to find out.
     """
 
     peer: str

@@ -16,7 +16,7 @@ from conductor.core import Changed, members
 from conductor.core.depth import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 
-CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped"})
+CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped", "reordered"})
 _KINDS: Final = frozenset({"request", "response", "notification"})
 _DIRECTIONS: Final = frozenset({"up", "down"})
 

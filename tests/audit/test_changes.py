@@ -355,3 +355,11 @@ def test_nonsense_is_no_report(line: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read(line, {"p"})
     assert change_report.CHANGES
+
+
+def test_what_is_only_late_is_put_on_record_without_a_difference() -> None:
+    late = changed([1], [1], change="reordered", kind="notification")
+    found = described(late, "redacted")
+    assert found is not None
+    assert (found["change"], found["diff"]) == ("reordered", [])
+    assert described(changed([1], [1]), "redacted") is None

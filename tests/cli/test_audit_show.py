@@ -126,6 +126,7 @@ def test_guests_are_told_by_name_wherever_they_run(tmp_path: Path, isolation: st
     (change,) = changes(file)
     names = ("component", "source", "target")
     assert [change[name] for name in names] == ["datetime", "client", "passthrough"]
+    assert change["number"] > 0
 
 
 def test_what_comes_back_is_compared_as_well(tmp_path: Path) -> None:
@@ -284,6 +285,12 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
             {"change": "originated", "before": None, "diff": []},
             ("p sent a request session/prompt of its own\n"
             '    to the side of the agent (id "x"), session S\n'),
+        ),
+        (
+            "change",
+            {"change": "reordered", "kind": "notification", "direction": "up", "diff": []},
+            ("p passed on the notification session/prompt after what came later\n"
+            "    from client (id 3), to the side of the client (id \"x\"), session S\n"),
         ),
         (
             "changes",

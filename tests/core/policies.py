@@ -15,7 +15,7 @@ from conductor.core.policy.rights import (
     Right,
     Rule,
 )
-from tests.core.ends import CLOSING, DOWN, STOP, UP, Item, Step, asks
+from tests.core.ends import DOWN, STOP, UP, Item, Step, asks
 from tests.core.worlds import Cast, Mishap
 
 KEYS: Final = [
@@ -135,5 +135,5 @@ def may_originate(policy: Policy | None, item: Item, sender: str) -> bool:
 
 
 def overtakes(item: Item) -> bool:
-    """Whether it waits for nothing: what ends turns reaches the agent at once."""
-    return item.kind != "answer" and item.key in (STOP, *CLOSING)
+    """Whether it waits for nothing: what cancels turns reaches the agent at once."""
+    return item.kind != "answer" and item.key == STOP

@@ -203,8 +203,8 @@ def test_skipped_on_sides() -> None:
             >> ("client", "p", request(5, "initialize", V1))
             << ("p", "p", request(5, "initialize", V1))
         )
-        pb >> ("p", "s", request(1, "_x")) << ("client", "s", request(1, "_x"))
-        head = b'{"jsonrpc":"2.0","id":1,"result":"'
+        pb >> ("p", "s", request(1, "_x")) << ("client", "s", request("c1", "_x"))
+        head = b'{"jsonrpc":"2.0","id":"c1","result":"'
         pb >> (lambda r: r.skipped("p", b"s" + head, "long"))
         pb >> (lambda r: r.skipped("client", b"s" + head, "long"))
         pb << ("p", "s", error(1, -32603, Hole("text"), {"component": "client"}))

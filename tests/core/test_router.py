@@ -538,12 +538,12 @@ def test_batches_with_envelopes_and_on_sides() -> None:
     with proxy_mode("channel", "channel") as pb:
         (
             pb
-            >> ("client", "p", request(1, "initialize", V1))
-            << ("p", "p", request(1, "initialize", V1))
+            >> ("client", "p", request(7, "initialize", V1))
+            << ("p", "p", request(7, "initialize", V1))
         )
         pb >> ("p", "s", [request(1, "_x"), request(2, "_y")])
-        pb << ("client", "s", request(1, "_x")) << ("client", "s", request(2, "_y"))
-        pb >> ("client", "s", [result(1, 1), result(2, 2)])
+        pb << ("client", "s", request("c1", "_x")) << ("client", "s", request("c2", "_y"))
+        pb >> ("client", "s", [result("c1", 1), result("c2", 2)])
         pb << ("p", "s", [result(1, 1), result(2, 2)])
         pb >> ("p", "s", []) << ("p", "s", NO_BATCHES)
 

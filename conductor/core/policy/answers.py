@@ -89,9 +89,11 @@ class PolicedAnswers(ABC):
         gate = carried.lane.peer.gate
         assert gate is not None
         carried.state, carried.round = State.RETURNED, gate.round
+        carried.order = 0
         # Programs have no rounds, and an array's answer may be long in coming: what waits for these
         # might wait for ever.
         if gate.rounds and pending.batch is None and gate.enforced:
+            carried.order = carried.lane.given.comes()
             carried.lane.given.queue.append(carried)
         self._limit(carried, out)
 
@@ -102,6 +104,7 @@ class PolicedAnswers(ABC):
         assert gate is not None
         placed = bool(carried.rights & PLACE) and carried.lane.direction is Direction.UP
         if not placed and not given.must_wait(found):
+            changes.went_past(self._exchange, carried.lane, found.session)
             self._finish(carried, out)
             return
         held = Held(found, partial(self._finish, carried), gate.round, ready=not placed)
@@ -129,6 +132,7 @@ class PolicedAnswers(ABC):
             )
             place = Heading("", found.session)
             if not placed and not given.must_wait(place):
+                changes.went_past(self._exchange, lane, found.session)
                 continue
             if placed and copy is not None:
                 self._copies.answered(copy, member, body, out)

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
 def notification(
     exchange: Exchange, lane: Lane, note: Note, sent: Params, out: list[Effect]
 ) -> None:
-    """A component has passed on a notification by `lane`, maybe changed."""
-    if sent != note.params and _audited(exchange, lane):
+    """A component has passed on a notification by `lane`, maybe changed, or too late."""
+    if not _audited(exchange, lane):
+        return
+    if not lane.given.in_order(note.heading.session, note.order):
+        out.append(_of_notification(lane, note, change="reordered", after=shown(note.params)))
+    if sent != note.params:
         out.append(_of_notification(lane, note, change="modified", after=shown(sent)))
+
+
+def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
+    """A message has gone past a component that leaves others by `lane`."""
+    if _audited(exchange, lane):
+        lane.given.in_order(session, lane.given.comes())
 
 
 def dropped(exchange: Exchange, lane: Lane, note: Note, out: list[Effect]) -> None:
@@ -81,51 +91,67 @@ def originated(
 def request(
     exchange: Exchange, carried: Carried, params: Params, pending: Pending, out: list[Effect]
 ) -> None:
-    """A component has passed on a request, maybe changed."""
+    """A component has passed on a request, maybe changed, or too late."""
     lane = carried.lane.other
-    if params != carried.params and _audited(exchange, lane):
-        out.append(
-            Changed(
-                peer=_owner(lane.peer).name,
-                change="modified",
-                kind="request",
-                direction=lane.direction.value,
-                method=carried.method,
-                session=carried.heading.session,
-                number=carried.number,
-                before=shown(carried.params),
-                after=shown(params),
-                source=_source(carried),
-                source_id=_text(carried.pending.raw_id),
-                target=_towards(lane),
-                target_id=_text(pending.raw_id),
-            )
+    if not _audited(exchange, lane):
+        return
+
+    def change(word: str, after: Params) -> Changed:
+        return Changed(
+            peer=_owner(lane.peer).name,
+            change=word,
+            kind="request",
+            direction=lane.direction.value,
+            method=carried.method,
+            session=carried.heading.session,
+            number=carried.number,
+            before=shown(carried.params),
+            after=shown(after),
+            source=_source(carried),
+            source_id=_text(carried.pending.raw_id),
+            target=_towards(lane),
+            target_id=_text(pending.raw_id),
         )
+
+    first = not carried.retries
+    if first and not lane.given.in_order(carried.heading.session, carried.order):
+        out.append(change("reordered", carried.params))
+    if params != carried.params:
+        out.append(change("modified", params))
 
 
 def answer(
     exchange: Exchange, carried: Carried, member: bytes, body: bytes, out: list[Effect]
 ) -> None:
-    """A component has answered a request: by itself, or with what came back, maybe changed."""
-    upstream = carried.upstream
-    if upstream != (member, body) and _audited(exchange, carried.lane):
-        out.append(
-            Changed(
-                peer=_owner(carried.lane.peer).name,
-                change="answered" if upstream is None else "modified",
-                kind="response",
-                direction=carried.lane.direction.value,
-                method=carried.method,
-                session=carried.heading.session,
-                number=carried.number,
-                before=None if upstream is None else b'{"%b":%b}' % upstream,
-                after=b'{"%b":%b}' % (member, body),
-                source=None,
-                source_id=None,
-                target=_source(carried),
-                target_id=_text(carried.pending.raw_id),
-            )
+    """A component has answered a request: by itself, or with what came back, maybe changed, or too
+    late."""
+    lane, upstream = carried.lane, carried.upstream
+    if not _audited(exchange, lane):
+        return
+    before = None if upstream is None else b'{"%b":%b}' % upstream
+
+    def change(word: str, after: bytes | None) -> Changed:
+        return Changed(
+            peer=_owner(lane.peer).name,
+            change=word,
+            kind="response",
+            direction=lane.direction.value,
+            method=carried.method,
+            session=carried.heading.session,
+            number=carried.number,
+            before=before,
+            after=after,
+            source=None,
+            source_id=None,
+            target=_source(carried),
+            target_id=_text(carried.pending.raw_id),
         )
+
+    if upstream is not None and not lane.given.in_order(carried.heading.session, carried.order):
+        out.append(change("reordered", before))
+    if upstream != (member, body):
+        word = "answered" if upstream is None else "modified"
+        out.append(change(word, b'{"%b":%b}' % (member, body)))
 
 
 def _audited(exchange: Exchange, lane: Lane) -> bool:

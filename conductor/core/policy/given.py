@@ -31,6 +31,7 @@ likes …"""
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """… and as much."""
 
+_MOST_SESSIONS: Final = 1024
 _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
 
@@ -42,7 +43,17 @@ Resume = Callable[[list["Effect"]], None]
 class Note:
     """A notification that a component was given to carry, or shown a copy of."""
 
-    __slots__ = ("heading", "held", "method", "number", "params", "round", "source", "stale")
+    __slots__ = (
+        "heading",
+        "held",
+        "method",
+        "number",
+        "order",
+        "params",
+        "round",
+        "source",
+        "stale",
+    )
 
     def __init__(
         self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
@@ -54,6 +65,8 @@ class Note:
         """Who sent it, by name."""
         self.number = number
         """Of the hop by which it came."""
+        self.order = 0
+        """Its place among all that came to leave by the same lane."""
         self.round = round_
         """The component's round that delivers it; -1 until it is sent."""
         self.held: Held | None = None
@@ -65,10 +78,11 @@ class Note:
 class Held:
     """A message that goes past a component and waits for what that was given before."""
 
-    __slots__ = ("heading", "ready", "resume", "round")
+    __slots__ = ("heading", "order", "ready", "resume", "round")
 
     def __init__(self, heading: Heading, resume: Resume, round_: int, *, ready: bool) -> None:
         self.heading = heading
+        self.order = 0
         self.resume = resume
         self.round = round_
         self.ready = ready
@@ -113,6 +127,7 @@ class Carried:
         "lane",
         "method",
         "number",
+        "order",
         "params",
         "pending",
         "retries",
@@ -152,6 +167,8 @@ class Carried:
         self.held: Held | None = None
         """That answer, where it goes past the component and has to wait for it."""
         self.excused: Excuse | None = None
+        self.order = 0
+        """Its place, or that of its answer, among all that came to leave by the same lane."""
         self.retries = 0
         self.turn = pending.turn or Turn()
         """What components make of the request, and of what they send within it."""
@@ -262,7 +279,9 @@ class Given:
     """What a component was given that would leave it by one lane."""
 
     __slots__ = (
+        "_came",
         "_copied",
+        "_left",
         "copies",
         "late",
         "queue",
@@ -291,6 +310,28 @@ class Given:
         self.copies: dict[bytes, Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
+        self._came = 0
+        self._left: dict[str, int] = {}
+        """The youngest that has left, by session."""
+
+    # -- the order it came in ------------------------------------------------------------------
+
+    def comes(self) -> int:
+        """The place of a message that comes now among all that did."""
+        self._came += 1
+        return self._came
+
+    def in_order(self, session: str | None, order: int) -> bool:
+        """Takes note that a message leaves; whether nothing of its session has left that came
+        later. What is of no session has no order."""
+        if session is None or not order:
+            return True
+        if order < self._left.get(session, 0):
+            return False
+        self._left[session] = order
+        if len(self._left) > _MOST_SESSIONS:
+            del self._left[next(iter(self._left))]
+        return True
 
     # -- what goes past ------------------------------------------------------------------------
 
@@ -315,6 +356,7 @@ class Given:
 
     def hold(self, held: Held) -> None:
         """Has a message wait."""
+        held.order = self.comes()
         self.queue.append(held)
         self._waits(held, 1)
 
@@ -333,9 +375,11 @@ class Given:
         else:
             self.queue.remove(held)
         self._waits(held, -1)
+        self.in_order(held.heading.session, held.order)
 
     def stand_in(self, note: Note, held: Held) -> None:
         """Has a message wait in the place of a carried notification."""
+        held.order = note.order
         self.queue[self.queue.index(note)] = held
         self._waits(held, 1)
 

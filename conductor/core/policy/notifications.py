@@ -73,6 +73,8 @@ class PolicedNotifications:
             ):
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
+                if self._exchange.audited:
+                    changes.notification(self._exchange, lane, first, params, out)
                 if not self._fast(target, lane, first, out):
                     source = Source(lane, self._exchange.number, first.number)
                     self._walk(target, source, method, params, first.heading, out)
@@ -89,7 +91,7 @@ class PolicedNotifications:
         """Has a notification that came through unchanged go on at once, where the next peer carries
         it too, or holds nothing at all; else nothing is done."""
         peer, exchange = lane.peer, self._exchange
-        if exchange.tracing or not peer.ready or peer.numbers is not None:
+        if exchange.tracing or exchange.audited or not peer.ready or peer.numbers is not None:
             return False
         gate = peer.gate
         if gate is not None:
@@ -127,6 +129,8 @@ class PolicedNotifications:
             # Who is trusted may well make another message of it.
             found = note.heading if gate.enforced else heading(method, sent)
             self._walk(lane.across, source, method, sent, found, out)
+        else:
+            changes.dropped(self._exchange, lane, note, out)
         release(lane, out)
 
     def _changed(
@@ -228,6 +232,8 @@ class PolicedNotifications:
                     lane, source, method, params, found, rights, out
                 ):
                     return
+                if self._exchange.audited:
+                    changes.went_past(self._exchange, onward, found.session)
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
@@ -283,6 +289,7 @@ class PolicedNotifications:
         """Gives a component a notification to carry: now, or once it is ready for it."""
         peer, given = lane.peer, lane.other.given
         note = Note(method, params, found, source.lane.peer.name, source.number, -1)
+        note.order = given.comes()
         given.queue.append(note)
         if len(given.queue) > _MOST_QUEUED:
             self._shorten(lane.other, out)

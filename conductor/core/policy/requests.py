@@ -237,6 +237,7 @@ class PolicedRequests(PolicedAnswers):
             waits = self._waits(lane, method, params, found, rights, copy, pending, out)
             if waits:
                 return
+            changes.went_past(self._exchange, onward, found.session)
             assert onward.across is not None
             lane = onward.across
         self._exchange.forward(lane, method, params, pending, out)
@@ -259,8 +260,6 @@ class PolicedRequests(PolicedAnswers):
         placed = bool(rights & PLACE) and onward.direction is Direction.UP and lane.peer.ready
         if not placed and not onward.given.must_wait(found):
             return False
-        if not placed and method in CLOSING:
-            return False
         resume = partial(self._past, onward, method, params, found, pending)
         held = Held(found, resume, gate.round, ready=not placed)
         if placed and copy is not None:
@@ -277,6 +276,7 @@ class PolicedRequests(PolicedAnswers):
             *carried.pending.watchers,
             partial(self._answered_elsewhere, carried),
         )
+        carried.order = given.comes()
         given.queue.append(carried)
         given.queued.append(carried)
         if peer.ready:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from conductor.core import Changed, Closure, Effect
+from conductor.core.policy.given import Given
 from tests.core.policy.plays import (
     CARRY_TEXT,
     DONE,
@@ -172,3 +173,59 @@ def test_nobody_is_told_of_one_that_is_not_audited() -> None:
     with chain_of(guest(CARRY_TEXT), audited={"f"}) as pb:
         pb >> ("agent", update("1")) << ("g", "s", update("1"))
         pb >> ("g", "p", update("2")) << ("client", update("2"))
+
+
+def test_what_leaves_after_what_came_later() -> None:
+    with audited() as pb:
+        first, thought = update("a"), update("b", kind="agent_thought_chunk")
+        pb >> ("agent", first) << ("g", "s", first)
+        pb >> ("agent", thought) << ("g", "s", thought)
+        pb >> ("g", "p", thought) << ("client", thought)
+        pb >> ("g", "p", first)
+        held = first["params"]
+        assert changed(pb) == [("reordered", "notification", "up", held, held)]
+
+
+def test_requests_and_answers_that_leave_after_what_came_later() -> None:
+    with audited() as pb:
+        given(pb, "one", asked="a")
+        given(pb, "two", asked="b")
+        passed(pb, "two", asked="b")
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("one!")))
+        one, more = prompt("one"), prompt("one!")
+        assert changed(pb) == [
+            ("reordered", "request", "down", one, one),
+            ("modified", "request", "down", one, more),
+        ]
+    with audited() as pb:
+        for asked in "ab":
+            given(pb, asked=asked)
+            passed(pb, asked=asked)
+        pb.router.delivering("g")
+        for asked in "ab":
+            pb >> ("agent", result(Hole(f"a-{asked}"), DONE))
+            pb << ("g", "s", result(Hole(f"g-{asked}"), DONE))
+        pb >> ("g", "p", result(Hole("g-b"), DONE)) << ("client", result("b", DONE))
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        answer = {"result": DONE}
+        assert changed(pb) == [("reordered", "response", "up", answer, answer)]
+
+
+def test_what_goes_past_is_overtaken_by_what_is_kept() -> None:
+    with chain_of(guest(CARRY_TEXT), audited={"g"}) as pb:
+        pb >> ("agent", update("a")) << ("g", "s", update("a"))
+        heard(pb.router)
+        heard(pb.router)
+        call = update("c", kind="notice")
+        pb >> ("agent", call) << ("client", call)
+        pb >> ("g", "p", update("a"))
+        assert [one[0] for one in changed(pb)] == ["reordered"]
+
+
+def test_the_order_of_the_oldest_sessions_is_forgotten() -> None:
+    given = Given()
+    assert given.in_order(None, 1)
+    for number in range(2000):
+        assert given.in_order(f"S{number}", given.comes() + 1)
+    assert given.in_order("S0", 1)
+    assert not given.in_order("S1999", 1)

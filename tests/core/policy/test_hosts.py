@@ -137,8 +137,10 @@ def test_an_id_that_is_open_already_is_not_given_twice() -> None:
 
 def test_nor_one_of_the_host_s_own() -> None:
     with host(trusted("f"), trusted("g")) as pb:
-        pb >> ("f", "s", request(10**12, "_own", {})) << ("g", "p", request(10**12, "_own", {}))
-        pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(10**12 + 1, "_q", {}))
+        pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(10**12, "_q", {}))
+        kept = request(10**12 + 1, "_q", {})
+        pb >> (ABOVE, "p", kept) << ("f", "p", kept) >> ("f", "s", kept) << ("g", "p", kept)
+        pb >> ("f", "s", request("y", "_q", {})) << ("g", "p", request(10**12 + 2, "_q", {}))
 
 
 def lacks_or_own(pb: Playbook) -> None:

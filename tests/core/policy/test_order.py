@@ -279,16 +279,35 @@ def test_an_answer_that_waits_and_is_not_wanted_any_more() -> None:
         assert settled(pb.router)
 
 
-def test_closing_a_session_waits_for_nothing() -> None:
+def test_closing_a_session_waits_for_no_prompt() -> None:
+    with chain(CARRIES) as pb:
+        given(pb)
+        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
+        pb << ("g", "p", notification("session/cancel", {"sessionId": "S"}))
+        pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
+
+
+def test_closing_a_session_overtakes_nothing_that_is_to_reach_the_agent() -> None:
+    setup = {"sessionId": "S", "cwd": "/w", "mcpServers": []}
+    with chain("down:session/load:carry") as pb:
+        pb >> ("client", request("l", "session/load", setup))
+        pb << ("g", "p", request(Hole("l"), "session/load", setup))
+        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
+        pb >> ("g", "s", request(Hole("l"), "session/load", setup))
+        pb << ("agent", request(Hole("al"), "session/load", setup))
+        pb << ("agent", request(Hole("ac"), "session/close", {"sessionId": "S"}))
+
+
+def test_closing_a_session_comes_after_settings_that_wait() -> None:
     with chain(CARRIES) as pb:
         given(pb)
         pb >> ("client", request("m", "session/set_mode", mode()))
         pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
         pb << ("g", "p", notification("session/cancel", {"sessionId": "S"}))
-        pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
         pb.wake(2.0)
         pb << ("client", result("a", {"stopReason": "cancelled"}))
         pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+        pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
