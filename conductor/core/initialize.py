@@ -180,8 +180,7 @@ class Initializer:
         copy = Pending(None, b"null", b"null", INITIALIZE)
         copy.target, copy.target_id = pending.target, pending.target_id
         copy.hook = lambda *_: None
-        if peer.p.link.sent.get(copy.target_id) is pending:
-            peer.p.link.sent[copy.target_id] = copy
+        peer.p.link.sent[copy.target_id] = copy
         pending.hook = None
 
     def _shadow(

@@ -22,7 +22,9 @@ def test_four_sandboxed_proxies_and_the_demo(rig: Rig) -> None:
     chain = rig.agent(*_modules(rig, "a", "b", "c", "d"), "demo")
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0
-    assert chain.stderr == ""
+    first = "it names no profile, so it has `context`"
+    assert chain.stderr.count("conductor: first use of") == chain.stderr.count(first) == 4
+    assert len(chain.stderr.splitlines()) == 8
     assert rig.leftovers(chain) == []
 
 

@@ -66,7 +66,7 @@ LIVES: Final = {
     "envelopes": Lives("misplaced `proxy/successor` notification dropped"),
     "roles_up": Lives(),
     "roles_down": Lives(),
-    "hybrid": Lives("`method` must be a string", {"_evil/hybrid": 2}),
+    "hybrid": Lives("must have neither `result` nor `error`"),
     "fork_bomb": Lives(),
     "zombies": Lives(),
     "ignores_everything": Lives(),

@@ -110,7 +110,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     example = ROOT / "guest_sdk" / "python" / "examples" / "shout.py"
     (tmp_path / "shout.py").write_bytes(example.read_bytes())
     done = subprocess.run(
-        [str(installed / "conductor"), "exec", "./shout.py", "demo", "-p", "hello"],
+        [str(installed / "conductor"), "exec", "./shout.py,profile=filter", "demo", "-p", "hello"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -207,9 +207,8 @@ class PolicedAnswers(ABC):
         """A component answers what has been answered past it: that is not sent, and if it says
         something else the component lacks a right."""
         upstream, lane = carried.upstream, carried.lane
-        if upstream is None or (upstream[0] == member and equal(upstream[1], body)):
-            return
-        if carried.excused is not None and member == b"error":
+        excused = carried.excused is not None and member == b"error"
+        if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
             return
         direction = lane.other.direction
         wrong = lacks(AMEND, direction, carried.heading.key)

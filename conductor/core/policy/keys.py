@@ -20,12 +20,13 @@ class Heading(NamedTuple):
     key: str
     session: str | None
     detail: str | tuple[str, ...] | None = None
-    """The tool call an update is about, or the addresses of an MCP message."""
+    """The tool call or message an update is about, or the addresses of an MCP message."""
 
 
 class _Update(msgspec.Struct):
     sessionUpdate: str = ""  # noqa: N815 - the wire's names
     toolCallId: str | None = None  # noqa: N815
+    messageId: str | None = None  # noqa: N815
 
 
 class _Told(msgspec.Struct):
@@ -90,7 +91,8 @@ def heading(method: str, params: Params) -> Heading:
         found = told.update
         if found is None:
             return Heading(_UNKNOWN, told.sessionId)
-        return Heading(_KEYS.get(found.sessionUpdate, _UNKNOWN), told.sessionId, found.toolCallId)
+        key = _KEYS.get(found.sessionUpdate, _UNKNOWN)
+        return Heading(key, told.sessionId, found.toolCallId or found.messageId)
     if method.startswith(MCP_FAMILIES):
         return Heading(method, session_of(params), addresses(method, params))
     return Heading(method, session_of(params))

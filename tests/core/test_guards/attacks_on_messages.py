@@ -110,6 +110,12 @@ def sessions() -> Iterator[Attack]:
         '{"sessionId":"a"}',
         '{"sessionId":"a","SessionID":"b"}',
     )
+    yield makes_up(
+        "session-target",
+        "two names of it",
+        "session/prompt",
+        '{"sessionId":"a","session_id":"b","prompt":[]}',
+    )
     yield passes_on("session-target", "a look-alike", "_x/y", "{}", '{"sessi\\u2134nId":"b"}')
     yield passes_on(
         "session-target", "a number respelled", "_x/y", '{"sessionId":1.10}', '{"sessionId":1.1}'
