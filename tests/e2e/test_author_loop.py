@@ -35,7 +35,8 @@ def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Pat
     assert chain.prompt(session, "one") == "Answer briefly.\none"
     source = folder / "proxy.py"
     edited = tmp_path / "edited"
-    text = source.read_text("utf-8").replace("text(proxy.config.reminder)", 'text("Be kind.")')
+    text = source.read_text("utf-8").replace("preface(proxy.config.reminder)", 'preface("Be kind.")')
+    assert '"Be kind."' in text
     edited.write_text(text, encoding="utf-8")
     shutil.move(edited, source)
     chain.until_stderr("replaced by its new build")
