@@ -36,7 +36,20 @@ class Session:
     def __init__(self, name: str) -> None:
         self.name = name
         self.prompts: list[str] = []
+        self.stopped: set[int] = set()
+        """Places of those that were cancelled: a proxy may have held one, so that the agent never
+        heard of it."""
         self.busy = False
+
+    def as_heard(self, heard: list[str]) -> list[str]:
+        """Of its prompts those that the agent should have heard, if these are what it has heard."""
+        left, found = list(heard), []
+        for place, text in enumerate(self.prompts):
+            if left and left[0] == text:
+                found.append(left.pop(0))
+            elif place not in self.stopped:
+                found.append(text)
+        return found
 
 
 class Life:
@@ -111,9 +124,12 @@ class Life:
             "partial": turn.cancel_after is not None,
             "stop": "cancelled" if turn.cancel_after is not None and turn.sure else None,
         }
+        place = len(session.prompts)
         session.prompts.append(turn.text)
 
         def ended(entry: Entry) -> None:
+            if turn.cancel_after is not None:
+                session.stopped.add(place)
             if not entry.good:  # the agent may still be at it; its session is used no more
                 self.cancel(session)
             elif turn.more:
