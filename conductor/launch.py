@@ -38,19 +38,19 @@ def plan(
 ) -> tuple[list[Planned], Guardian]:
     """Groups the components, and starts every process at once.
 
-    Raises `UsageError` for a chain that cannot be, an agent that is sandboxed, or that may not be,
-    an unsandboxed proxy where that is required. A process that cannot be started is reported later,
+    Raises `ComponentError` for a chain that ends with a sandboxed proxy, `UsageError` for other
+    chains that cannot be: an unsandboxed proxy where a sandbox is required. A process that cannot be started is reported later,
     by its transport's `open`.
     """
     if agent_last and specs[-1].script:
-        raise UsageError(
+        raise ComponentError(
             f"the last component, `{specs[-1].source}`, would be run as a sandboxed proxy; "
             "a chain ends with an agent",
             f"put an agent behind it, such as `demo`; if it is one, it runs as a program: "
             f'"python {specs[-1].source}"',
         )
     if agent_last and specs[-1].sandboxed:
-        raise UsageError(
+        raise ComponentError(
             f"the last component, `{specs[-1].name}`, is a sandboxed proxy; "
             "a chain ends with an agent",
             f"add one, e.g. `conductor agent … {specs[-1].name} demo`, "

@@ -49,7 +49,6 @@ WRONG = {
         "`./no.wat` is WebAssembly text",
         "python -m wasm_host.wat ./no.wat ./no.wasm",
     ),
-    "sandboxed agent": (["agent", "datetime"], "sandboxed proxy", "conductor agent"),
     "component option": (
         ["agent", "datetime,dialect=x", "demo"],
         "`dialect=x` of `datetime`",
@@ -87,7 +86,6 @@ WRONG = {
     ),
     "exec cwd": (["exec", "demo", "-p", "x", "--cwd", "/no/such"], "no such folder", "--cwd"),
     "exec timeout": (["exec", "demo", "-p", "x", "--timeout", "0"], "no time", "leave it out"),
-    "exec agent": (["exec", "datetime", "-p", "x"], "sandboxed proxy", "conductor agent"),
     "inspect nothing": (["inspect"], "needs a COMPONENT", "conductor inspect --help"),
     "inspect two": (["inspect", "a", "b"], "unexpected extra argument", "inspect --help"),
     "inspect missing": (["inspect", "./no.wasm"], "no such module", "check the path"),
@@ -118,6 +116,13 @@ def test_wrong_usage(name: str, tmp_path: Path) -> None:
     arguments, error, hint = WRONG[name]
     ran = conductor(*arguments, cwd=tmp_path)
     ran.assert_error(2, error, hint)
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize("arguments", [["agent", "datetime"], ["exec", "datetime", "-p", "x"]])
+def test_a_chain_that_ends_with_a_proxy(arguments: list[str], tmp_path: Path) -> None:
+    ran = conductor(*arguments, cwd=tmp_path)
+    ran.assert_error(1, "`datetime`, is a sandboxed proxy", "conductor agent … datetime demo")
     assert ran.out == ""
 
 
