@@ -39,8 +39,8 @@ def plan(
     """Groups the components, and starts every process at once.
 
     Raises `ComponentError` for a chain that ends with a sandboxed proxy, `UsageError` for other
-    chains that cannot be: an unsandboxed proxy where a sandbox is required. A process that cannot be started is reported later,
-    by its transport's `open`.
+    chains that cannot be: an unsandboxed proxy where a sandbox is required. A process that cannot
+    be started is reported later, by its transport's `open`.
     """
     if agent_last and specs[-1].script:
         raise ComponentError(

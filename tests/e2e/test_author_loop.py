@@ -35,7 +35,7 @@ def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Pat
     assert chain.prompt(session, "one") == "Answer briefly.\none"
     source = folder / "proxy.py"
     edited = tmp_path / "edited"
-    text = source.read_text("utf-8").replace("preface(proxy.config.reminder)", 'preface("Be kind.")')
+    text = source.read_text("utf-8").replace("proxy.config.reminder", '"Be kind."')
     assert '"Be kind."' in text
     edited.write_text(text, encoding="utf-8")
     shutil.move(edited, source)
