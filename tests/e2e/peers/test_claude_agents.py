@@ -202,3 +202,29 @@ def test_a_trace_of_the_readmes_chain_pairs_every_request(
     assert pairs.wrong(events) == []
     hops = {(e["from"], e["to"]) for e in events if e.get("method") == "session/prompt"}
     assert hops == {("client", "proxy"), ("proxy", "my_proxy"), ("my_proxy", "agent")}
+
+
+@pytest.mark.parametrize("order", [("personality", "sparkle"), ("sparkle", "personality")])
+def test_turns_of_proxies_leave_the_user_their_own_results(
+    agent: str,
+    launch: Launch,
+    node_peers: NodePeers,
+    model: MockMessages,
+    tmp_path: Path,
+    order: tuple[str, str],
+) -> None:
+    """Both prompt the agent themselves before the user's first prompt; the results differ."""
+    before = ("--trace", str(tmp_path / "trace"), "--trace-content", "all", *order)
+    bench = Bench(agent, launch, node_peers, model, tmp_path, *before)
+
+    seen = bench.run(ASK, HANG, cancel_on="Thinking")
+
+    assert [turn.stop_reason for turn in seen.turns] == ["end_turn", "cancelled"]
+    events = pairs.read(tmp_path / "trace")
+    assert pairs.wrong(events) == []
+    asked = [e for e in events if (e.get("method"), e["to"]) == ("session/prompt", "agent")]
+    users = [e["id"] for e in asked if any(text in str(e["params"]) for text in (ASK, HANG))]
+    assert len(users) == 2 < len(asked)
+    answers = {e["id"]: e["payload"] for e in events if e["type"] == "response"}
+    sent = [e["id"] for e in events if (e.get("method"), e["from"]) == ("session/prompt", "client")]
+    assert [answers[id_] for id_ in sent] == [answers[id_] for id_ in users]
