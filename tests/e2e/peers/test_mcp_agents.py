@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import acp
 import pytest
 
+from tests.trace import pairs
+
 from .mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
 from .npm import OPENCODE_SOURCES, install, node_tools
 from .plan import Plan, Transcript
@@ -94,7 +96,14 @@ class Chain:
         ]
 
 
-def prepare(agent: str, launch: Launch, model: MockMessages, base: Path, kind: str) -> Chain:
+def prepare(
+    agent: str,
+    launch: Launch,
+    model: MockMessages,
+    base: Path,
+    kind: str,
+    proxies: tuple[str, ...] = ("tools-demo",),
+) -> Chain:
     """The chain with a home and a project of its own; skips when the agent cannot be had."""
     project, home, trace = base / "project", base / "home", base / "trace.jsonl"
     project.mkdir()
@@ -106,7 +115,7 @@ def prepare(agent: str, launch: Launch, model: MockMessages, base: Path, kind: s
     if agent == FAST_AGENT:
         env.pop("PYTHONPATH", None)  # it is another Python
     options = ("--log", "info", "--trace", str(trace), "--mcp-bridge", kind)
-    return Chain(launch.agent(*options, "tools-demo", agent), env, project, trace)
+    return Chain(launch.agent(*options, *proxies, agent), env, project, trace)
 
 
 def folder_of(agent: str) -> str:
@@ -180,6 +189,28 @@ WITH_MODEL = [
         )
     ),
 ]
+
+
+@everything
+@pytest.mark.parametrize("order", [("personality", "sparkle"), ("sparkle", "personality")])
+def test_turns_of_proxies_leave_the_user_their_own_result(
+    order: tuple[str, str], launch: Launch, model: MockMessages, tmp_path: Path
+) -> None:
+    options = ("--trace-content", "all", *order)
+    chain = prepare(OPENCODE, launch, model, tmp_path, "auto", options)
+    seen = chain.run("who are you?")
+
+    assert [turn.stop_reason for turn in seen.turns] == ["end_turn"]
+    events = pairs.read(chain.trace)
+    assert pairs.wrong(events) == []
+    asked = [e for e in events if (e.get("method"), e["to"]) == ("session/prompt", "agent")]
+    [mine] = [e["id"] for e in asked if "who are you?" in str(e["params"])]
+    assert len(asked) > 1
+    [sent] = [
+        e["id"] for e in events if (e.get("method"), e["from"]) == ("session/prompt", "client")
+    ]
+    answers = {e["id"]: e["payload"] for e in events if e["type"] == "response"}
+    assert answers[sent] == answers[mine]
 
 
 @pytest.mark.parametrize(("agent", "kind", "becomes"), WITH_MODEL)
