@@ -122,6 +122,7 @@ def appended(context: Context, before: Object, after: Object) -> Found:
     """The servers of `before` are in `after`, followed by none but such as may be added."""
     names = {n for _, key, entry in _entries(before) for n in _names(key, entry)}
     names |= set(map(folded, context.names))
+    others = frozenset(names)
     taken = {a for _, key, entry in _entries(before) for a in _addresses(key, entry)}
     old, new = dict(_containers(before)), dict(_containers(after))
     for at in {**old, **new}:
@@ -141,8 +142,12 @@ def appended(context: Context, before: Object, after: Object) -> Found:
                 )
                 yield Violation(MCP_SERVERS, text, pointer)
             addresses = set(_addresses(key, entry))
-            if taken & addresses or not context.foreign.isdisjoint(addresses):
-                text = "an MCP server may not be added under an id or URL of somebody else's"
+            heads = {folded(one.removeprefix(_ACP_URL).partition(":")[0]) for one in addresses}
+            if taken & addresses or not context.foreign.isdisjoint(addresses) or heads & others:
+                text = (
+                    "an MCP server may not be added under an id or URL of somebody else's, or one "
+                    "that begins with somebody else's name"
+                )
                 yield Violation(MCP_SERVERS, text, pointer)
             names |= mine
             taken |= addresses

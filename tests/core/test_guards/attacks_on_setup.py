@@ -228,6 +228,9 @@ def names() -> Iterator[Attack]:
     for name in ("t\u043e\u043els-demo", "\u0441ontext", "\uff46s", "caf\u00e9", "x\u200b"):
         after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "name": name}]}
         yield from sets_up("mcp-servers", f"named {name!a}", CLIENT, after)
+    for ident in ("tools-demo:1", "TOOLS_DEMO:2", "fs:1", "tools-demo"):
+        after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "serverId": ident}]}
+        yield from sets_up("mcp-servers", f"under the id {ident!a}", CLIENT, after)
     cyrillic = {**CLIENT, "mcpServers": [{**STDIO, "name": "\u0441\u0430\u0440"}]}
     after = {**CLIENT, "mcpServers": [*cyrillic["mcpServers"], {**MINE, "name": "cap"}]}
     yield from sets_up("mcp-servers", "as one in Cyrillic", cyrillic, after)
