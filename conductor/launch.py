@@ -137,6 +137,7 @@ def _single(
         configure,
         policy,
         known_as=frozenset(hosting.known_as(spec)),
+        limited=spec.quiet is not None,
     )
     clients = (hosting.client(spec),)
     if spec.command is not None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import answers, dialects, jsonrpc
+from conductor.core import answers, dialects, jsonrpc, turns
 from conductor.core.dialects import CANCEL, ENVELOPES, PACP
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
@@ -19,6 +19,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.rights import UPDATE
 from conductor.core.refusals import refuse, refuse_frame, refuse_message
 from conductor.core.requests import (
     NOT_STRUCTURED,
@@ -168,6 +169,8 @@ class Intake:
                 )
                 return
             params = UNSET
+        if lane.peer.turns is not None and method == UPDATE:
+            turns.reported(lane.peer, params)
         if method in _SPECIAL:
             self._special_notification(lane, method, params, out)
             return

@@ -48,6 +48,8 @@ class Component(msgspec.Struct, frozen=True):
     numbers: range | None = None
     """For a host of guests that reports what passes between them: the numbers its messages have. It
     is told the numbers of all others."""
+    limited: bool = False
+    """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
 
 
 class Lane:
@@ -124,6 +126,7 @@ class Peer:
         "shadow",
         "sideband",
         "sides",
+        "turns",
         "unsettled",
     )
 
@@ -162,6 +165,8 @@ class Peer:
         """What waits until it can be, in order."""
         self.heard = 0
         """The number of the last message that came from it."""
+        self.turns: set[str] | None = set() if component.limited else None
+        """Version 2: the sessions in which it works (`conductor.core.turns`)."""
         self.numbers = component.numbers
         """The numbers that come with its messages; None: those have none, and get none."""
         self.mark = 0

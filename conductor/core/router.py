@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 import msgspec
 
-from conductor.core import dialects, endings, jsonrpc, oversize
+from conductor.core import dialects, endings, jsonrpc, oversize, turns
 from conductor.core.chain import UPSTREAM
-from conductor.core.effects import Closure, Effect
+from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.intake import Intake
@@ -23,6 +24,9 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.services import LAST_WORDS, SERVICES, Services
 from conductor.core.topology import Side, Topology
+
+_TURN: Final = b"turn:"
+"""How the key of a turn begins."""
 
 __all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
 
@@ -206,10 +210,21 @@ class Router:
         peer = self.peers[name]
         return None if any(link.received for link in peer.links()) else peer.heard
 
+    def turns(self, name: str) -> list[bytes]:
+        """Version 2: the turns that run in an agent whose turns are limited, each with a key."""
+        return [_TURN + session.encode() for session in self.peers[name].turns or ()]
+
     def end_turn(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
-        """Nothing moves in a turn of an agent (`key` from `waiting_on`): it is cancelled, and its
-        prompt is failed."""
+        """Nothing moves in a turn of an agent (`key` from `waiting_on` or `turns`): it is
+        cancelled, and its prompt is failed; in version 2 a notice says why, and the session is
+        idle."""
         out: list[Effect] = []
+        if key.startswith(_TURN):
+            stop, said = turns.end(self.peers[name], key.removeprefix(_TURN).decode(), reason)
+            out.append(Send(name, stop))
+            for frame in said:
+                out += self.receive(name, frame)
+            return out
         endings.end_turn(self._exchange, self.peers[name], key, reason, out)
         return out
 

@@ -278,8 +278,13 @@ class Supervisor:
             waiting = {
                 (name, key): self._waited(name, one, key, method, waiting.get((name, key)))
                 for name, one in limited.items()
-                for key, method in self._host.router.waiting_on(name)
+                for key, method in self._open(name)
             }
+
+    def _open(self, name: str) -> list[tuple[bytes, str]]:
+        """What a component has not answered or ended: key, and the method that began it."""
+        turns = [(key, _PROMPT) for key in self._host.router.turns(name)]
+        return [*self._host.router.waiting_on(name), *turns]
 
     def _waited(
         self, name: str, one: Planned, key: bytes, method: str, before: _Waiting | None

@@ -268,6 +268,21 @@ def test_a_turn_in_which_nothing_moves_is_ended_by_name(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
+def test_in_version_2_a_notice_says_so_and_the_session_is_idle(rig: Rig) -> None:
+    agent = json.dumps({**json.loads(rig.demo()), "quiet": "500ms"})
+    chain = rig.agent("passthrough", agent)
+    chain.initialize(**HELLOS["v2"])
+    session = chain.new_session()
+    assert "messageId" in chain.answer(chain.start_prompt(session, "/hang"))["result"]
+    chain.until(lambda: "idle" in states(chain, session), "the end of the turn")
+    updates = [one["params"]["update"] for one in chain.seen("session/update")]
+    (notice,) = (one for one in updates if one["sessionUpdate"] == "notice")
+    assert "nothing came from agent `A`" in notice["title"]
+    assert notice["description"].startswith("raise its `quiet=0.5`")
+    rig.until_heard("A", b'"session/cancel"')
+    assert chain.finish() == 0
+
+
 # -- lists of sessions -----------------------------------------------------------------------------
 
 

@@ -221,6 +221,11 @@ class PolicedNotifications:
                     # What the agent says in a turn of the component's own is for that alone.
                     self._copies.notification(lane, method, params, found, out)
                     return
+                if self._turns.is_its_own(gate, found.session):
+                    if found.key == _STATE:
+                        self._turns.told(gate, found.session, params)
+                    self._copies.notification(lane, method, params, found, out, must=True)
+                    return
                 if found.key == _STATE and gate.policy.turns:
                     within = self._turns.runs_within(gate, lane, found.session)
                     self._turns.told(gate, found.session, params)

@@ -184,7 +184,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _COPY | _CARRY | _ANSWER | _AMEND,
         "blocks may be added or changed; a command stays that command, nothing else becomes one; "
         "added links stay inside the session's folders",
-        grants={"turns": _ORIGINATE},
+        grants={"turns": _ORIGINATE, "sessions": _ORIGINATE},
     ),
     Row(
         _DOWN,
@@ -368,7 +368,7 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     mcp: str = ""
     """`others`: it carries the MCP traffic of others."""
     sessions: str = ""
-    """`own`: it may open sessions of its own, and answer set-ups."""
+    """`own`: it may open sessions and prompt the agent there, and answer set-ups."""
     modes: bool = False
     """It has modes and options of its own."""
     editor: tuple[str, ...] = ()
@@ -437,6 +437,11 @@ class Policy(msgspec.Struct, frozen=True):
         return self.grants.turns or ("within" if self.profile == "full" else "")
 
     @property
+    def prompts(self) -> bool:
+        """Whether it may prompt the agent by itself, in whatever session."""
+        return bool(self.turns or self.grants.sessions)
+
+    @property
     def serves(self) -> bool:
         """Whether it may be the end of MCP servers it declared."""
         return bool(self.rights(Direction.DOWN, "session/new") & CARRY)
@@ -470,7 +475,7 @@ class Policy(msgspec.Struct, frozen=True):
     def hears(self) -> bool:
         """Whether it has to do with anything that the agent says to the client, MCP apart, or opens
         turns of its own."""
-        return bool(self.turns) or any(
+        return self.prompts or any(
             self.rights(_UP, key)
             for row in ROWS
             if row.direction is _UP

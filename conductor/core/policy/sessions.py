@@ -88,6 +88,8 @@ class Session(msgspec.Struct):
     """The session whose sub-agent's it is."""
     opened_by: str = ""
     """The component that answered its set-up; empty: the agent."""
+    client: str = ""
+    """The component that asked for it; empty: the user's client."""
 
 
 _NOTHING: Final = Session()
@@ -136,17 +138,22 @@ class Sessions:
         """A session's set-up goes on with these params: takes note of the session when that is
         answered."""
 
+        asker = pending.origin.peer.name if pending.own and pending.origin is not None else ""
+
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
             target = pending.target
             if member == b"result" and target is not None:
                 by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
-                self.set_up(method, params, body, by_itself)
+                self.set_up(method, params, body, by_itself, asker)
 
         pending.watchers = (*pending.watchers, answered)
 
-    def set_up(self, method: str, params: Params, body: bytes, opened_by: str = "") -> None:
+    def set_up(
+        self, method: str, params: Params, body: bytes, opened_by: str = "", client: str = ""
+    ) -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
-        a component itself, which then says nothing about a session that is known."""
+        the component `opened_by`, whose answer changes nothing of a session that is known. The
+        component `client` asked for it, or if that is empty the user's client."""
         try:
             asked = msgspec.json.decode(params, type=_Setup)  # type: ignore[arg-type]
             told = msgspec.json.decode(body, type=_Result)
@@ -158,6 +165,8 @@ class Sessions:
         folders = tuple(one for one in (asked.cwd, *asked.additionalDirectories) if one)
         former = self._known.pop(name, _NOTHING)
         found = Session(folders or former.folders, former.commands, opened_by=opened_by)
+        # A component does not take over a session that is known, the user's client does.
+        found.client = former.client if client and former is not _NOTHING else client
         found.modes = former.modes | _ids(told.configOptions)
         for listed in (told.modes, told.models):
             if listed is not None:

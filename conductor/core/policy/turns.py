@@ -127,7 +127,7 @@ class Turns:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in gate.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
-        if gate.policy.turns == "unprompted":
+        if gate.policy.turns == "unprompted" or self.is_its_own(gate, session):
             return None
         held = next((one for one in self._open(lane, session)), None)
         if held is None:
@@ -142,6 +142,14 @@ class Turns:
                 TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
             )
         return None
+
+    def is_its_own(self, gate: Gate, session: str | None) -> bool:
+        """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
+        if not gate.policy.grants.sessions:
+            return False
+        known = self._exchange.sessions
+        line = (known.ids.get(one) for one in known.line(session))
+        return any(one is not None and one.client == gate.name for one in line)
 
     @staticmethod
     def _open(lane: Lane, session: str) -> list[Carried]:
@@ -178,7 +186,7 @@ class Turns:
 
     def another(self, gate: Gate, session: str | None, pending: Pending) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
-        if session is None or not gate.policy.turns:
+        if session is None or not gate.policy.prompts:
             return
         if gate.turns.get(session):
             del gate.turns[session]

@@ -152,7 +152,7 @@ GIVES = {
     "commands=review": [(UP, update("available_commands_update"), C | X | O)],
     "permission=narrow": [(UP, PERMISSION, C | X | A)],
     "mcp=others": [(way, "mcp/message", C | X | A | M | D) for way in Direction],
-    "sessions=own": [(DOWN, method, A | M | O) for method in SETUP],
+    "sessions=own": [(DOWN, method, A | M | O) for method in SETUP] + [(DOWN, PROMPT, O)],
     "modes": [
         (DOWN, "session/set_mode", C | X | A | O),
         (UP, update("current_mode_update"), C | X | O),

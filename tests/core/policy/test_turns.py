@@ -166,6 +166,65 @@ def test_at_any_time_with_another_grant() -> None:
         pb >> ("agent", update("shown")) << ("client", update("shown"))
 
 
+def set_up(pb: Playbook, id_: str, method: str, params: Json, said: Json) -> None:
+    """The user's client sets a session up, through the component."""
+    pb >> ("client", request(id_, method, params)) << ("g", "p", request(Hole("g"), method, params))
+    pb >> ("g", "s", request(Hole("g"), method, params))
+    pb << ("agent", request(Hole("a"), method, params))
+    pb >> ("agent", result(Hole("a"), said)) << ("g", "s", result(Hole("g"), said))
+    pb >> ("g", "p", result(Hole("g"), said)) << ("client", result(id_, said))
+    del pb.values["g"], pb.values["a"]
+
+
+def opened(pb: Playbook, session: str = "mine") -> None:
+    """The component has opened a session, in the folder of the user's."""
+    there = {"cwd": "/work", "mcpServers": []}
+    set_up(pb, "n", "session/new", there, {"sessionId": "S"})
+    pb >> ("g", "s", request("open", "session/new", there))
+    pb << ("agent", request(Hole("a-open"), "session/new", there))
+    pb >> ("agent", result(Hole("a-open"), {"sessionId": session}))
+    pb << ("g", "s", result("open", {"sessionId": session}))
+
+
+def test_in_a_session_it_opened_it_may_prompt_and_nobody_else_hears_of_that() -> None:
+    with chain(grants="sessions=own") as pb:
+        opened(pb)
+        own(pb, session="mine")
+        for said in (update("hidden", session="mine"), tool_call("t", session="mine")):
+            pb >> ("agent", said) << ("g", "s", said)
+        over(pb)
+        after = update("after", session="mine")
+        pb >> ("agent", after) << ("g", "s", after)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+        pb >> ("g", "s", request("theirs", PROMPT, prompt("mine", "S")))
+        broke(pb, "turns", "may prompt the agent only within a turn of the user's")
+        refused(pb, "theirs")
+
+
+def test_in_version_2_the_turn_there_ends_when_it_is_idle() -> None:
+    with chain(version=2, grants="sessions=own") as pb:
+        opened(pb)
+        own(pb, session="mine")
+        pb >> ("agent", result(Hole("a-own"), {})) << ("g", "s", result("own", {}))
+        for what in ("running", "idle"):
+            said = state(what, session="mine")
+            pb >> ("agent", said) << ("g", "s", said)
+        own(pb, "next", session="mine")
+
+
+def test_what_the_user_s_client_loads_is_the_user_s() -> None:
+    with chain(grants="sessions=own") as pb:
+        opened(pb)
+        there = {"sessionId": "mine", "cwd": "/work", "mcpServers": []}
+        set_up(pb, "l", "session/load", there, {})
+        said = update("shown", session="mine")
+        pb >> ("agent", said) << ("client", said)
+        pb >> ("g", "s", request("again", "session/load", there))
+        pb << ("agent", request(Hole("a-again"), "session/load", there))
+        pb >> ("agent", result(Hole("a-again"), {})) << ("g", "s", result("again", {}))
+        pb >> ("agent", said) << ("client", said)
+
+
 def test_the_user_cancels_it_with_the_turn() -> None:
     with chain(CARRIES, **WITHIN) as pb:
         given(pb)
