@@ -1,0 +1,122 @@
+"""Version 2: an agent whose turns are limited, those that run in it, and how one is ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conductor.core import Closure, Component, Router, turns
+from conductor.core.effects import Send
+from tests.core.policy.plays import (
+    PROMPT,
+    UPDATE,
+    Json,
+    initialize,
+    notification,
+    prompt,
+    request,
+    result,
+    state,
+    update,
+)
+
+REASON = Closure("nothing came from agent", "raise its `quiet=`")
+
+
+def chain(version: int = 2, *, limited: bool = True) -> Router:
+    """A client and an agent, initialized, with a prompt open in `S`."""
+    router = Router([Component("agent", "agent", limited=limited)])
+    initialize(router, [], version)
+    say(router, "client", request("a", PROMPT, prompt("hi")))
+    return router
+
+
+def say(router: Router, peer: str, frame: Json) -> list[Any]:
+    """A peer says something."""
+    return router.receive(peer, json.dumps(frame).encode())
+
+
+def answered(router: Router, member: str = "result") -> None:
+    """The agent answers the prompt."""
+    ((key, method),) = router.waiting_on("agent")
+    assert method == PROMPT
+    say(router, "agent", {**result(int(key.partition(b":")[2]), {}), member: {}})
+
+
+def test_a_turn_runs_once_its_prompt_is_accepted_and_until_it_is_idle() -> None:
+    router = chain()
+    assert router.turns("agent") == []
+    answered(router)
+    assert len(router.turns("agent")) == 1
+    say(router, "agent", state("running"))
+    assert len(router.turns("agent")) == 1
+    say(router, "agent", state("idle"))
+    assert router.turns("agent") == []
+
+
+def test_a_session_that_waits_for_the_user_is_not_quiet() -> None:
+    router = chain()
+    answered(router)
+    say(router, "agent", state("requires_action"))
+    assert router.turns("agent") == []
+    say(router, "agent", state("running"))
+    assert len(router.turns("agent")) == 1
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_without_a_limit_and_in_version_1_nothing_is_watched(version: int) -> None:
+    router = chain(version, limited=version == 1)
+    answered(router)
+    if version == 2:
+        say(router, "agent", state("running"))
+    assert router.turns("agent") == []
+
+
+def test_a_refused_prompt_begins_no_turn() -> None:
+    router = chain()
+    ((key, _),) = router.waiting_on("agent")
+    error = {"code": -32000, "message": "no"}
+    id_ = int(key.partition(b":")[2])
+    say(router, "agent", {"jsonrpc": "2.0", "id": id_, "error": error})
+    assert router.turns("agent") == []
+
+
+def test_odd_updates_say_nothing() -> None:
+    router = chain()
+    answered(router)
+    for frame in (
+        update("x"),
+        notification(UPDATE, []),
+        {"jsonrpc": "2.0", "method": UPDATE},
+        notification(UPDATE, {"sessionId": 1, "update": {"sessionUpdate": "state_update"}}),
+    ):
+        say(router, "agent", frame)
+        assert len(router.turns("agent")) == 1
+
+
+def test_the_end_of_a_turn_is_told_to_everybody() -> None:
+    router = chain()
+    answered(router)
+    (key,) = router.turns("agent")
+    sent = [one for one in router.end_turn("agent", key, REASON) if isinstance(one, Send)]
+    stop, notice, idle = ((one.peer, json.loads(one.frame)) for one in sent)
+    assert stop == ("agent", notification("session/cancel", {"sessionId": "S"}))
+    said = {"severity": "error", "title": REASON.text, "description": REASON.hint}
+    held = {"sessionId": "S", "update": {"sessionUpdate": "notice", **said}}
+    assert notice == ("client", notification(UPDATE, held))
+    assert idle[1]["params"]["update"] == {
+        "sessionUpdate": "state_update",
+        "state": "idle",
+        "stopReason": "cancelled",
+    }
+    assert router.turns("agent") == []
+
+
+def test_only_so_many_sessions_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_MOST", 2)
+    router = chain()
+    for session in "TUVW":
+        say(router, "agent", state("running", session))
+    assert len(router.turns("agent")) == 2
