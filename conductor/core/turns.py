@@ -59,8 +59,8 @@ def reported(peer: Peer, params: Raw | UnsetType) -> None:
 def end(peer: Peer, session: str, reason: Closure) -> tuple[bytes, list[bytes]]:
     """Version 2: the frame that cancels a turn, and those that say in the agent's place why it
     ended."""
-    if peer.turns is not None:
-        peer.turns.discard(session)
+    assert peer.turns is not None
+    peer.turns.discard(session)
     stop = peer.p.writer.notification(STOP, msgspec.json.encode({"sessionId": session}))
     title, hint = reason.text, reason.hint
     notice = {"sessionUpdate": "notice", "severity": "error", "title": title, "description": hint}
