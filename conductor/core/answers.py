@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import jsonrpc
+from conductor.core import jsonrpc, turns
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, Message
@@ -36,6 +36,8 @@ def take(exchange: Exchange, lane: Lane, message: Message, out: list[Effect]) ->
         exchange.complete(pending, b"error", error, out)
     else:
         assert isinstance(result, Raw)
+        if peer.turns is not None and pending.session is not None and exchange.version == 2:
+            turns.accepted(peer, pending.session)
         exchange.complete(pending, b"result", result, out)
     return True
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from conductor.core import turns
 from conductor.core.detection import resume_waiting
 from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import Exchange
@@ -12,7 +11,6 @@ from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Peer
 from conductor.core.policy.given import Excuse
 from conductor.core.policy.moves import State
-from conductor.core.policy.rights import STOP
 from conductor.core.topology import Role
 
 
@@ -129,10 +127,7 @@ def end_turn(
     at, _, id_ = key.partition(b":")
     pending = peer.links()[int(at)].sent.get(id_)
     if pending is not None and pending.session is not None:
-        params = msgspec.json.encode({"sessionId": pending.session})
-        out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
-        if exchange.tracing:
-            exchange.traces.notified(None, peer.p, STOP, params, out)
+        turns.stop(exchange, peer, pending.session, out)
     expire(exchange, peer, key, reason, out)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc, turns
+from conductor.core import jsonrpc
 from conductor.core.chain import Chain
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effect, Fail, Note, Send
@@ -165,9 +165,6 @@ class Exchange:
         link.sent[id_] = pending
         if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
             pending.session = session_of(params)
-            if lane.peer.turns is not None and self.version == 2:
-                begun = partial(turns.accepted, lane.peer, pending.session)
-                pending.watchers = (*pending.watchers, begun)
         if pending.trail is not None:
             self.traces.asked(pending, lane, method, params, out)
         self.say(lane.peer, lane.writer.request(id_, method, params), pending.number, out)

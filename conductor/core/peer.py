@@ -165,8 +165,9 @@ class Peer:
         """What waits until it can be, in order."""
         self.heard = 0
         """The number of the last message that came from it."""
-        self.turns: set[str] | None = set() if component.limited else None
-        """Version 2: the sessions in which it works (`conductor.core.turns`)."""
+        self.turns: dict[str, bool] | None = {} if component.limited else None
+        """Version 2: the sessions in which it works, and whether it is to stop there
+        (`conductor.core.turns`)."""
         self.numbers = component.numbers
         """The numbers that come with its messages; None: those have none, and get none."""
         self.mark = 0

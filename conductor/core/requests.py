@@ -22,7 +22,8 @@ from conductor.core.link import Batch, Pending
 from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.rights import SETUP
+from conductor.core.policy.keys import session_of
+from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
 from conductor.core.trail import Source, Trail
@@ -108,9 +109,10 @@ class Requests:
                     raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
                 if method in CONCERNED:
                     self._owners.asked(lane, method, params, pending)
-                    gate = lane.peer.gate
-                    if method in SETUP and (gate is None or not gate.enforced):
-                        self._exchange.sessions.follow(method, params, pending)
+                if method in ENTERING and lane.peer is self._exchange.upstream:
+                    self._exchange.sessions.entered(session_of(params), "")
+                if method in FOLLOWED and (lane.peer.gate is None or not lane.peer.gate.enforced):
+                    self._exchange.sessions.follow(method, params, pending)
                 if lane.policed:
                     self._policed.ask(lane, method, params, pending, out)
                 else:

@@ -14,7 +14,7 @@ import msgspec
 
 from conductor.core import dialects, endings, jsonrpc, oversize, turns
 from conductor.core.chain import UPSTREAM
-from conductor.core.effects import Closure, Effect, Send
+from conductor.core.effects import Closure, Effect
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.intake import Intake
@@ -216,14 +216,12 @@ class Router:
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
         """Nothing moves in a turn of an agent (`key` from `waiting_on` or `turns`): it is
-        cancelled, and its prompt is failed; in version 2 a notice says why, and the session is
-        idle."""
+        cancelled, and its prompt is failed. In version 2 a notice says why; if that does not end
+        it, the next call does."""
         out: list[Effect] = []
         if key.startswith(_TURN):
-            stop, said = turns.end(self.peers[name], key.removeprefix(_TURN).decode(), reason)
-            out.append(Send(name, stop))
-            for frame in said:
-                out += self.receive(name, frame)
+            session, says = key.removeprefix(_TURN).decode(), self._enforcer.notifications.says
+            turns.end(self._exchange, says, self.peers[name], session, reason, out)
             return out
         endings.end_turn(self._exchange, self.peers[name], key, reason, out)
         return out

@@ -6,15 +6,18 @@ is part of the conversation, and `state_update` says how it goes on.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core.effects import Closure, Effect
-from conductor.core.jsonrpc import notification
-from conductor.core.peer import Peer
+from conductor.core.effects import Closure, Effect, Send
 from conductor.core.policy.rights import STATE_KIND, STOP, UPDATE
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.peer import Lane, Peer
 
 
 class _State(msgspec.Struct):
@@ -33,12 +36,10 @@ _MOST: Final = 4096
 _decode = msgspec.json.Decoder(_Update).decode
 
 
-def accepted(
-    peer: Peer, session: str | None, member: bytes, body: bytes, out: list[Effect]
-) -> None:
-    """Version 2: an agent has answered a prompt."""
-    if member == b"result" and session is not None and peer.turns is not None:
-        peer.turns.add(session)
+def accepted(peer: Peer, session: str) -> None:
+    """Version 2: an agent has accepted a prompt."""
+    if peer.turns is not None and len(peer.turns) < _MOST:
+        peer.turns[session] = False
 
 
 def reported(peer: Peer, params: Raw | UnsetType) -> None:
@@ -50,20 +51,39 @@ def reported(peer: Peer, params: Raw | UnsetType) -> None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return
     if found.update.sessionUpdate == STATE_KIND:
-        if found.update.state == "running" and len(peer.turns) < _MOST:
-            peer.turns.add(found.sessionId)
-        else:  # idle, or it waits for the user
-            peer.turns.discard(found.sessionId)
+        if found.update.state != "running":  # idle, or it waits for the user
+            peer.turns.pop(found.sessionId, None)
+        elif found.sessionId not in peer.turns:
+            accepted(peer, found.sessionId)
 
 
-def end(peer: Peer, session: str, reason: Closure) -> tuple[bytes, list[bytes]]:
-    """Version 2: the frame that cancels a turn, and those that say in the agent's place why it
-    ended."""
+def end(
+    exchange: Exchange,
+    says: Callable[[Lane, str, Raw, list[Effect]], None],
+    peer: Peer,
+    session: str,
+    reason: Closure,
+    out: list[Effect],
+) -> None:
+    """Version 2: cancels a turn, and has everybody hear why, in the agent's place. The second time,
+    the agent has not stopped: the session is idle all the same. `says` sends a notification on its
+    way from a lane."""
     assert peer.turns is not None
-    peer.turns.discard(session)
-    stop = peer.p.writer.notification(STOP, msgspec.json.encode({"sessionId": session}))
-    title, hint = reason.text, reason.hint
-    notice = {"sessionUpdate": "notice", "severity": "error", "title": title, "description": hint}
-    idle = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
-    updates = [{"sessionId": session, "update": one} for one in (notice, idle)]
-    return stop, [notification(UPDATE, msgspec.json.encode(one)) for one in updates]
+    update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
+    if peer.turns[session]:
+        del peer.turns[session]
+    else:
+        peer.turns[session] = True
+        stop(exchange, peer, session, out)
+        update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
+        update["description"] = reason.hint
+    params = msgspec.json.encode({"sessionId": session, "update": update})
+    says(peer.p, UPDATE, Raw(params), out)
+
+
+def stop(exchange: Exchange, peer: Peer, session: str, out: list[Effect]) -> None:
+    """Has an agent cancel the turns of a session."""
+    params = msgspec.json.encode({"sessionId": session})
+    out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
+    if exchange.tracing:
+        exchange.traces.notified(None, peer.p, STOP, params, out)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Component, Router, turns
-from conductor.core.effects import Send
+from conductor.core.effects import Send, Trace
 from tests.core.policy.plays import (
     PROMPT,
     UPDATE,
     Json,
+    guest,
     initialize,
     notification,
     prompt,
@@ -25,9 +26,9 @@ from tests.core.policy.plays import (
 REASON = Closure("nothing came from agent", "raise its `quiet=`")
 
 
-def chain(version: int = 2, *, limited: bool = True) -> Router:
+def chain(version: int = 2, *, limited: bool = True, tracing: bool = False) -> Router:
     """A client and an agent, initialized, with a prompt open in `S`."""
-    router = Router([Component("agent", "agent", limited=limited)])
+    router = Router([Component("agent", "agent", limited=limited)], tracing=tracing)
     initialize(router, [], version)
     say(router, "client", request("a", PROMPT, prompt("hi")))
     return router
@@ -96,21 +97,59 @@ def test_odd_updates_say_nothing() -> None:
         assert len(router.turns("agent")) == 1
 
 
-def test_the_end_of_a_turn_is_told_to_everybody() -> None:
+def ended(router: Router) -> list[tuple[str, Json]]:
+    """What is sent to whom when the turn is ended."""
+    (key,) = router.turns("agent")
+    effects = router.end_turn("agent", key, REASON)
+    return [(one.peer, json.loads(one.frame)) for one in effects if isinstance(one, Send)]
+
+
+def test_everybody_hears_why_a_turn_ends() -> None:
     router = chain()
     answered(router)
-    (key,) = router.turns("agent")
-    sent = [one for one in router.end_turn("agent", key, REASON) if isinstance(one, Send)]
-    stop, notice, idle = ((one.peer, json.loads(one.frame)) for one in sent)
+    stop, notice = ended(router)
     assert stop == ("agent", notification("session/cancel", {"sessionId": "S"}))
     said = {"severity": "error", "title": REASON.text, "description": REASON.hint}
     held = {"sessionId": "S", "update": {"sessionUpdate": "notice", **said}}
     assert notice == ("client", notification(UPDATE, held))
-    assert idle[1]["params"]["update"] == {
+    say(router, "agent", state("running"))
+    say(router, "agent", state("idle"))  # that is how an agent stops
+    assert router.turns("agent") == []
+
+
+def test_a_session_whose_agent_does_not_stop_is_idle_all_the_same() -> None:
+    router = chain()
+    answered(router)
+    ended(router)
+    ((peer, idle),) = ended(router)
+    assert peer == "client"
+    assert idle["params"]["update"] == {
         "sessionUpdate": "state_update",
         "state": "idle",
         "stopReason": "cancelled",
     }
+    assert router.turns("agent") == []
+
+
+def test_a_trace_tells_that_it_was_the_conductor() -> None:
+    router = chain(tracing=True)
+    answered(router)
+    (key,) = router.turns("agent")
+    told = [one for one in router.end_turn("agent", key, REASON) if isinstance(one, Trace)]
+    assert [(one.method, one.own) for one in told] == [("session/cancel", True), (UPDATE, True)]
+
+
+def test_a_turn_that_is_over_before_its_answer_is_passed_on_is_over() -> None:
+    """A component that carries text may hold the answer up."""
+    guarded = guest(f"up:{UPDATE}[agent_message_chunk]:carry")
+    agent = Component("agent", "agent", limited=True)
+    router = Router([guarded, agent])
+    initialize(router, [guarded], 2)
+    say(router, "client", request("a", PROMPT, prompt("hi")))
+    ((key, _),) = router.waiting_on("agent")
+    id_ = int(key.partition(b":")[2])
+    for said in (update("held"), result(id_, {}), state("running"), state("idle")):
+        say(router, "agent", said)
     assert router.turns("agent") == []
 
 

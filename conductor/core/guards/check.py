@@ -59,14 +59,16 @@ _LISTS: Final = Rules(
     (not_originated(table.SESSION_LISTS),),
     (lists.shortened,),
 )
-_CHOICES: Final = Rules((unchanged(table.SESSION_MODE),), (modes.chosen,), (modes.obeyed,))
+_CHOICES: Final = Rules(
+    (unchanged(table.SESSION_MODE),), (modes.chosen,), (modes.obeyed,), (modes.denied,)
+)
 
 RULES: Final[dict[str, Rules]] = {
     **dict.fromkeys(
         methods.INITIALIZE, Rules((capabilities.offered,), (), (capabilities.promised,))
     ),
     **dict.fromkeys(methods.SETUP, _SETUP),
-    methods.PROMPT: Rules((prompts.rewritten,), (prompts.written,)),
+    methods.PROMPT: Rules((prompts.rewritten,), (prompts.written,), (prompts.ended,)),
     methods.UPDATE: Rules((updates.shown,), (updates.made_up,), _SEALED.answered),
     methods.PERMISSION: Rules(
         (permissions.narrowed,),
@@ -123,6 +125,8 @@ def _forwarded(
     yield from common.session(old, new)
     yield from common.spelling(old, new)
     yield from common.meta(old, new)
+    if rules_for(method) is not _MCP:
+        yield from common.metas(before.value, after.value)
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:
@@ -146,9 +150,11 @@ def _originated(context: Context, direction: str, method: str, params: Params) -
     origin = Origin(context, direction, name, held)
     for rule in rules_for(name).originated:
         yield from rule(origin)
-    yield from common.one_session(held)
     yield from common.spelling({}, held)
     yield from common.meta({}, held)
+    if rules_for(name) is not _MCP:
+        yield from common.one_session(held)
+        yield from common.metas(ABSENT, held)
 
 
 def _method(method: str) -> Found:
@@ -179,7 +185,7 @@ def answered(
     is `b"result"` or `b"error"`, `upstream` the member and body that came back for the request from
     the other side; None if the component never passed it on. The same bytes as `upstream`'s are
     always right. A result that came back stays a result and an error an error; where nothing did,
-    an error denies, so it is right.
+    an error denies, which is right but for what `Rules.denied` says.
     """
     if upstream is not None and upstream[0] == member and upstream[1] == body:
         return None
@@ -202,13 +208,16 @@ def _answered(
     given = None if upstream is None else _document(upstream[1])
     sent = _document(answer[1])
     yield from _readable(given, sent)
+    relayed: Json | Absent = ABSENT
+    if given is not None and upstream is not None and upstream[0] == answer[0]:
+        relayed = given.value
     if answer[0] == b"error":
         if not isinstance(sent.value, dict | Ambiguous):
             yield Violation(DUPLICATE_KEYS, "an error must be an object")
+        yield from common.error(relayed, sent.value)
+        for rule in rules_for(method).denied if upstream is None else ():
+            yield from rule(Answer(context, direction, method, request, None, ABSENT))
         return
-    relayed: Json | Absent = ABSENT
-    if given is not None and upstream is not None and upstream[0] == b"result":
-        relayed = given.value
     held: Object = as_object(sent.value)
     if relayed is not ABSENT:
         yield from common.session(as_object(relayed), held)
@@ -216,6 +225,8 @@ def _answered(
         yield from rule(Answer(context, direction, method, request, sent.value, relayed))
     yield from common.spelling(as_object(relayed), held)
     yield from common.meta(as_object(relayed), held)
+    if rules_for(method) is not _MCP:
+        yield from common.metas(relayed, sent.value)
 
 
 class _Broken(Document, frozen=True):

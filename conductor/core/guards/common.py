@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from conductor.core.guards.context import Violation
-from conductor.core.guards.methods import lookalike
+from conductor.core.guards.methods import lookalike, squash
 from conductor.core.guards.reading import (
     Absent,
     Document,
     Json,
     Object,
     as_object,
+    canonical,
     difference,
     member,
+    pairs,
     token,
 )
 from conductor.core.guards.rules import Found
-from conductor.core.guards.table import DUPLICATE_KEYS, META, SESSION_TARGET
+from conductor.core.guards.table import DUPLICATE_KEYS, HANDSHAKE, META, SESSION_TARGET
 
 SESSION_NAMES: Final = ("sessionId", "session_id")
 _SPELLINGS: Final = (*SESSION_NAMES, "_meta")
@@ -52,9 +55,9 @@ def session(before: Object, after: Object) -> Found:
 
 
 def one_session(params: Object) -> Found:
-    """What a component sends of its own names its session once."""
-    if all(name in params for name in SESSION_NAMES):
-        text = f"`{SESSION_NAMES[1]}` may not stand beside `{SESSION_NAMES[0]}`"
+    """What a component sends of its own names its session as ACP does."""
+    if SESSION_NAMES[1] in params:
+        text = f"a session is named as `{SESSION_NAMES[0]}`, not as `{SESSION_NAMES[1]}`"
         yield Violation(SESSION_TARGET, text, token(SESSION_NAMES[1]))
 
 
@@ -86,6 +89,42 @@ def meta(before: Object, after: Object, at: str = "") -> Found:
         if name not in kept and (name.casefold() in taken or not is_namespaced(name)):
             text = f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
             yield Violation(META, text, at + token(name))
+
+
+def metas(before: Json | Absent, after: Json | Absent) -> Found:
+    """`_meta` anywhere inside: what was nowhere before is namespaced."""
+    known: frozenset[tuple[str, str]] | None = None
+    for at, held in _metas(after):
+        for name, value in pairs(held):
+            if is_namespaced(name):
+                continue
+            if known is None:
+                known = frozenset((n, canonical(v)) for _, m in _metas(before) for n, v in pairs(m))
+            if (name, canonical(value)) not in known:
+                text = f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
+                yield Violation(META, text, at + token(name))
+
+
+def _metas(value: Json | Absent, at: str = "") -> Iterator[tuple[str, Json]]:
+    """Every `_meta` in a value, with where it is."""
+    inside: Iterable[tuple[str | int, Json]] = pairs(value)
+    if isinstance(value, list):
+        inside = enumerate(value)
+    for name, held in inside:
+        if name == "_meta":
+            yield f"{at}/_meta", held
+        elif not isinstance(held, str):
+            yield from _metas(held, at + token(name))
+
+
+def error(relayed: Json | Absent, sent: Json) -> Found:
+    """An error of a component's own, or changed by it, does not have the user log in."""
+    held = as_object(sent)
+    data = as_object(member(held, "data"))
+    asks = [name for name in data if squash(name) == "authmethods"]
+    if asks and member(as_object(relayed), "data") != data:
+        text = f"an error with {asks[0]!a:.80} asks the user to log in, which is for the agent"
+        yield Violation(HANDSHAKE, text, f"/data{token(asks[0])}")
 
 
 def _holds(value: Json | Absent) -> bool:

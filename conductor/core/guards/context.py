@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -29,12 +30,13 @@ class Context(msgspec.Struct, frozen=True):
     addresses (see `declared` and `connected`) of the MCP servers this component declared, `foreign`
     those of everybody else. `answerable` are the methods it may answer.
 
-    Of the message's session: `folders` are its absolute folders (`cwd` and `additionalDirectories`;
-    empty: not known), `commands` what the agent lists, as a user types it (see
-    `commands.spelled`), `modes` the ids of the modes, models and options that the agent lists.
+    Of the message's session: `known` says whether it was set up here, `folders` are its absolute
+    folders (`cwd` and `additionalDirectories`), `commands` what the agent lists, as a user types it
+    (see `commands.spelled`), `modes` the ids of the modes, models and options that the agent lists,
+    `options` its options as canonical text, `added` the ids that this component has added to them.
     Of the chain: `sessions` are the ids in use, `own_sessions` those of them that this component
-    opened or answered, `names` the names of MCP servers that are not for this component: of bundled
-    and manifest names those of others, and those that the session declares.
+    opened or answered, with their folders, `names` the names of MCP servers that are not for this
+    component: of bundled and manifest names those of others, and those that the session declares.
     """
 
     version: int | None = None
@@ -42,9 +44,12 @@ class Context(msgspec.Struct, frozen=True):
     servers: AbstractSet[str] = frozenset()
     foreign: AbstractSet[str] = frozenset()
     answerable: frozenset[str] = frozenset()
+    known: bool = False
     folders: tuple[str, ...] = ()
     commands: AbstractSet[str] = frozenset()
     modes: AbstractSet[str] = frozenset()
+    options: tuple[str, ...] = ()
+    added: AbstractSet[str] = frozenset()
     sessions: AbstractSet[str] = frozenset()
-    own_sessions: AbstractSet[str] = frozenset()
+    own_sessions: Mapping[str, tuple[str, ...]] = {}
     names: AbstractSet[str] = frozenset()

@@ -55,7 +55,10 @@ def _id(entry: Json) -> object:
 
 def _is_own(context: Context, entry: Json, taken: set[str]) -> bool:
     """Whether an entry is one of a component's own sessions."""
-    named = _id(entry)
+    held, named = as_object(entry), _id(entry)
     if not context.grants.sessions or not isinstance(named, str) or named in taken:
         return False
-    return named in context.own_sessions or named not in context.sessions
+    more = held.get("additionalDirectories")
+    shown = [held.get("cwd"), *(more if isinstance(more, list) else [])]
+    folders = context.own_sessions.get(named)
+    return folders is not None and all(one is None or one in folders for one in shown)

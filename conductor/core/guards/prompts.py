@@ -8,12 +8,23 @@ from conductor.core.guards import commands, links
 from conductor.core.guards.common import SESSION_NAMES, is_namespaced
 from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import lookalike
-from conductor.core.guards.reading import ABSENT, Absent, Json, canonical, difference, member, token
+from conductor.core.guards.reading import (
+    ABSENT,
+    Absent,
+    Json,
+    as_object,
+    canonical,
+    difference,
+    member,
+    token,
+)
 from conductor.core.guards.reading import pairs as members
-from conductor.core.guards.rules import Change, Found, Origin
-from conductor.core.guards.table import META, PROMPT_OPTIONS
+from conductor.core.guards.rules import Answer, Change, Found, Origin
+from conductor.core.guards.table import AGENT_STATE, META, PROMPT_OPTIONS
 
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
+_RESULT: Final = ("stopReason", "messageId")
+_CANCELLED: Final = "cancelled"
 _BLOCKS: Final = ("type", "text", "resource", "uri", "_meta")
 """Members of a block that none may be mistaken for."""
 _TYPES: Final = ("text", "image", "audio", "resource_link", "resource")
@@ -39,6 +50,21 @@ def written(origin: Origin) -> Found:
             text = f"a prompt may not be originated with a member {name!a:.80}"
             yield Violation(PROMPT_OPTIONS, text, token(name))
     yield from _blocks(origin.context, ABSENT, member(origin.params, "prompt"))
+
+
+def ended(answer: Answer) -> Found:
+    """Rule for the result of a prompt: of the agent's, why the turn ended may be put otherwise,
+    unless it was cancelled; one of a component's own says no more than that, or which message it
+    was."""
+    relayed, result = as_object(answer.relayed), as_object(answer.result)
+    own = answer.relayed is ABSENT
+    for name in {**relayed, **result}:
+        was, now = member(relayed, name), member(result, name)
+        stops = name == "stopReason" and _CANCELLED not in (was, now)
+        fits = name == "_meta" or (isinstance(now, str) and (stops or (own and name in _RESULT)))
+        if was != now and not fits:
+            text = f"{name!a:.80} of a prompt's result may not be changed or made up"
+            yield Violation(AGENT_STATE, text, token(name))
 
 
 def _blocks(context: Context, before: Json | Absent, after: Json | Absent) -> Found:

@@ -50,11 +50,13 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """One row of the table of methods: what is checked on each of the three routes."""
+    """One row of the table of methods: what is checked on each of the three routes; `denied` is for
+    an error that a component answers by itself, which has no `result`."""
 
     forwarded: tuple[Callable[[Change], Found], ...] = ()
     originated: tuple[Callable[[Origin], Found], ...] = ()
     answered: tuple[Callable[[Answer], Found], ...] = ()
+    denied: tuple[Callable[[Answer], Found], ...] = ()
 
 
 def towards(direction: str) -> str:

@@ -39,6 +39,8 @@ _ELSEWHERE: Final = frozenset({*SESSION_NAMES, *LISTS})
 
 _FOLDERS: Final = ("cwd", "additionalDirectories")
 _PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS, "_meta"})
+_ENTERS: Final = (SETUP[1], SETUP[2])
+"""The set-ups that go on with a session; a fork of anybody's leaves that as it is."""
 _MAKES_ONE: Final = (SETUP[0], SETUP[3])
 """The set-ups whose result names a new session."""
 
@@ -75,7 +77,15 @@ def proposed(origin: Origin) -> Found:
     context, params = origin.context, origin.params
     if not context.grants.sessions:
         yield from _not_opened(origin)
+    named = member(params, SESSION_NAMES[0])
+    whose = context.own_sessions if origin.method in _ENTERS else context.sessions
+    if origin.method != SETUP[0] and not (isinstance(named, str) and named in whose):
+        text = f"`{origin.method}` of a component's own is of a session that it has opened itself"
+        yield Violation(OWN_SESSIONS, text, token(SESSION_NAMES[0]))
     yield from appended(context, {}, params)
+    if "cwd" not in params:
+        text = "a session of a component's own needs a working directory"
+        yield Violation(OWN_SESSIONS, text, "/cwd")
     for name in params:
         if name not in _PROPOSED:
             text = f"{name!a:.80} may not be in a session's set-up of a component's own"

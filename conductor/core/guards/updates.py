@@ -27,11 +27,10 @@ from conductor.core.guards.table import (
     UNKNOWN_UPDATES,
     UPDATE_TEXTS,
 )
-from conductor.core.guards.words import NOTED, reworded, reworded_call
+from conductor.core.guards.words import NOTED, reworded, reworded_call, said
 from conductor.core.policy.rights import COMMANDS_KIND, MODE_KINDS, OTHER_KINDS, TEXT_KINDS
 
 _KIND: Final = ("sessionUpdate",)
-_UPDATE: Final = ("update",)
 _COMMANDS: Final = "availableCommands"
 _OPTIONS: Final = "config_option_update"
 
@@ -60,16 +59,23 @@ def made_up(origin: Origin) -> Found:
     """Rule for an update of a component's own: only of kinds that nothing depends on."""
     update = as_object(member(origin.params, "update"))
     kind = member(update, "sessionUpdate")
-    yield from _of_own(origin.context, kind, update)
-    yield from _spelling({}, origin.params, _UPDATE, "")
+    for name in origin.params:
+        if name not in ("update", "_meta", *SESSION_NAMES):
+            text = f"{name!a:.80} may not be in a session update of a component's own"
+            yield Violation(UNKNOWN_UPDATES, text, token(name))
     yield from _spelling({}, update, _KIND, "/update")
-    yield from meta({}, update, "/update")
+    yield from _of_own(origin.context, kind, update)
 
 
 def _of_own(context: Context, kind: Json | Absent, update: Object) -> Found:
-    if kind in TEXT_KINDS:
-        return
-    if isinstance(kind, str) and kind in MODE_KINDS:
+    if isinstance(kind, str) and kind in TEXT_KINDS:
+        if not said(kind, update):
+            text = f"a session update of '{kind}' may only be originated with text, and plainly"
+            yield Violation(UPDATE_TEXTS, text, "/update")
+    elif not context.known:
+        text = "a session update may only be originated in a session that is known"
+        yield Violation(_guard(kind), text, "/update")
+    elif isinstance(kind, str) and kind in MODE_KINDS:
         yield from modes.announced(context, kind, update)
     elif kind == COMMANDS_KIND:
         listed = update.get(_COMMANDS)

@@ -21,6 +21,7 @@ from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.moves import State
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.rights import AMEND, PROMPT, SETTINGS, SETUP, Direction
+from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.turns import Turns
 from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
 from conductor.core.policy.wakes import Wakes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
     from conductor.core.owners import Owners
     from conductor.core.peer import Lane
+    from conductor.core.policy.gate import Gate
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -102,7 +104,10 @@ class PolicedAnswers(ABC):
         given, found = carried.lane.given, Heading("", carried.heading.session)
         gate = carried.lane.peer.gate
         assert gate is not None
-        placed = bool(carried.rights & PLACE) and carried.lane.direction is Direction.UP
+        # An array is written once all its answers are there: nothing may wait for a round with it.
+        whole = carried.forwarded is not None and carried.forwarded.batch is not None
+        up = carried.lane.direction is Direction.UP
+        placed = bool(carried.rights & PLACE) and up and not whole
         if not placed and not given.must_wait(found):
             changes.went_past(self._exchange, carried.lane, found.session)
             self._finish(carried, out)
@@ -127,6 +132,7 @@ class PolicedAnswers(ABC):
             placed = (
                 copy is not None
                 and any(one.origin is not None for one in copy.forwarded)
+                and all(one.batch is None for one in copy.forwarded)
                 and lane.direction is Direction.UP
                 and bool(rights_on(lane, found) & PLACE)
             )
@@ -172,6 +178,7 @@ class PolicedAnswers(ABC):
             case State.GIVEN | State.RETURNED:
                 wrong = self._verdicts.answers(gate, carried, direction, member, body)
                 if wrong is None:
+                    self._noted(gate, carried, member, body)
                     changes.answer(self._exchange, carried, member, body, out)
                     if pending.trail is not None and carried.forwarded is not None:
                         pending.trail.answers = carried.forwarded.answer
@@ -200,6 +207,16 @@ class PolicedAnswers(ABC):
                     self.over(carried, member, body, out)
             case _:
                 self._turns.end(carried, out)
+
+    def _noted(self, gate: Gate, carried: Carried, member: bytes, body: bytes) -> None:
+        """Takes note of what an answer that goes on says of sessions."""
+        if member != b"result" or carried.method not in FOLLOWED or not gate.enforced:
+            return
+        sessions = self._exchange.sessions
+        if carried.upstream is None and carried.method in SETUP:
+            sessions.set_up(carried.method, carried.params, body, gate.name)
+        if gate.policy.grants.modes:
+            sessions.added(gate.name, body, carried.heading.session)
 
     def _answers_past(
         self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
@@ -284,6 +301,9 @@ class PolicedAnswers(ABC):
     def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
         lane, pending = carried.lane, carried.pending
         self._close(carried)
+        if carried.method == PROMPT:
+            assert lane.peer.gate is not None
+            self._turns.another(lane.peer.gate, carried.heading.session, pending)
         pending.hook = pending.target = None
         pending.past = (*pending.past, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)

@@ -114,9 +114,11 @@ def request(
         )
 
     first = not carried.retries
-    if first and not lane.given.in_order(carried.heading.session, carried.order):
+    if not first:
+        out.append(change("originated", params))
+    elif not lane.given.in_order(carried.heading.session, carried.order):
         out.append(change("reordered", carried.params))
-    if params != carried.params:
+    if first and params != carried.params:
         out.append(change("modified", params))
 
 

@@ -96,9 +96,9 @@ class Gate:
         self.turns: dict[str, bool] = {}
         """The sessions in which a prompt of its own is open; whether its answer has come, which in
         version 2 is not the end of its turn."""
-        self.others: dict[str, int] = {}
-        """The sessions in which prompts run that are not its own, and how many; kept of those that
-        may prompt by themselves."""
+        self.others: dict[str, tuple[int, int]] = {}
+        """The sessions in which prompts run that are not its own: how many wait for their answer,
+        and how many in version 2 have it. Kept of those that may prompt by themselves."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()

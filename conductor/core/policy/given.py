@@ -94,10 +94,12 @@ class Turn:
     each has asked again, and prompted by itself. Bounded for the whole of it, or a few that work
     together would make thousands of one."""
 
-    __slots__ = ("_spent",)
+    __slots__ = ("_spent", "stopped")
 
     def __init__(self) -> None:
         self._spent: dict[tuple[Gate, str], int] = {}
+        self.stopped = False
+        """Whether the user has cancelled it."""
 
     def spend(self, gate: Gate, what: str, most: int) -> bool:
         """Counts what a component does; whether it may do it once more."""

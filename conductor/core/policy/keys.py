@@ -31,11 +31,13 @@ class _Update(msgspec.Struct):
 
 class _Told(msgspec.Struct):
     sessionId: str | None = None  # noqa: N815
+    session_id: str | None = None
     update: _Update | None = None
 
 
 class _Session(msgspec.Struct):
     sessionId: str | None = None  # noqa: N815
+    session_id: str | None = None
 
 
 _told: Final = msgspec.json.Decoder(_Told).decode
@@ -77,7 +79,7 @@ def session_of(params: Params) -> str | None:
     if isinstance(params, UnsetType):
         return None
     found = _read(_session, params)
-    return None if found is None else found.sessionId
+    return None if found is None else found.sessionId or found.session_id
 
 
 def heading(method: str, params: Params) -> Heading:
@@ -90,9 +92,9 @@ def heading(method: str, params: Params) -> Heading:
             return Heading(_UNKNOWN, session_of(params))
         found = told.update
         if found is None:
-            return Heading(_UNKNOWN, told.sessionId)
+            return Heading(_UNKNOWN, told.sessionId or told.session_id)
         key = _KEYS.get(found.sessionUpdate, _UNKNOWN)
-        return Heading(key, told.sessionId, found.toolCallId or found.messageId)
+        return Heading(key, told.sessionId or told.session_id, found.toolCallId or found.messageId)
     if method.startswith(MCP_FAMILIES):
         return Heading(method, session_of(params), addresses(method, params))
     return Heading(method, session_of(params))

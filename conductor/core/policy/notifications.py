@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UnsetType
+
 from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.copies import Copies, release
@@ -15,6 +17,7 @@ from conductor.core.policy.rights import (
     CARRY,
     COPY,
     DROP,
+    MODE_KINDS,
     ORIGINATE,
     STATE_KIND,
     STOP,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)
+_MODES: Final = frozenset(map(update, MODE_KINDS))
 _MOST_QUEUED: Final = 8192
 """Entries of one queue; above it the oldest carried notification holds up nothing any more."""
 
@@ -123,6 +127,7 @@ class PolicedNotifications:
         sent = self._changed(gate, lane, note, params, rights, out)
         self.leaves(lane, note, out)
         if sent is not None:
+            self._noted(gate, note.heading, sent)
             changes.notification(self._exchange, lane, note, sent, out)
             assert lane.across is not None
             source = Source(lane, self._exchange.number, note.number)
@@ -182,17 +187,29 @@ class PolicedNotifications:
                 self._verdicts.report(lane.peer, lane.direction, found.key, wrong, out)
             self._copy_back(lane, shown, out)
             return
-        if not ends_own:
-            unfit = self._verdicts.originates(
-                gate, lane.direction, method, params, rights, found, asks=False
-            )
-            if unfit is not None:
-                self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
-                return
+        held = rights | (ORIGINATE if ends_own else 0)
+        unfit = self._verdicts.originates(
+            gate, lane.direction, method, params, held, found, asks=False
+        )
+        if unfit is not None:
+            self._verdicts.report(lane.peer, lane.direction, found.key, unfit, out)
+            return
+        self._noted(gate, found, params)
         assert lane.across is not None
         changes.originated(self._exchange, lane, method, found.session, params, out)
         source = Source(lane, self._exchange.number)
         self._walk(lane.across, source, method, params, found, out)
+
+    def _noted(self, gate: Gate, found: Heading, params: Params) -> None:
+        """Takes note of the modes and options that a component adds by an update."""
+        if found.key in _MODES and gate.policy.grants.modes and not isinstance(params, UnsetType):
+            self._exchange.sessions.added(gate.name, params, found.session)
+
+    def says(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+        """The conductor says something in the place of the peer of `lane`."""
+        source = Source(lane, self._exchange.own_number(), own=True)
+        if lane.across is not None:
+            self._walk(lane.across, source, method, params, heading(method, params), out)
 
     # -- what a component is given ---------------------------------------------------------------
 
@@ -418,9 +435,9 @@ class PolicedNotifications:
         so that what it has not passed on it never will."""
         given = lane.given
         notes = [entry for entry in given.queue if type(entry) is Note]
+        for note in (*given.late.items, *(notes if settled else ())):
+            changes.dropped(self._exchange, lane, note, out)
         if settled:
-            for note in (*given.late.items, *notes):
-                changes.dropped(self._exchange, lane, note, out)
             given.late.clear()
             return
         gate = lane.peer.gate
@@ -431,6 +448,7 @@ class PolicedNotifications:
                 continue  # it will be given that when it is back
             if lost and rights_on(lane.other, note.heading) & DROP:
                 given.leave(note)
+                changes.dropped(self._exchange, lane, note, out)
             else:
                 self._goes_past(lane, note)
         given.clear()

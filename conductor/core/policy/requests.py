@@ -22,9 +22,9 @@ from conductor.core.policy.rights import (
     CLOSING,
     COPY,
     PROMPT,
-    SETUP,
     Direction,
 )
+from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.turns import TURNS
 from conductor.core.policy.verdicts import IDENTITY, RIGHTS, equal, error, lacks
 
@@ -102,8 +102,10 @@ class PolicedRequests(PolicedAnswers):
         gate = lane.peer.gate
         assert gate is not None
         again = carried.state is State.RETURNED
+        once_more = again and gate.enforced
         if after is None or (
-            again and gate.enforced and not carried.turn.spend(gate, "again", MOST_RETRIES)
+            once_more
+            and (carried.turn.stopped or not carried.turn.spend(gate, "again", MOST_RETRIES))
         ):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
@@ -128,9 +130,9 @@ class PolicedRequests(PolicedAnswers):
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
         if gate.enforced:
-            if carried.method in SETUP:
-                self._exchange.sessions.follow(carried.method, params, pending)
             pending.passes = carried
+            if carried.method in FOLLOWED:
+                self._exchange.sessions.follow(carried.method, params, pending)
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
         assert lane.across is not None
@@ -195,7 +197,9 @@ class PolicedRequests(PolicedAnswers):
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
         pending.own = gate.enforced
-        if gate.enforced and method in SETUP:
+        if gate.enforced and method in ENTERING:
+            self._exchange.sessions.entered(found.session, gate.name)
+        if gate.enforced and method in FOLLOWED:
             self._exchange.sessions.follow(method, params, pending)
         if gate.enforced and method == PROMPT and found.session is not None:
             self._turns.opened(gate, found.session, pending)
@@ -218,6 +222,8 @@ class PolicedRequests(PolicedAnswers):
         """Walks a request on from `lane` until somebody carries it."""
         while lane.peer.gate is not None:
             rights, onward = rights_on(lane, found), lane.other
+            if onward.direction is Direction.UP and self._turns.refuses(lane, found, pending, out):
+                return
             if method == PROMPT:
                 self._notifications.another_turn(onward, found.session, out)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:

@@ -176,7 +176,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _COPY | _CARRY,
         "MCP servers of its own may be added; folders, system prompt and servers of others stay; "
         "an id in use never comes back for another session",
-        grants={"sessions": _ANSWER | _AMEND | _ORIGINATE, "modes": _AMEND},
+        grants={"sessions": _ANSWER | _AMEND | _ORIGINATE, "modes": _CARRY | _AMEND},
     ),
     Row(
         _DOWN,
@@ -246,7 +246,7 @@ ROWS: Final[tuple[Row, ...]] = (
         SETTINGS,
         _COPY,
         "with `modes`, those of its own modes and options",
-        grants={"modes": _CARRY | _ANSWER | _ORIGINATE},
+        grants={"modes": _CARRY | _ANSWER | _AMEND | _ORIGINATE},
     ),
     Row(
         _DOWN,
@@ -458,7 +458,7 @@ class Policy(msgspec.Struct, frozen=True):
             for rule in rules:
                 if rule.covers(direction, key):
                     held |= rule.rights & bound
-        if key == PROMPT and self.turns:
+        if key == PROMPT and self.turns and direction is Direction.DOWN:
             held |= Right.ORIGINATE
         return (held | Right.COPY if held & Right.CARRY else held).value
 

@@ -1,9 +1,4 @@
-"""What is known of the sessions of a chain: their folders, the commands their agent lists, and of
-sub-agents' sessions whose they are.
-
-The engine reads it off the messages that pass. A session that an agent names by itself, for a
-sub-agent, inherits what its parent has.
-"""
+"""What the engine knows of sessions: where they work, what their agent lists, whose they are."""
 
 from __future__ import annotations
 
@@ -11,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Raw
 
+from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
+from conductor.core.guards.common import SESSION_NAMES
+from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
 from conductor.core.policy.keys import Params
-from conductor.core.policy.rights import COMMANDS_KIND, update
+from conductor.core.policy.rights import COMMANDS_KIND, PROMPT, SETUP, update
 from conductor.core.topology import Role
 
 if TYPE_CHECKING:
@@ -23,56 +20,19 @@ if TYPE_CHECKING:
     from conductor.core.link import Pending
 
 _MOST: Final = 4096
-_MOST_LISTED: Final = 1024
 _DEEPEST: Final = 8
 """Levels of sub-agents of sub-agents whose parents are looked at."""
-_LIST: Final = update(COMMANDS_KIND)
-_SUBAGENT: Final = update("subagent_update")
 _OPTIONS_KIND: Final = "config_option_update"
-LEARNT_FROM: Final = frozenset({_LIST, _SUBAGENT, update(_OPTIONS_KIND)})
+_SUBAGENT_KIND: Final = "subagent_update"
+_SET_OPTION: Final = "session/set_config_option"
+_MAKES_ONE: Final = ("session/new", "session/fork")
+
+LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, _OPTIONS_KIND)))
 """Keys of updates that tell something of a session."""
-
-
-class _Setup(msgspec.Struct):
-    sessionId: str | None = None  # noqa: N815 - the wire's names
-    cwd: str = ""
-    additionalDirectories: list[str] = []  # noqa: N815
-
-
-class _Named(msgspec.Struct):
-    """A mode, a model, an option or a command."""
-
-    id: str | None = None
-    modelId: str | None = None  # noqa: N815
-    configId: str | None = None  # noqa: N815
-    name: str = ""
-
-
-class _Modes(msgspec.Struct):
-    availableModes: list[_Named] = []  # noqa: N815
-    availableModels: list[_Named] = []  # noqa: N815
-
-
-class _Result(msgspec.Struct):
-    sessionId: str | None = None  # noqa: N815
-    modes: _Modes | None = None
-    models: _Modes | None = None
-    configOptions: list[_Named] | None = None  # noqa: N815
-    availableCommands: list[_Named] | None = None  # noqa: N815
-
-
-class _Update(msgspec.Struct):
-    sessionUpdate: str = ""  # noqa: N815
-    availableCommands: list[_Named] | None = None  # noqa: N815
-    configOptions: list[_Named] | None = None  # noqa: N815
-    sessionId: str | None = None  # noqa: N815
-    cwd: str | None = None
-    additionalDirectories: list[str] | None = None  # noqa: N815
-
-
-class _Told(msgspec.Struct):
-    sessionId: str | None = None  # noqa: N815
-    update: _Update = msgspec.field(default_factory=_Update)
+ENTERING: Final = frozenset({*SETUP, PROMPT})
+"""The requests by which a client sets a session up, or works in it."""
+FOLLOWED: Final = frozenset({*SETUP, _SET_OPTION})
+"""The requests whose results tell something of a session."""
 
 
 class Session(msgspec.Struct):
@@ -84,19 +44,25 @@ class Session(msgspec.Struct):
     """What its agent lists as commands, as a user types them."""
     modes: frozenset[str] = frozenset()
     """The ids of the modes, models and options that its agent lists."""
+    options: tuple[str, ...] = ()
+    """The agent's options as it has last listed them, each as canonical text."""
+    added: dict[str, frozenset[str]] = {}
+    """The ids of the modes and options that components have added, by component."""
     parent: str | None = None
     """The session whose sub-agent's it is."""
     opened_by: str = ""
     """The component that answered its set-up; empty: the agent."""
     client: str = ""
-    """The component that asked for it; empty: the user's client."""
+    """The component for which the agent made it; empty: the user's client. Once the user's client
+    enters it, the session is the user's."""
 
 
 _NOTHING: Final = Session()
 
 
 class Sessions:
-    """The sessions of one chain by id; the oldest are forgotten when there are too many."""
+    """The sessions of one chain by id. When there are too many, those of components are forgotten
+    first, then the oldest."""
 
     def __init__(self) -> None:
         self._known: dict[str, Session] = {}
@@ -123,28 +89,49 @@ class Sessions:
     def find(self, session: str | None) -> Session:
         """What is known of a session; of a sub-agent's, what its parent has."""
         line = [self._known.get(one, _NOTHING) for one in self.line(session)]
-        if len(line) == 1:
-            return line[0]
-        folders = next((one.folders for one in line if one.folders), ())
-        commands = next((one.commands for one in line if one.commands), frozenset[str]())
-        modes = next((one.modes for one in line if one.modes), frozenset[str]())
-        return Session(folders, commands, modes, line[0].parent if line else None)
+        if len(line) < 2:
+            return line[0] if line else _NOTHING
+        return msgspec.structs.replace(
+            line[0],
+            folders=next((one.folders for one in line if one.folders), ()),
+            commands=next((one.commands for one in line if one.commands), frozenset[str]()),
+            modes=next((one.modes for one in line if one.modes), frozenset[str]()),
+        )
 
-    def opened_by(self, component: str) -> frozenset[str]:
-        """The sessions whose set-up a component answered by itself."""
-        return frozenset(id_ for id_, one in self._known.items() if one.opened_by == component)
+    def own(self, component: str) -> dict[str, tuple[str, ...]]:
+        """The sessions that a component has opened, or whose set-up it has answered by itself, with
+        their folders."""
+        return {
+            id_: one.folders
+            for id_, one in self._known.items()
+            if component in (one.opened_by, one.client)
+        }
+
+    def is_client(self, component: str, session: str | None) -> bool:
+        """Whether the agent made a session, or whose sub-agent's it is, for a component."""
+        line = (self._known.get(one, _NOTHING) for one in self.line(session))
+        return any(one.client == component for one in line)
+
+    # -- set-ups -------------------------------------------------------------------------------
 
     def follow(self, method: str, params: Params, pending: Pending) -> None:
-        """A session's set-up goes on with these params: takes note of the session when that is
-        answered."""
+        """A request of `FOLLOWED` goes on with these params: takes note of what its result says.
 
-        asker = pending.origin.peer.name if pending.own and pending.origin is not None else ""
+        What a policed component answers by itself is `set_up` where it does."""
+        asker = _asker(pending)
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
             target = pending.target
-            if member == b"result" and target is not None:
-                by_itself = target.peer.name if target.peer.role is Role.PROXY else ""
-                self.set_up(method, params, body, by_itself, asker)
+            if member != b"result" or target is None:
+                return
+            peer = target.peer
+            if method == _SET_OPTION:
+                if peer.role is not Role.PROXY:
+                    self._options(_names(_json(params)), _json(body))
+            elif peer.role is not Role.PROXY:
+                self.set_up(method, params, body, client=asker)
+            elif peer.gate is None or not peer.gate.enforced:
+                self.set_up(method, params, body, peer.name)
 
         pending.watchers = (*pending.watchers, answered)
 
@@ -152,64 +139,126 @@ class Sessions:
         self, method: str, params: Params, body: bytes, opened_by: str = "", client: str = ""
     ) -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
-        the component `opened_by`, whose answer changes nothing of a session that is known. The
-        component `client` asked for it, or if that is empty the user's client."""
-        try:
-            asked = msgspec.json.decode(params, type=_Setup)  # type: ignore[arg-type]
-            told = msgspec.json.decode(body, type=_Result)
-        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        the component `opened_by`, whose answer changes nothing of a session that is known.
+
+        A new session that the agent makes for a component is that component's, its `client`.
+        """
+        asked, told = _json(params), _json(body)
+        named = _names(told) or (_names(asked) if method != "session/fork" else [])
+        if not named or (opened_by and named[0] in self._known):
             return
-        name = told.sessionId or (asked.sessionId if method != "session/fork" else None)
-        if name is None or (opened_by and name in self._known):
-            return
-        folders = tuple(one for one in (asked.cwd, *asked.additionalDirectories) if one)
+        name = named[0]
+        folders = [*_texts(asked, "cwd"), *_listed(asked, "additionalDirectories")]
         former = self._known.pop(name, _NOTHING)
-        found = Session(folders or former.folders, former.commands, opened_by=opened_by)
-        # A component does not take over a session that is known, the user's client does.
-        found.client = former.client if client and former is not _NOTHING else client
-        found.modes = former.modes | _ids(told.configOptions)
-        for listed in (told.modes, told.models):
-            if listed is not None:
-                found.modes |= _ids(listed.availableModes) | _ids(listed.availableModels)
-        if told.availableCommands is not None:
-            found.commands = _commands(told.availableCommands)
+        found = msgspec.structs.replace(
+            former,
+            folders=tuple(one for one in folders if isinstance(one, str) and one) or former.folders,
+            opened_by=opened_by,
+            modes=former.modes | modes.ids(told),
+        )
+        if former is _NOTHING and method in _MAKES_ONE:
+            found.client = client
+        commands = _all(told, "availableCommands")
+        if commands:
+            found.commands = _commands(commands)
+        if _all(told, "configOptions"):
+            found.options = _canonical(told)
         self._add(name, found)
+
+    def entered(self, session: str | None, by: str) -> None:
+        """A request of `by` (a component; empty: the user's client) sets a session up or prompts
+        in it: from now on that is no other component's."""
+        known = self._known.get(session) if session is not None else None
+        if known is not None and known.client != by:
+            known.client = ""
+
+    def added(self, component: str, params: Params | bytes, session: str | None = None) -> None:
+        """A component has added modes or options of its own to a result or an update that goes on
+        as it is here."""
+        told = _json(params)
+        name = session or next(iter(_names(told)), None)
+        known = self._known.get(name) if name is not None else None
+        if known is not None:
+            inside = next(iter(_all(told, "update")), told)
+            own = known.added.get(component, frozenset()) | (modes.ids(inside) - known.modes)
+            known.added = {**known.added, component: own}
+
+    # -- updates -------------------------------------------------------------------------------
 
     def learn(self, params: Params) -> None:
         """An update of a key in `LEARNT_FROM` came from the agent."""
-        if not isinstance(params, Raw):
+        told = _json(params)
+        names, said = _names(told), next(iter(_all(told, "update")), None)
+        if not names:
             return
-        try:
-            told = msgspec.json.decode(params, type=_Told)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-        if told.sessionId is None:
-            return
-        kind = told.update.sessionUpdate
-        if kind in (COMMANDS_KIND, _OPTIONS_KIND):
-            found = self._known.get(told.sessionId) or Session()
-            if kind == COMMANDS_KIND:
-                found.commands = _commands(told.update.availableCommands)
-            else:
-                found.modes |= _ids(told.update.configOptions)
-            self._add(told.sessionId, found)
-            return
-        child = told.update.sessionId
-        if child is not None and child != told.sessionId:
-            folders = (told.update.cwd, *(told.update.additionalDirectories or ()))
-            self._add(child, Session(tuple(filter(None, folders)), parent=told.sessionId))
+        kinds = _texts(said, "sessionUpdate")
+        if COMMANDS_KIND in kinds:
+            found = self._known.get(names[0]) or Session()
+            found.commands = _commands(_all(said, "availableCommands"))
+            self._add(names[0], found)
+        elif _OPTIONS_KIND in kinds:
+            self._options(names, said)
+        else:
+            child = next(iter(_names(said)), names[0])
+            if child != names[0]:
+                folders = [*_texts(said, "cwd"), *_listed(said, "additionalDirectories")]
+                inside = tuple(one for one in folders if isinstance(one, str) and one)
+                self._add(child, Session(inside, parent=names[0]))
+
+    def _options(self, names: list[str], said: Json) -> None:
+        """The agent has listed its options."""
+        if names:
+            found = self._known.get(names[0]) or Session()
+            found.modes |= modes.ids(said)
+            if _all(said, "configOptions"):
+                found.options = _canonical(said)
+            self._add(names[0], found)
 
     def _add(self, name: str, session: Session) -> None:
         self._known[name] = session
-        while len(self._known) > _MOST:
-            del self._known[next(iter(self._known))]
+        if len(self._known) > _MOST:
+            theirs = (id_ for id_, one in self._known.items() if one.opened_by or one.client)
+            del self._known[next(theirs, None) or next(iter(self._known))]
 
 
-def _ids(listed: list[_Named] | None) -> frozenset[str]:
-    found = ((one.id, one.modelId, one.configId) for one in (listed or ())[:_MOST_LISTED])
-    return frozenset(id_ for ids in found for id_ in ids if id_ is not None)
+def _asker(pending: Pending) -> str:
+    """The policed component that a request is of, through all that passed it on; else empty."""
+    while pending.passes is not None:
+        pending = pending.passes.pending
+    return pending.origin.peer.name if pending.own and pending.origin is not None else ""
 
 
-def _commands(listed: list[_Named] | None) -> frozenset[str]:
-    names = (one.name for one in (listed or ())[:_MOST_LISTED])
-    return frozenset(map(spelled, filter(None, names)))
+# What others write is read member by member: half an emoji, or one odd entry in a list, hides
+# nothing of the rest.
+
+
+def _json(params: Params | bytes) -> Json:
+    try:
+        return read(params).value
+    except Unreadable:
+        return None
+
+
+def _all(value: Json, name: str) -> list[Json]:
+    return [held for key, held in pairs(value) if key == name]
+
+
+def _texts(value: Json, *names: str) -> list[str]:
+    return [one for name in names for one in _all(value, name) if isinstance(one, str)]
+
+
+def _names(value: Json) -> list[str]:
+    return [one for one in _texts(value, *SESSION_NAMES) if one]
+
+
+def _listed(value: Json, name: str) -> list[Json]:
+    return [one for held in _all(value, name) if isinstance(held, list) for one in held]
+
+
+def _canonical(value: Json) -> tuple[str, ...]:
+    return tuple(map(canonical, _listed(value, "configOptions")))
+
+
+def _commands(lists: list[Json]) -> frozenset[str]:
+    entries = (one for held in lists if isinstance(held, list) for one in held)
+    return frozenset(spelled(name) for one in entries for name in _texts(one, "name") if name)

@@ -18,13 +18,13 @@ from msgspec import Raw
 from conductor.core import jsonrpc
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
-from conductor.core.jsonrpc import REQUEST_CANCELLED
+from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
 from conductor.core.policy.copies import Copies
 from conductor.core.policy.gate import MOST_TURNS, Gate
 from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.moves import Event, State, to
-from conductor.core.policy.rights import COPY, PROMPT, STOP
+from conductor.core.policy.rights import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ _HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
 _REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
 """In version 2 a result says that the prompt is part of the conversation."""
+
+
+_NOT_GIVEN: Final = b'{"outcome":{"outcome":"cancelled"}}'
+_NOBODY: Final = jsonrpc.error_object(
+    INVALID_REQUEST, "A proxy has opened this session: no user is there to be asked"
+)
 
 
 class Turns:
@@ -68,6 +74,7 @@ class Turns:
             self._copies.notification(lane, STOP, params, heading, out, must=concerned)
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
+        self._no_more(lane, session)
 
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
@@ -78,6 +85,15 @@ class Turns:
             self._copies.notification(lane, STOP, params, found, out, must=True)
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
+        self._no_more(lane, heading.session)
+
+    @staticmethod
+    def _no_more(lane: Lane, session: str | None) -> None:
+        """The turns of a session are cancelled: what the component has passed on of them is not
+        asked again, and it sends no prompts of its own within them."""
+        if session is not None:
+            for carried in lane.other.given.prompts(session):
+                carried.turn.stopped = True
 
     def request_cancelled(self, carried: Carried, out: list[Effect]) -> None:
         """`$/cancel_request` for a request that a component has."""
@@ -129,7 +145,7 @@ class Turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if gate.policy.turns == "unprompted" or self.is_its_own(gate, session):
             return None
-        held = next((one for one in self._open(lane, session)), None)
+        held = next((one for one in self._open(lane, session) if not one.turn.stopped), None)
         if held is None:
             return Violation(
                 TURNS,
@@ -147,9 +163,20 @@ class Turns:
         """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
         if not gate.policy.grants.sessions:
             return False
-        known = self._exchange.sessions
-        line = (known.ids.get(one) for one in known.line(session))
-        return any(one is not None and one.client == gate.name for one in line)
+        return self._exchange.sessions.is_client(gate.name, session)
+
+    def refuses(self, lane: Lane, heading: Heading, pending: Pending, out: list[Effect]) -> bool:
+        """Whether a request of the agent's is refused because it is of a session that the component
+        at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
+        gate = lane.peer.gate
+        assert gate is not None
+        if type(heading.detail) is tuple or not self.is_its_own(gate, heading.session):
+            return False
+        if heading.key == PERMISSION:
+            self._exchange.reply(pending, b"result", _NOT_GIVEN, out)
+        else:
+            self._exchange.reply(pending, b"error", _NOBODY, out)
+        return True
 
     @staticmethod
     def _open(lane: Lane, session: str) -> list[Carried]:
@@ -161,7 +188,9 @@ class Turns:
     def runs_within(self, gate: Gate, lane: Lane, session: str | None) -> bool:
         """Version 2: whether a turn of the component's own runs in one of the user's, which that
         holds at `lane`."""
-        return session is not None and bool(gate.turns.get(session) and self._open(lane, session))
+        if session is None or session in gate.others or not gate.turns.get(session):
+            return False
+        return bool(self._open(lane, session))
 
     def opened(self, gate: Gate, session: str, pending: Pending) -> None:
         """A component has sent a prompt of its own."""
@@ -180,7 +209,8 @@ class Turns:
     def told(gate: Gate, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
         if session is not None and _state(params) == "idle":
-            gate.others.pop(session, None)
+            waiting, _ = gate.others.get(session, (0, 0))
+            _count(gate, session, waiting, 0)
             if gate.turns.get(session):
                 del gate.turns[session]
 
@@ -190,24 +220,35 @@ class Turns:
             return
         if gate.turns.get(session):
             del gate.turns[session]
-        gate.others[session] = gate.others.get(session, 0) + 1
+        waiting, running = gate.others.get(session, (0, 0))
+        _count(gate, session, waiting + 1, running)
         pending.watchers = (*pending.watchers, partial(self._other_over, gate, session))
 
     def _other_over(
         self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        if member == b"result" and self._exchange.version == 2:
-            return  # it has only begun
-        left = gate.others.pop(session, 0) - 1
-        if left > 0:
-            gate.others[session] = left
+        waiting, running = gate.others.get(session, (0, 0))
+        begun = member == b"result" and self._exchange.version == 2
+        _count(gate, session, waiting - 1, running + begun)
 
     def hidden(self, gate: Gate, session: str | None) -> bool:
         """Whether what is said in a session is said in a turn of the component's own: there, or in
         that of a sub-agent of it."""
-        return bool(gate.turns) and any(
-            gate.has_turn(one) for one in self._exchange.sessions.line(session)
-        )
+        if gate.turns:
+            for one in self._exchange.sessions.line(session):
+                if one in gate.others:
+                    return False
+                if one in gate.turns:
+                    return True
+        return False
+
+
+def _count(gate: Gate, session: str, waiting: int, running: int) -> None:
+    """Keeps how many prompts of others run in a session."""
+    if waiting > 0 or running > 0:
+        gate.others[session] = max(waiting, 0), running
+    else:
+        gate.others.pop(session, None)
 
 
 class _Update(msgspec.Struct):

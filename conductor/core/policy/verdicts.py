@@ -172,11 +172,14 @@ class Verdicts:
             servers=gate.servers,
             foreign=gate.foreign,
             answerable=gate.answerable,
+            known=session is not None and session in known.ids,
             folders=known.folders if session is None else found.folders,
             commands=found.commands,
             modes=found.modes,
+            options=found.options,
+            added=found.added.get(gate.name, frozenset()),
             sessions=known.ids.keys(),
-            own_sessions=known.opened_by(gate.name) if gate.policy.grants.sessions else frozenset(),
+            own_sessions=known.own(gate.name) if gate.policy.grants.sessions else {},
             names=gate.names_of_others,
         )
 

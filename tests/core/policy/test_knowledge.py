@@ -171,7 +171,7 @@ def test_a_session_that_a_component_answers_is_its_own_if_it_is_new() -> None:
     for name in "ST":
         answer = json.dumps({"sessionId": name}).encode()
         known.set_up("session/new", raw({"cwd": "/x"}), answer, "g")
-    assert known.opened_by("g") == {"T"}
+    assert known.own("g") == {"T": ("/x",)}
     assert known.find("S").folders == ("/w", "/more")
 
 

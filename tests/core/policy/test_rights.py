@@ -154,9 +154,9 @@ GIVES = {
     "mcp=others": [(way, "mcp/message", C | X | A | M | D) for way in Direction],
     "sessions=own": [(DOWN, method, A | M | O) for method in SETUP] + [(DOWN, PROMPT, O)],
     "modes": [
-        (DOWN, "session/set_mode", C | X | A | O),
+        (DOWN, "session/set_mode", C | X | A | M | O),
         (UP, update("current_mode_update"), C | X | O),
-        (DOWN, "session/new", M),
+        (DOWN, "session/new", C | X | M),
     ],
     "editor=panel": [
         (UP, "_scp/html_panel", C | X | O),

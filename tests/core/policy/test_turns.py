@@ -220,9 +220,8 @@ def test_what_the_user_s_client_loads_is_the_user_s() -> None:
         said = update("shown", session="mine")
         pb >> ("agent", said) << ("client", said)
         pb >> ("g", "s", request("again", "session/load", there))
-        pb << ("agent", request(Hole("a-again"), "session/load", there))
-        pb >> ("agent", result(Hole("a-again"), {})) << ("g", "s", result("again", {}))
-        pb >> ("agent", said) << ("client", said)
+        broke(pb, "own-sessions", "is of a session that it has opened itself")
+        refused(pb, "again")
 
 
 def test_the_user_cancels_it_with_the_turn() -> None:
@@ -272,13 +271,14 @@ def test_a_copy_of_a_cancellation_is_not_taken_for_a_later_one_of_its_own(
         pb >> ("g", "s", stop()) << ("agent", stop())
 
 
-def test_the_text_of_a_turn_whose_component_is_gone_is_still_hidden() -> None:
+def test_the_text_of_the_user_s_own_turn_is_shown_whatever_else_still_runs() -> None:
+    """The component is gone: its own turn runs on, and the user's prompt goes on without it."""
     with chain(CARRIES, **WITHIN) as pb:
         given(pb)
         own(pb)
         pb >> (lambda router: router.leaving("g", GONE))
         skip(pb)
-        pb >> ("agent", update("hidden"))
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
         pb >> ("agent", result(Hole("a-own"), CANCELLED))
         pb >> ("agent", update("shown")) << ("client", update("shown"))
 

@@ -16,6 +16,7 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
+from conductor.core.guards.reading import canonical
 from conductor.core.policy.rights import Grants
 
 ALL = frozenset(guard.name for guard in GUARDS)
@@ -24,7 +25,10 @@ CONTEXT = Context(
     version=1,
     folders=FOLDERS,
     commands=frozenset({"/review", "$fix", "/compact"}),
+    known=True,
     modes=frozenset({"ask", "bypass", "model", "big"}),
+    options=(canonical({"id": "model"}),),
+    added=frozenset({"mine", "tone"}),
     sessions=frozenset({"s", "b", "in-use"}),
     names=frozenset({"tools-demo", "Context"}),
     servers=frozenset({"mine", "my-connection", "acp:mine"}),
@@ -44,6 +48,16 @@ class Attack(msgspec.Struct, frozen=True):
     what: str
     route: Route
     grants: Grants = EXTENSIONS
+
+    def unknown(self) -> Attack:
+        """The same in a session that nobody has set up here."""
+
+        def route(context: Context) -> Violation | None:
+            nothing: dict[str, Any] = {"known": False, "modes": frozenset(), "options": ()}
+            nothing |= {"added": frozenset(), "commands": frozenset()}
+            return self.route(msgspec.structs.replace(context, **nothing))
+
+        return Attack(self.guard, f"{self.what}, in no session", route, self.grants)
 
     def having(self, **grants: Any) -> Attack:
         """The same of a component with these grants."""
@@ -81,6 +95,15 @@ def makes_up(guard: str, what: str, method: str, params: Text = "{}") -> Attack:
         return originated(context, "up", method, _raw(params))
 
     return Attack(guard, f"originated: {what}", route)
+
+
+def denies(guard: str, what: str, method: str, error: str, request: Text = "{}") -> Attack:
+    """An error of its own."""
+
+    def route(context: Context) -> Violation | None:
+        return answered(context, "down", method, _raw(request), b"error", error.encode(), None)
+
+    return Attack(guard, f"denied: {what}", route)
 
 
 def answers(

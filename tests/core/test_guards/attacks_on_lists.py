@@ -27,6 +27,9 @@ def lists() -> Iterator[Attack]:
             "another title": {"sessions": [ONE, {**TWO, "title": "s"}]},
             "moved": {"sessions": [TWO, ONE]},
             "twice": {"sessions": [ONE, ONE, TWO]},
+            "of the next page, elsewhere": {
+                "sessions": [ONE, TWO, {"sessionId": "n", "cwd": "/etc"}]
+            },
             "one of others": {"sessions": [ONE, TWO, {"sessionId": "in-use", "cwd": "/w"}]},
             "one without an id": {"sessions": [ONE, TWO, {"cwd": "/w"}]},
             "an id that is no text": {"sessions": [ONE, TWO, {"sessionId": 1}]},

@@ -156,7 +156,11 @@ def metadata() -> Iterator[Attack]:
         yield passes_on("meta", what, "session/new", before, after)
         yield passes_on("meta", f"of an extension, {what}", "_x/y", before, after)
     yield answers(
-        "meta", "a result's", "session/prompt", '{"stopReason":"end_turn"}', '{"_meta":{"a":1}}'
+        "meta",
+        "a result's",
+        "session/prompt",
+        '{"stopReason":"x"}',
+        '{"stopReason":"x","_meta":{"a":1}}',
     )
     yield answers("meta", "a result of its own", "_x/y", '{"_meta":{"claudeCode":1}}')
     yield makes_up("meta", "its own message", "session/prompt", f'{{"_meta":{OPTIONS}}}')

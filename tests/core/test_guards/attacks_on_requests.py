@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from conductor.core.guards import Context, Violation, answered
-from tests.core.test_guards.attack import Attack, Text, answers, makes_up, passes_on
+from tests.core.test_guards.attack import Attack, Text, answers, denies, makes_up, passes_on
 from tests.core.test_guards.samples import SEALED, USES
 
 
@@ -115,6 +115,25 @@ def outcomes() -> Iterator[Attack]:
             yield Attack("outcomes", what, route)
 
 
+def ends() -> Iterator[Attack]:
+    """Results of prompts forged."""
+    result = {"stopReason": "end_turn", "usage": {"totalTokens": 7}, "messageId": "m"}
+    changes: dict[str, dict[str, object]] = {
+        "its use": {"usage": {"totalTokens": 1}},
+        "its message": {"messageId": "other"},
+        "more": {"trusted": True},
+        "as cancelled": {"stopReason": "cancelled"},
+        "for no reason": {"stopReason": None},
+    }
+    for what, change in changes.items():
+        forged = json.dumps({**result, **change})
+        yield answers("agent-state", what, "session/prompt", forged, json.dumps(result))
+    done, cancelled = '{"stopReason":"end_turn"}', '{"stopReason":"cancelled"}'
+    yield answers("agent-state", "a cancelled one", "session/prompt", done, cancelled)
+    for what, own in {"use": '{"usage":{}}', "no text": '{"stopReason":1}'}.items():
+        yield answers("agent-state", f"its own, {what}", "session/prompt", own)
+
+
 def choices() -> Iterator[Attack]:
     """Modes and options of the agent chosen, or said to be chosen, with the grant for own ones."""
     for method, name in (
@@ -137,7 +156,38 @@ def choices() -> Iterator[Attack]:
                 yield makes_up("session-mode", f"{method} {what}", method, request).having(
                     modes=True
                 )
+        error = '{"code":-32602,"message":"no"}'
+        for what in ("the agent's", "none", "no JSON"):
+            yield denies("session-mode", f"{method} {what}", method, error, asked[what]).having(
+                modes=True
+            )
+        snake = name.replace("Id", "_id")
+        for what, request in {
+            "never added": f'{{"sessionId":"s","{name}":"other"}}',
+            "in two spellings": f'{{"sessionId":"s","{name}":"mine","{snake}":"bypass"}}',
+            "beside another": '{"sessionId":"s","modeId":"mine","modelId":"mine","config_id":"x"}',
+            "in another spelling of the session": f'{{"session_id":"s","{name}":"bypass"}}',
+        }.items():
+            yield makes_up("session-mode", f"{method} {what}", method, request).having(modes=True)
+            yield answers("session-mode", f"{method} {what}", method, "{}", None, request).having(
+                modes=True
+            )
         own = f'{{"sessionId":"s","{name}":"mine"}}'
+        snake_session = own.replace("sessionId", "session_id")
+        yield makes_up("session-mode", f"{method}, session_id", method, snake_session).having(
+            modes=True
+        )
+        yield (
+            makes_up("session-mode", f"{method} its own", method, own).having(modes=True).unknown()
+        )
+        for what, result in {
+            "forged options": '{"configOptions":[{"id":"model","currentValue":"ask"}]}',
+            "options hidden": '{"configOptions":[]}',
+            "more": '{"modes":{}}',
+        }.items():
+            yield answers("session-mode", f"{method}, {what}", method, result, None, own).having(
+                modes=True
+            )
         yield makes_up("session-mode", f"{method} its own", method, own)
         yield answers("session-mode", f"{method} its own", method, "{}", None, own)
         yield answers("session-mode", f"{method} amended", method, "{}", "[]", own).having(

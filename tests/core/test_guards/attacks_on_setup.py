@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from tests.core.test_guards.attack import Attack, answers, makes_up, passes_on
+from tests.core.test_guards.attack import Attack, answers, denies, makes_up, passes_on
 from tests.core.test_guards.samples import (
     BAD_SERVERS,
     CLIENT,
@@ -145,7 +145,23 @@ def answers_of_its_own() -> Iterator[Attack]:
         yield answers(
             "session-target", "another id", "session/load", '{"sessionId":"x"}', None, request
         ).having(sessions="own")
+    for method in ("session/load", "session/resume", "session/fork"):
+        for what, params in {
+            "the user's": {"sessionId": "old", "cwd": "/w"},
+            "none": {"cwd": "/w"},
+            "no text": {"sessionId": 1, "cwd": "/w"},
+            "in another spelling": {"session_id": "s", "cwd": "/w"},
+        }.items():
+            yield makes_up("own-sessions", f"{method}, {what}", method, json.dumps(params)).having(
+                sessions="own"
+            )
+    for method in ("session/load", "session/resume"):
+        params = json.dumps({"sessionId": "s", "cwd": "/w", "mcpServers": []})
+        yield makes_up("own-sessions", f"{method} of a live one", method, params).having(
+            sessions="own"
+        )
     for what, guard, params in (
+        ("without a folder", "own-sessions", {}),
         ("elsewhere", "own-sessions", {"cwd": "/etc"}),
         ("climbing", "own-sessions", {"cwd": "/w/../etc"}),
         ("no folder", "own-sessions", {"cwd": 1}),
@@ -173,6 +189,11 @@ ASK, BYPASS = NEW["modes"]["availableModes"]
 def results() -> Iterator[Attack]:
     """What an agent says of a new session, forged."""
     mine = {"id": "mine"}
+    login = '{"code":-32000,"message":"no","data":{"authMethods":[{"type":"terminal"}]}}'
+    for method in ("session/new", "session/prompt"):
+        yield denies("handshake", f"{method}, by a login", method, login)
+        spelled = login.replace("authMethods", "auth_methods")
+        yield denies("handshake", f"{method}, by another spelling", method, spelled)
     modes = NEW["modes"]
     for what, guard, change in (
         ("models", "session-setup", {"models": {"currentModelId": "other"}}),

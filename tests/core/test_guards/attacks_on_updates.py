@@ -83,6 +83,85 @@ def modes_and_inventions() -> Iterator[Attack]:
         )
 
 
+def more_than_words() -> Iterator[Attack]:
+    """Updates of a component's own that hold more than words, or tell of modes in the agent's
+    place."""
+    word = {"type": "text", "text": "a"}
+    step = {"content": "a", "priority": "high", "status": "pending"}
+    for what, update in {
+        "a link": {**WORD, "content": {"type": "resource_link", "uri": "vscode://x", "name": "x"}},
+        "an image": {**WORD, "content": {"type": "image", "uri": "https://x.example"}},
+        "a panel": {**WORD, "content": {"type": "html_panel"}},
+        "a text that is none": {**WORD, "content": {"type": "text", "text": 1}},
+        "a text with more": {**WORD, "content": {**word, "uri": "file:///etc"}},
+        "no content": {**WORD, "content": None},
+        "a list in a chunk": {**WORD, "content": [word]},
+        "members of a tool call": {**WORD, "toolCallId": "t", "status": "completed"},
+        "an odd id": {**WORD, "messageId": {"a": 1}},
+        "a link in a message": {"sessionUpdate": "agent_message", "content": [{"type": "image"}]},
+        "a step with more": {"sessionUpdate": "plan", "entries": [{**step, "uri": "x"}]},
+        "a step that is no text": {"sessionUpdate": "plan", "entries": [{**step, "content": []}]},
+        "a plan in a file": {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "file", "planId": "p", "uri": "file:///etc/passwd"},
+        },
+        "a plan with more": {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "markdown", "planId": "p", "content": "a", "uri": "x"},
+        },
+        "a plan of steps with more": {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "items", "planId": "p", "entries": [], "uri": "x"},
+        },
+    }.items():
+        params = json.dumps({"sessionId": "s", "update": update})
+        yield makes_up("update-texts", what, "session/update", params)
+    beside = json.dumps({"sessionId": "s", "update": WORD, "trusted": True})
+    yield makes_up("unknown-updates", "a member beside it", "session/update", beside)
+    odd = json.dumps({"session_id": "s", "update": {**WORD, "content": word}})
+    yield makes_up("session-target", "session_id", "session/update", odd)
+    trace = {**word, "_meta": {"traceparent": "00-1", "claudeCode": {}}}
+    inside = json.dumps({"sessionId": "s", "update": {**WORD, "content": trace}})
+    yield makes_up("meta", "inside a chunk", "session/update", inside)
+    deep = json.dumps(
+        {
+            "sessionId": "s",
+            "update": {"sessionUpdate": "plan", "entries": [{**step, "_meta": {"a": 1}}]},
+        }
+    )
+    yield makes_up("meta", "inside a plan", "session/update", deep)
+    own = [{"id": "tone"}]
+    for what, told in {
+        "the agent's mode": {"sessionUpdate": "current_mode_update", "currentModeId": "ask"},
+        "a mode never added": {"sessionUpdate": "current_mode_update", "currentModeId": "x"},
+        "two modes": {
+            "sessionUpdate": "current_mode_update",
+            "currentModeId": "mine",
+            "current_mode_id": "ask",
+        },
+        "no options": {"sessionUpdate": "config_option_update", "configOptions": []},
+        "its own options alone": {"sessionUpdate": "config_option_update", "configOptions": own},
+        "the agent's option forged": {
+            "sessionUpdate": "config_option_update",
+            "configOptions": [{"id": "model", "currentValue": "x"}, *own],
+        },
+        "an option by two ids": {
+            "sessionUpdate": "config_option_update",
+            "configOptions": [{"id": "model"}, {"id": "tone", "configId": "model"}],
+        },
+    }.items():
+        params = json.dumps({"sessionId": "s", "update": told})
+        yield makes_up("session-mode", what, "session/update", params).having(modes=True)
+    told = {"sessionUpdate": "current_mode_update", "currentModeId": "mine"}
+    params = json.dumps({"sessionId": "s", "update": told})
+    attack = makes_up("session-mode", "its own mode", "session/update", params)
+    yield attack.having(modes=True).unknown()
+    listed = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "plan"}]}
+    params = json.dumps({"sessionId": "s", "update": listed})
+    attack = makes_up("commands", "its own commands", "session/update", params)
+    yield attack.having(commands=("plan",)).unknown()
+
+
 def unknown_kinds() -> Iterator[Attack]:
     """Updates of kinds no rule knows."""
     for what, made_up in {
@@ -135,6 +214,18 @@ def reported() -> Iterator[Attack]:
 
 def words() -> Iterator[Attack]:
     """More than the words of what the agent says."""
+    meant: Object = {"type": "text", "text": "a", "_meta": {"x": {"text": "a"}}}
+    for what, forged in {
+        "words in `_meta`": {**meant, "_meta": {"x": {"text": "b"}}},
+        "words in annotations": {**meant, "annotations": {"text": "b"}},
+    }.items():
+        before = {**WORD, "content": {**meant, "annotations": {"text": "a"}}}
+        after = {**WORD, "content": {"annotations": {"text": "a"}, **forged}}
+        yield updates("update-texts", what, before, after)
+    call = {**CALL, "sessionUpdate": "tool_call_update", "status": "completed"}
+    output = {**call, "rawOutput": {"out": "a", "_meta": {"x": "a"}}}
+    forged_output = {**call, "rawOutput": {"out": "a", "_meta": {"x": "b"}}}
+    yield updates("tool-calls", "words in `_meta`", output, forged_output).having(texts=True)
     said: Object = {**WORD, "content": {"type": "text", "text": "a"}, "messageId": "m"}
     for what, after in {
         "state_update idle": {"sessionUpdate": "state_update", "state": "idle"},

@@ -13,6 +13,7 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
+from conductor.core.policy.rights import SETTINGS
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
 from tests.core.test_guards.samples import (
@@ -118,6 +119,8 @@ def test_prompts_may_be_rewritten() -> None:
 def test_errors_deny_and_so_are_right_where_nothing_came_back() -> None:
     error = b'{"code":-32000,"message":"no"}'
     for method in (*SEALED, *SETUPS, "initialize", "session/request_permission", "mcp/message"):
+        if method in SETTINGS:
+            continue  # of the agent's modes nobody else denies one
         for upstream in (None, (b"error", b'{"code":1}')):
             assert answered(PLAIN, "up", method, UNSET, b"error", error, upstream) is None
     assert answered(PLAIN, "up", "_x/y", UNSET, b"error", b"7", None) is not None
@@ -194,15 +197,19 @@ def test_servers_reached_over_the_channel_may_be_appended(method: str) -> None:
     assert passes(method, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, named]})
 
 
-OWN = granted(sessions="own")
+OWN = msgspec.structs.replace(
+    granted(sessions="own"), own_sessions={"in-use": ("/w", "/home/me/proj")}
+)
 
 
 def test_sessions_of_its_own_are_a_matter_of_grants() -> None:
     setup = {"cwd": "/w/a", "additionalDirectories": ["/home/me/proj"], "mcpServers": [MINE]}
     for method in SETUPS:
-        assert may_send(method, {**setup, "_meta": {"example.com/x": 1}}, OWN)
-        assert may_send(method, {"cwd": "/w", "additionalDirectories": None}, OWN)
-        assert not may_send(method, {"cwd": "/", "mcpServers": [STDIO]}, OWN)
+        named = {} if method == "session/new" else {"sessionId": "in-use"}
+        assert may_send(method, {**setup, **named, "_meta": {"example.com/x": 1}}, OWN)
+        assert may_send(method, {"cwd": "/w", **named, "additionalDirectories": None}, OWN)
+        assert not may_send(method, {"cwd": "/", **named, "mcpServers": [STDIO]}, OWN)
+    assert may_send("session/fork", {"cwd": "/w", "sessionId": "s"}, OWN)
     for method in ("session/new", "session/fork"):
         assert may_answer(method, {"sessionId": "fresh", "modes": {}}, None, context=OWN)
     for result in ({}, {"sessionId": "a"}, None):
@@ -237,7 +244,7 @@ def test_entries_of_a_list_may_vanish(method: str) -> None:
     for kept in ([], entries[1:], entries[:2], [entries[0], entries[3]]):
         assert may_answer(method, {**page, "sessions": kept}, page)
         assert may_answer(method, {**page, "sessions": kept, "_meta": {"a.b/c": 1}}, page)
-    own = [{"sessionId": "fresh", "cwd": "/w"}, *entries[1:], {"sessionId": "in-use"}]
-    context = msgspec.structs.replace(OWN, own_sessions=frozenset({"in-use"}))
-    assert may_answer(method, {**page, "sessions": own}, page, context=context)
-    assert not may_answer(method, {**page, "sessions": own}, page, context=OWN)
+    there = {"sessionId": "in-use", "cwd": "/w", "additionalDirectories": ["/home/me/proj"]}
+    own = [there, *entries[1:], {"sessionId": "in-use"}]
+    assert may_answer(method, {**page, "sessions": own}, page, context=OWN)
+    assert not may_answer(method, {**page, "sessions": own}, page)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.guards import (
     Context,
+    answered,
     connected,
     declared,
     forwarded,
 )
+from conductor.core.guards.reading import canonical
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
 from tests.core.test_guards.samples import (
@@ -54,16 +57,22 @@ def test_words_may_be_changed_and_made_up() -> None:
     said = {"type": "text", "text": "a"}
     other = {"type": "text", "text": "b"}
     for kind in ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk"):
-        update: Object = {"sessionUpdate": kind, "messageId": "m", "content": said, "x": 1}
+        update: Object = {"sessionUpdate": kind, "messageId": "m", "content": said}
+        odd = {**update, "x": 1}
+        assert updated(odd, {**odd, "content": other})
         assert updated(update, {**update, "content": other, "_meta": {"a.b/c": 1}})
         assert shows(update)
     for kind in ("agent_message", "agent_thought", "user_message"):
         update = {"sessionUpdate": kind, "messageId": "m", "content": [said, said]}
         assert updated(update, {**update, "content": [said, other]})
         assert shows(update)
+        assert shows({**update, "content": None})
     plan = {"sessionUpdate": "plan_update", "plan": {"planId": "p", "content": "# a"}}
     assert updated(plan, {**plan, "plan": {"planId": "p", "content": "# b"}})
-    assert shows({"sessionUpdate": "plan", "_meta": {"a.b/c": 1}})
+    steps = [{"content": "a", "priority": "high", "status": "pending", "_meta": {"a.b/c": 1}}]
+    assert shows({"sessionUpdate": "plan", "entries": steps, "_meta": {"a.b/c": 1}})
+    for held in ({"type": "items", "entries": steps}, {"type": "markdown", "content": "# a"}):
+        assert shows({"sessionUpdate": "plan_update", "plan": {"planId": "p", **held}})
     assert shows({"sessionUpdate": "plan_removed", "planId": "p"})
 
 
@@ -76,18 +85,28 @@ def test_words_of_notices_are_a_matter_of_grants() -> None:
 
 
 def test_own_modes_are_a_matter_of_grants() -> None:
-    modes = granted(modes=True)
+    modes = msgspec.structs.replace(
+        granted(modes=True),
+        added=frozenset({"mine", "tone"}),
+        options=(canonical({"id": "model"}),),
+    )
     assert shows({"sessionUpdate": "current_mode_update", "currentModeId": "mine"}, modes)
     options = {"sessionUpdate": "config_option_update", "configOptions": [{"id": "model"}]}
     more = {**options, "configOptions": [{"id": "model"}, {"id": "tone"}]}
     assert updated(options, more, modes)
-    assert shows({**options, "configOptions": [{"id": "tone"}]}, modes)
+    assert shows(more, modes)
+    assert shows({**more, "configOptions": [{"id": "model"}, {"configId": "new"}]}, modes)
     for method, choice in (
         ("session/set_mode", {"modeId": "mine"}),
         ("session/set_config_option", {"configId": "tone", "value": "warm"}),
     ):
-        assert may_send(method, choice, modes)
+        assert may_send(method, {"sessionId": "s", **choice}, modes)
         assert may_answer(method, {}, None, choice, modes)
+        assert may_answer(method, {"configOptions": more["configOptions"]}, None, choice, modes)
+        error = b'{"code":-32602,"message":"no"}'
+        asked = Raw(json.dumps(choice).encode())
+        assert answered(modes, "up", method, asked, b"error", error, None) is None
+        assert may_answer(method, {**more, "x": 1}, {**options, "x": 1}, context=modes)
 
 
 def test_own_commands_are_a_matter_of_grants() -> None:
