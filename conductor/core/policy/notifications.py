@@ -208,8 +208,8 @@ class PolicedNotifications:
     def says(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """The conductor says something in the place of the peer of `lane`."""
         source = Source(lane, self._exchange.own_number(), own=True)
-        if lane.across is not None:
-            self._walk(lane.across, source, method, params, heading(method, params), out)
+        assert lane.across is not None
+        self._walk(lane.across, source, method, params, heading(method, params), out)
 
     # -- what a component is given ---------------------------------------------------------------
 

@@ -229,3 +229,22 @@ def test_the_order_of_the_oldest_sessions_is_forgotten() -> None:
         assert given.in_order(f"S{number}", given.comes() + 1)
     assert given.in_order("S0", 1)
     assert not given.in_order("S1999", 1)
+
+
+def test_asking_once_more_is_a_request_of_its_own() -> None:
+    with audited() as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+        ((change, kind, _, _, after),) = changed(pb)
+        assert (change, kind, after) == ("originated", "request", prompt("hi"))
+
+
+def test_words_that_it_kept_when_it_failed_are_dropped() -> None:
+    with chain_of(guest(CARRY_TEXT), audited={"g"}) as pb:
+        for text in ("a", "b"):
+            pb >> ("agent", update(text)) << ("g", "s", update(text))
+        pb >> heard
+        pb >> (lambda router: router.leaving("g", Closure("gone")))
+        assert [one[0] for one in changed(pb)] == ["dropped", "dropped"]

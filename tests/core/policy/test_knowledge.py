@@ -7,6 +7,8 @@ import json
 import pytest
 from msgspec import UNSET, Raw
 
+from conductor.core import Component, Router
+from conductor.core.link import Pending
 from conductor.core.policy import sessions
 from conductor.core.policy.keys import (
     Heading,
@@ -163,6 +165,23 @@ def test_the_modes_of_a_session() -> None:
     assert {"ask", "effort", "style"} <= known.find("S").modes
     known.learn(told("S", sessionUpdate="subagent_update", sessionId="S/1"))
     assert known.find("S/1").modes == known.find("S").modes
+
+
+def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
+    known = Sessions()
+    result = {"modes": {"availableModes": [{"id": "mine"}]}}
+    known.added("g", raw(result), "S")
+    known.added("g", raw(result))
+    known.entered("S", "")
+    assert not known.ids
+    options = json.dumps({"configOptions": [{"id": "effort"}]}).encode()
+    for params in (raw({"configId": "effort"}), raw({"sessionId": "S"})):
+        pending = Pending(None, b"1", b"1", "session/set_config_option")
+        known.follow("session/set_config_option", params, pending)
+        pending.target = Router([Component("agent")]).peers["agent"].p
+        for watcher in pending.watchers:
+            watcher(b"result", options, [])
+    assert known.find("S").modes == {"effort"}
 
 
 def test_a_session_that_a_component_answers_is_its_own_if_it_is_new() -> None:

@@ -3,6 +3,7 @@ its order; nothing waits for ever."""
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import pytest
@@ -547,3 +548,16 @@ def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:
         pb << ("g", "s", request(Hole("g-e"), "elicitation/create", asked))
         pb >> ("g", "p", request(Hole("g-e"), "elicitation/create", asked))
         pb << ("client", request(Hole("e"), "elicitation/create", asked))
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_an_answer_within_an_array_is_waited_for_by_nobody(carries: bool) -> None:
+    """The array is written once all its answers are there, and one may never come."""
+    with chain(CARRY_TEXT, *([CARRIES] if carries else []), grants="methods=_x") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        skip(pb)
+        array = [request(2, PROMPT, prompt("hi")), request("z", "_x", {})]
+        pb >> heard >> ("g", b"s" + json.dumps(array).encode())
+        skip(pb)
+        (id_,) = [k for k, one in pb.router.peers["agent"].p.link.sent.items() if one.session]
+        pb >> ("agent", result(int(id_), DONE)) << ("client", result("a", DONE))

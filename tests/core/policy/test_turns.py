@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Closure, Component, guards
+from conductor.core.effects import Violated
 from conductor.core.policy.gate import MOST_TURNS
 from conductor.core.policy.rights import Policy
 from conductor.core.policy.wakes import ROUND
@@ -43,6 +44,7 @@ from tests.core.policy.plays import (
 )
 
 GONE = Closure("gone")
+TWICE = b'{"sessionId":"T","sessionId":"S"}'
 CARRIES = "down:session/prompt:carry+amend"
 WITHIN: Json = {"grants": "turns=within"}
 
@@ -164,64 +166,6 @@ def test_at_any_time_with_another_grant() -> None:
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
         over(pb)
         pb >> ("agent", update("shown")) << ("client", update("shown"))
-
-
-def set_up(pb: Playbook, id_: str, method: str, params: Json, said: Json) -> None:
-    """The user's client sets a session up, through the component."""
-    pb >> ("client", request(id_, method, params)) << ("g", "p", request(Hole("g"), method, params))
-    pb >> ("g", "s", request(Hole("g"), method, params))
-    pb << ("agent", request(Hole("a"), method, params))
-    pb >> ("agent", result(Hole("a"), said)) << ("g", "s", result(Hole("g"), said))
-    pb >> ("g", "p", result(Hole("g"), said)) << ("client", result(id_, said))
-    del pb.values["g"], pb.values["a"]
-
-
-def opened(pb: Playbook, session: str = "mine") -> None:
-    """The component has opened a session, in the folder of the user's."""
-    there = {"cwd": "/work", "mcpServers": []}
-    set_up(pb, "n", "session/new", there, {"sessionId": "S"})
-    pb >> ("g", "s", request("open", "session/new", there))
-    pb << ("agent", request(Hole("a-open"), "session/new", there))
-    pb >> ("agent", result(Hole("a-open"), {"sessionId": session}))
-    pb << ("g", "s", result("open", {"sessionId": session}))
-
-
-def test_in_a_session_it_opened_it_may_prompt_and_nobody_else_hears_of_that() -> None:
-    with chain(grants="sessions=own") as pb:
-        opened(pb)
-        own(pb, session="mine")
-        for said in (update("hidden", session="mine"), tool_call("t", session="mine")):
-            pb >> ("agent", said) << ("g", "s", said)
-        over(pb)
-        after = update("after", session="mine")
-        pb >> ("agent", after) << ("g", "s", after)
-        pb >> ("agent", update("shown")) << ("client", update("shown"))
-        pb >> ("g", "s", request("theirs", PROMPT, prompt("mine", "S")))
-        broke(pb, "turns", "may prompt the agent only within a turn of the user's")
-        refused(pb, "theirs")
-
-
-def test_in_version_2_the_turn_there_ends_when_it_is_idle() -> None:
-    with chain(version=2, grants="sessions=own") as pb:
-        opened(pb)
-        own(pb, session="mine")
-        pb >> ("agent", result(Hole("a-own"), {})) << ("g", "s", result("own", {}))
-        for what in ("running", "idle"):
-            said = state(what, session="mine")
-            pb >> ("agent", said) << ("g", "s", said)
-        own(pb, "next", session="mine")
-
-
-def test_what_the_user_s_client_loads_is_the_user_s() -> None:
-    with chain(grants="sessions=own") as pb:
-        opened(pb)
-        there = {"sessionId": "mine", "cwd": "/work", "mcpServers": []}
-        set_up(pb, "l", "session/load", there, {})
-        said = update("shown", session="mine")
-        pb >> ("agent", said) << ("client", said)
-        pb >> ("g", "s", request("again", "session/load", there))
-        broke(pb, "own-sessions", "is of a session that it has opened itself")
-        refused(pb, "again")
 
 
 def test_the_user_cancels_it_with_the_turn() -> None:
@@ -471,3 +415,92 @@ def test_several_prompts_of_others_at_once(version: int) -> None:
             pb >> ("agent", result(Hole(f"a-{asked}"), DONE if version == 1 else INSERTED))
             skip(pb)
         pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+# -- turns of the user's beside its own ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("how", ["answers", "late"])
+def test_the_user_s_prompt_that_goes_on_without_it_counts(how: str, version: int) -> None:
+    """Its own turn runs on in the same session; what is said from now on is the user's too."""
+    with chain(CARRIES, version=version, hold=5.0, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        if how == "late":
+            pb.wake(5.0)
+        else:
+            pb >> ("g", "p", result(Hole("g-a"), DONE))
+        skip(pb)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+        pb >> ("g", "s", stop())
+        lacks(pb, "originate", "session/cancel")
+
+
+def test_in_version_2_one_idle_ends_both() -> None:
+    with chain(CARRIES, version=2, **WITHIN) as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), INSERTED)) << ("g", "s", result(Hole("g-a"), INSERTED))
+        own(pb)
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+
+
+def test_in_version_2_an_idle_forgets_no_prompt_that_waits() -> None:
+    with chain(version=2, grants="turns=unprompted") as pb:
+        for id_ in ("a", "b"):
+            pb >> ("client", request(id_, PROMPT, prompt("hi")))
+            pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a-a"), INSERTED)) << ("client", result("a", INSERTED))
+        own(pb)
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+
+
+def test_its_own_cancellation_is_as_plain_as_all_it_sends() -> None:
+    with chain(grants="turns=unprompted") as pb:
+        own(pb)
+        odds: list[Json] = [{"session_id": "T"}, {"SessionId": "T"}, {"_meta": {"claudeCode": {}}}]
+        for odd in odds:
+            pb >> ("g", "s", notification("session/cancel", {"sessionId": "S", **odd}))
+            (violated,) = skip(pb)
+            assert isinstance(violated, Violated)
+        pb >> ("g", b's{"jsonrpc":"2.0","method":"session/cancel","params":' + TWICE + b"}")
+        (violated,) = skip(pb)
+        assert isinstance(violated, Violated)
+        pb >> ("g", "s", stop()) << ("agent", stop())
+
+
+def test_a_turn_that_the_user_has_cancelled_is_not_gone_on_with() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("client", stop()) << ("agent", stop())
+        pb >> ("agent", result(Hole("a-a"), CANCELLED))
+        pb << ("g", "s", result(Hole("g-a"), CANCELLED))
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
+        broke(pb, "identity", "once more, or too late")
+        refused(pb, Hole("g-a"))
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        broke(pb, "turns", "may prompt the agent only within a turn of the user's")
+        refused(pb, "own")
+        pb >> ("g", "p", result(Hole("g-a"), CANCELLED)) << ("client", result("a", CANCELLED))
+
+
+def test_a_prompt_towards_the_client_is_no_turn() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        pb >> ("g", "p", request("up", PROMPT, prompt("mine")))
+        lacks(pb, "originate", PROMPT)
+        refused(pb, "up", side="p")
+
+
+def test_what_the_user_asks_a_sub_agent_is_the_user_s() -> None:
+    child = {"sessionUpdate": "subagent_update", "sessionId": "S/1"}
+    with chain(grants="turns=unprompted") as pb:
+        said = notification(UPDATE, {"sessionId": "S", "update": child})
+        pb >> ("agent", said) << ("client", said)
+        own(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi", "S/1")))
+        pb << ("agent", request(Hole("a-u"), PROMPT, prompt("hi", "S/1")))
+        pb >> ("agent", update("shown", "S/1")) << ("client", update("shown", "S/1"))
