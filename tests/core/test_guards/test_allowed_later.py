@@ -224,7 +224,7 @@ def test_capabilities_are_a_matter_of_grants() -> None:
     seeing = {**AGENT, "agentCapabilities": {"promptCapabilities": {"image": True}}}
     context = granted(capabilities=("/promptCapabilities/image",))
     assert may_answer("initialize", seeing, AGENT, context=context)
-    fork = {**AGENT2, "capabilities": {"session": {"prompt": {}, "fork": {"x": {}}}}}
+    fork = {**AGENT2, "capabilities": {"session": {"prompt": {}, "fork": {}}}}
     assert may_answer("initialize", fork, AGENT2, context=granted(capabilities=("/session/fork",)))
 
 
