@@ -240,14 +240,14 @@ def test_a_refused_connection_is_nobodys() -> None:
 
 
 def test_the_oldest_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "_MOST", 2)
+    monkeypatch.setattr(owners, "_MOST", 4)
     world = World(trusted=True)
     for number in range(4):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
         declares(world, "far" if number % 2 else "client", server, 10 + number)
     gate = world.router.peers["far"].gate
     assert gate is not None
-    assert (gate.servers, gate.foreign) == ({"id-3"}, {"id-2"})
+    assert (gate.servers, gate.foreign) == ({"id-3", "acp:id-3"}, {"id-2", "acp:id-2"})
 
 
 def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
