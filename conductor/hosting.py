@@ -155,7 +155,7 @@ def segment(
     )
     names = frozenset(one for spec in specs for one in (spec.name, *known_as(spec)))
     component = Component(
-        name, label, CHANNEL, services, policy=union, known_as=names, numbers=numbers
+        name, label, CHANNEL, services, policy=union, known_as=names, numbers=numbers, hosts=True
     )
     return Planned(
         component,

@@ -1,9 +1,13 @@
 """Whose the MCP servers and connections of a chain are, by their addresses (`guards.servers`).
 
-Servers are declared in a session's setup, by whoever adds them to it; connections are opened by
-whoever answers the request for one. Every policed component is told of all of them: which are its
-own, and which are somebody else's. So it can reach no other's, on whatever way it learnt of them,
-nor take their addresses for its own.
+Servers are declared in a session's setup, by whoever adds them to it; a connection is whose the
+server is that it was asked for. Every policed component is told of all of them: which are its own,
+and which are somebody else's. So it can reach no other's, on whatever way it learnt of them, nor
+take their addresses for its own.
+
+Who is policed has an address only if nobody had it before. Who is not has its own in any case: the
+client all of them, a proxy its connections. Only what a host says of its guests may be the word of
+one that is policed there.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from conductor.core.effects import Effect, Owned
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy.gate import Gate
-from conductor.core.policy.keys import Params
+from conductor.core.policy.keys import Params, addresses
 from conductor.core.policy.rights import SETUP
 from conductor.core.topology import Role
 
@@ -46,7 +50,8 @@ class Owners:
         nobody else's, even if somebody has claimed it before; what a policed component declares is
         `admitted` once it has been found good."""
         if method in CONNECT:
-            pending.watchers = (*pending.watchers, partial(self._opened, pending, method))
+            server = addresses(method, params)
+            pending.watchers = (*pending.watchers, partial(self._opened, pending, method, server))
         elif lane.peer.gate is None:
             named = guards.declared(method, params)
             outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
@@ -57,9 +62,9 @@ class Owners:
         """Of all servers and connections, whosever they are."""
         return self._known
 
-    def restored(self, owner: Peer | None, addresses: Iterable[str]) -> None:
+    def restored(self, owner: Peer | None, found: Iterable[str]) -> None:
         """Addresses a former router has known; without an owner here they are somebody else's."""
-        self._add(owner.gate if owner is not None else None, frozenset(addresses))
+        self._add(owner.gate if owner is not None else None, frozenset(found))
 
     def admitted(
         self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]
@@ -68,31 +73,48 @@ class Owners:
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
             declared = guards.declared(method, sent) - known - self._known
-            self._admit(peer, declared, out)
+            self._admit(peer.gate, declared, out)
 
     def _opened(
-        self, pending: Pending, method: str, member: bytes, body: bytes, out: list[Effect]
+        self,
+        pending: Pending,
+        method: str,
+        server: tuple[str, ...],
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
     ) -> None:
-        """A connection is there; whoever was asked first for it has opened it."""
+        """A connection is there. Whoever answers may but pass on the answer of the server's owner:
+        who hears the request first is no sign."""
         if member == b"result" and pending.target is not None:
-            opened = guards.connected(method, Raw(body)) - self._known
-            self._admit(pending.target.peer, opened, out)
+            owner, peer = self._owner(server), pending.target.peer
+            opened = guards.connected(method, Raw(body))
+            if peer.component.hosts or _policed(owner) or _policed(peer.gate):
+                opened -= self._known
+            self._admit(owner, opened, out)
 
-    def _admit(self, peer: Peer, addresses: AbstractSet[str], out: list[Effect]) -> None:
-        self._add(peer.gate, addresses)
-        if peer.gate is not None and addresses:
-            out.append(Owned(peer.name, tuple(sorted(addresses))))
+    def _owner(self, server: tuple[str, ...]) -> Gate | None:
+        return next((gate for gate in self._gates() if gate.owns(server)), None)
 
-    def _add(self, owner: Gate | None, addresses: AbstractSet[str]) -> None:
-        if not addresses:
+    def _admit(self, owner: Gate | None, found: AbstractSet[str], out: list[Effect]) -> None:
+        self._add(owner, found)
+        if owner is not None and found:
+            out.append(Owned(owner.name, tuple(sorted(found))))
+
+    def _add(self, owner: Gate | None, found: AbstractSet[str]) -> None:
+        if not found:
             return
         for gate in self._gates():
-            (gate.servers if gate is owner else gate.foreign).update(addresses)
-        self._order.extend(addresses - self._known)
-        self._known |= addresses
+            (gate.servers if gate is owner else gate.foreign).update(found)
+        self._order.extend(found - self._known)
+        self._known |= found
         while len(self._order) > _MOST:
             oldest = self._order.popleft()
             self._known.discard(oldest)
             for gate in self._gates():
                 gate.servers.discard(oldest)
                 gate.foreign.discard(oldest)
+
+
+def _policed(gate: Gate | None) -> bool:
+    return gate is not None and gate.enforced

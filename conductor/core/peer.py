@@ -48,6 +48,8 @@ class Component(msgspec.Struct, frozen=True):
     numbers: range | None = None
     """For a host of guests that reports what passes between them: the numbers its messages have. It
     is told the numbers of all others."""
+    hosts: bool = False
+    """Whether it is a host of guests, which have policies of their own there."""
     limited: bool = False
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
 from conductor.core.guards.common import meta
 from conductor.core.guards.context import Context, Violation
@@ -62,31 +62,45 @@ how somebody else works, and cannot be claimed at all."""
 ANY: Final = "*"
 
 
-def _granted(context: Context, at: str) -> bool:
+Claim: TypeAlias = tuple[str, Json]
+"""A pointer into a capability object, and what is claimed there."""
+
+
+def _granted(context: Context, claim: Claim) -> bool:
     """Whether a grant names a capability by its pointer, what holds it, or what is in it."""
-    return any(
-        one == ANY or f"{at}/".startswith(f"{one}/") or one.startswith(f"{at}/")
-        for one in context.grants.capabilities
+    at, named = claim[0], context.grants.capabilities
+    return ANY in named or (
+        any(f"{at}/".startswith(f"{one}/") or one.startswith(f"{at}/") for one in named)
+        and _is_plain(claim, named)
     )
 
 
-def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterator[str]:
-    """Pointers to everything that `after` claims beyond `before`."""
-    if after is ABSENT or after is None or after is False:
+def _is_plain(claim: Claim, named: Iterable[str]) -> bool:
+    """Whether a claim says no more than its pointer does: above what is named it is an object,
+    whose members are claims of their own, elsewhere `true` or an empty object."""
+    at, value = claim
+    if any(one.startswith(f"{at}/") for one in named):
+        return isinstance(value, dict)
+    return value is True or (isinstance(value, dict) and value.keys() <= {"_meta"})
+
+
+def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterator[Claim]:
+    """Everything that `after` claims beyond `before`."""
+    if isinstance(after, Absent) or after is None or after is False:
         return
     claimed_before = not (before is ABSENT or before is None or before is False)
     if not isinstance(after, dict) or (claimed_before and not isinstance(before, dict)):
         if before != after:
-            yield at
+            yield at, after
         return
     if not claimed_before:
-        yield at  # in ACP v2 the empty object is the claim
+        yield at, after  # in ACP v2 the empty object is the claim
     for name, value in after.items():
         if name != "_meta":  # looked at as `_meta`
             yield from _claims(member(as_object(before), name), value, at + token(name))
 
 
-def _all_claims(before: Json | Absent, after: Json | Absent) -> Iterator[str]:
+def _all_claims(before: Json | Absent, after: Json | Absent) -> Iterator[Claim]:
     """The claims of a whole capability object, which claims nothing by being there."""
     return _claims(as_object(before) if isinstance(after, dict) else before, after)
 
@@ -143,11 +157,11 @@ def offered(change: Change) -> Found:
     yield from _fixed(given, sent, _CLIENTS)
     for name in _CLIENTS:
         before, after = member(given, name), member(sent, name)
-        for at in _all_claims(before, after):
-            if _granted(change.context, at):
+        for claim in _all_claims(before, after):
+            if _granted(change.context, claim):
                 continue
             text = "a capability that the client does not have may not be claimed"
-            yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
+            yield Violation(CAPABILITY_CLAIMS, text, token(name) + claim[0])
         yield from _metas(as_object(before), as_object(after), token(name))
 
 
@@ -162,17 +176,21 @@ def promised(answer: Answer) -> Found:
     yield from _logins(member(relayed, "authMethods"), member(result, "authMethods"))
     for name in _AGENTS:
         before, after = member(relayed, name), member(result, name)
-        for at in _all_claims(before, after):
-            if not _is_kept(answer.context, at) and not _granted(answer.context, at):
+        for claim in _all_claims(before, after):
+            if not _is_kept(answer.context, claim) and not _granted(answer.context, claim):
                 text = "a capability may not be claimed that nobody behind has"
-                yield Violation(CAPABILITY_CLAIMS, text, token(name) + at)
+                yield Violation(CAPABILITY_CLAIMS, text, token(name) + claim[0])
         yield from _metas(as_object(before), as_object(after), token(name))
 
 
-def _is_kept(context: Context, at: str) -> bool:
+def _is_kept(context: Context, claim: Claim) -> bool:
     """Whether a component may answer all that a capability promises."""
-    methods = PROMISES.get(at)
-    return methods is not None and context.answerable.issuperset(methods)
+    methods = PROMISES.get(claim[0])
+    return (
+        methods is not None
+        and context.answerable.issuperset(methods)
+        and _is_plain(claim, PROMISES)
+    )
 
 
 def _logins(before: Json | Absent, after: Json | Absent) -> Found:

@@ -5,7 +5,10 @@ The engine looks up rights before any rule is asked; this is the second wall.
 
 from __future__ import annotations
 
+from typing import Final
+
 from conductor.core.guards.context import Context
+from conductor.core.guards.methods import squash
 from conductor.core.guards.rules import (
     Answer,
     Change,
@@ -22,23 +25,36 @@ from conductor.core.policy.rights import (
     CARRY,
     NO_PROFILE,
     ORIGINATE,
+    ROWS,
     Direction,
     Policy,
-    row_of,
 )
+
+_EDITORS: Final = {
+    row.direction.value: {squash(key): key.removesuffix("*") for key in row.keys}
+    for row in ROWS
+    if "editor" in row.grants
+}
+"""How the methods begin that reach the user beside the session, by what is left of that."""
+
+
+def _editors(direction: str, method: str) -> str | None:
+    """The method of the editor's that a lenient editor could take an extension method for."""
+    left = squash(method)
+    starts = _EDITORS.get(direction, {})
+    return next((name for start, name in starts.items() if left.startswith(start)), None)
 
 
 def _holds(context: Context, direction: str, method: str, right: int) -> bool:
-    """Whether the grants alone give a right on an extension method, however its case is read."""
+    """Whether the grants alone give a right on an extension method, however it is read."""
     policy = Policy(NO_PROFILE, grants=context.grants)
-    spellings = (method, method.casefold())
+    spellings = (method, method.casefold(), _editors(direction, method) or method)
     return all(policy.rights(Direction(direction), one) & right for one in spellings)
 
 
 def _guard(direction: str, method: str) -> str:
     """The guard of an extension method: some reach the user beside the session."""
-    row = row_of(Direction(direction), method.casefold())
-    return EDITOR if "editor" in row.grants else UNKNOWN_METHODS
+    return UNKNOWN_METHODS if _editors(direction, method) is None else EDITOR
 
 
 def carried(change: Change) -> Found:

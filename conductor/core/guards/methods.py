@@ -33,7 +33,8 @@ LIFECYCLE: Final = (
 CONDUCTORS: Final = (*INITIALIZE, "_scp/proxy")
 CONDUCTOR_PREFIXES: Final = ("proxy/", "_proxy/", "_conductor/")
 
-FAMILIES: Final = ("fs/", "terminal/", "elicitation/", "auth/", "providers/", "mcp/", "_mcp/")
+MCP: Final = ("mcp/", "_mcp/")
+FAMILIES: Final = ("fs/", "terminal/", "elicitation/", "auth/", "providers/", *MCP)
 """Prefixes whose every method, known or not, falls under one guard."""
 
 _OTHERS: Final = (
@@ -148,8 +149,11 @@ def is_misspelled(method: str) -> bool:
 
 
 def is_unknown(method: str) -> bool:
-    """Whether a method is neither known nor an extension's."""
-    return method not in KNOWN and family(method) is None and not method.startswith("_")
+    """Whether a method is neither known nor an extension's. MCP over ACP has none of these: what
+    another method would do with a server's address, nobody has judged."""
+    if method in KNOWN:
+        return False
+    return method.startswith(MCP) or (family(method) is None and not method.startswith("_"))
 
 
 def lookalike(holder: Mapping[str, object], names: tuple[str, ...]) -> str | None:

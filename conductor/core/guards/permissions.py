@@ -21,7 +21,8 @@ from conductor.core.guards.reading import (
 from conductor.core.guards.rules import Answer, Change, Found
 from conductor.core.guards.table import PERMISSION_ANSWERS, PERMISSION_WIDENING
 
-_REJECTS: Final = ("reject_once", "reject_always")
+_ONCE: Final = "reject_once"
+_REJECTS: Final = (_ONCE, "reject_always")
 _NARROW: Final = "allow_once"
 """Every other kind, known or not, approves more than once for all anybody knows."""
 
@@ -53,8 +54,10 @@ def narrowed(change: Change) -> Found:
 
 def _still_refusable(whole: list[Json], kept: list[Json]) -> Found:
     """What is left must not push the user towards a wider approval than the whole did."""
-    if any(map(_rejects, whole)) and not any(map(_rejects, kept)):
-        text = "the last option that refuses may not be removed"
+    once = [option for option in whole if as_object(option).get("kind") == _ONCE]
+    refusals = once or [option for option in whole if _rejects(option)]
+    if refusals and not any(option in refusals for option in kept):
+        text = "the last option that refuses, and the last that does once, may not be removed"
         yield Violation(PERMISSION_WIDENING, text, "/options")
     wider = any(not _rejects(option) and not _is_narrow(option) for option in kept)
     if wider and list(filter(_is_narrow, whole)) != list(filter(_is_narrow, kept)):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards.common import meta
 from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import SCP_MCP, SETUP, lookalike, recognised
-from conductor.core.guards.names import folded
+from conductor.core.guards.names import folded, head
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -100,29 +101,36 @@ def _entries(params: Json) -> Iterator[tuple[str, str | None, Json]]:
 
 
 def _addresses(keyed_by: str | None, entry: Json) -> Iterator[str]:
+    """Ids with the scheme and without: a server of one generation may be asked for in another."""
     texts = [(name, value) for name, value in pairs(entry) if isinstance(value, str)]
+    urls = (value for name, value in texts if name == "url" and value.startswith(_ACP_URL))
+    idents = [url.removeprefix(_ACP_URL) for url in urls]
     if ("type", "acp") in texts:
-        yield from (value for name, value in texts if name in ("serverId", "id"))
-    for name, value in texts:
-        if name == "url" and value.startswith(_ACP_URL):
-            yield from (value, value.removeprefix(_ACP_URL))
+        idents += (value for name, value in texts if name in ("serverId", "id"))
     if ("type", "scp") in texts:
-        yield from (value for name, value in texts if name == "name")
+        idents += (value for name, value in texts if name == "name")
         if keyed_by is not None:
-            yield keyed_by
+            idents.append(keyed_by)
+    for ident in idents:
+        yield from (ident, _ACP_URL + ident)
 
 
 def _names(keyed_by: str | None, entry: Json) -> Iterator[str]:
     if keyed_by is not None:
-        yield folded(keyed_by)
-    yield from (folded(v) for n, v in pairs(entry) if n == "name" and isinstance(v, str))
+        yield keyed_by
+    yield from (v for n, v in pairs(entry) if n == "name" and isinstance(v, str))
+
+
+def _begins(texts: AbstractSet[str], names: AbstractSet[str]) -> bool:
+    """Whether a name or an address begins with a folded name, or is it."""
+    return any(head(one.removeprefix(_ACP_URL)) in names for one in texts)
 
 
 def appended(context: Context, before: Object, after: Object) -> Found:
     """The servers of `before` are in `after`, followed by none but such as may be added."""
-    names = {n for _, key, entry in _entries(before) for n in _names(key, entry)}
-    names |= set(map(folded, context.names))
-    others = frozenset(names)
+    theirs = {n for _, key, entry in _entries(before) for n in _names(key, entry)}
+    others = frozenset(map(folded, theirs | context.names))
+    names = set(others)
     taken = {a for _, key, entry in _entries(before) for a in _addresses(key, entry)}
     old, new = dict(_containers(before)), dict(_containers(after))
     for at in {**old, **new}:
@@ -135,15 +143,17 @@ def appended(context: Context, before: Object, after: Object) -> Found:
             if reason is not None:
                 yield Violation(MCP_SERVERS, f"an MCP server may not be added: {reason}", pointer)
             yield from meta({}, as_object(entry), pointer)
-            mine = set(_names(key, entry))
-            if names & mine:
+            called = set(_names(key, entry))
+            mine = set(map(folded, called))
+            if names & mine or _begins(called, others):
                 text = (
-                    "an MCP server may not be added under a name that is taken, or looks like one"
+                    "an MCP server may not be added under a name that is taken, or looks like one "
+                    "or like one of its tools"
                 )
                 yield Violation(MCP_SERVERS, text, pointer)
             addresses = set(_addresses(key, entry))
-            heads = {folded(one.removeprefix(_ACP_URL).partition(":")[0]) for one in addresses}
-            if taken & addresses or not context.foreign.isdisjoint(addresses) or heads & others:
+            known = taken & addresses or not context.foreign.isdisjoint(addresses)
+            if known or _begins(addresses, others):
                 text = (
                     "an MCP server may not be added under an id or URL of somebody else's, or one "
                     "that begins with somebody else's name"
@@ -192,6 +202,8 @@ def _unfit(keyed_by: str | None, entry: Json) -> str | None:
     rest, fits = _form(held)
     if rest:
         return f"member {next(iter(rest))!a:.80} is none of a server reached over ACP"
+    if any(one.startswith(2 * _ACP_URL) for one in _addresses(keyed_by, entry)):
+        return "an id may not begin with `acp:`"
     return None if fits else "only servers reached over ACP may be, by id or `acp:` URL"
 
 
@@ -275,7 +287,8 @@ def used(origin: Origin) -> Found:
 def served(answer: Answer) -> Found:
     """Rule for the result of an MCP message: of an own server, or as the other side gave it.
 
-    With `mcp=others` it may be anything, but a connection of somebody else's stays that.
+    With `mcp=others` it may be anything, but a connection of somebody else's stays that. It opens
+    one at most, and none that could be somebody else's one day.
     """
     try:
         request = as_object(read(answer.request).value)
@@ -285,7 +298,15 @@ def served(answer: Answer) -> Found:
     if not _is_own(context, answer.method, request) and not context.grants.mcp:
         yield from _relayed_only(answer)
         return
-    relayed = set(_connections(as_object(answer.relayed)))
-    if not context.foreign.isdisjoint(set(_connections(result)) - relayed):
-        text = "a new MCP connection may not have the id of somebody else's"
+    opened = set(_connections(result))
+    new = opened - set(_connections(as_object(answer.relayed)))
+    if answer.method not in _CONNECT or not new:
+        return
+    if len(opened) > 1:
+        yield Violation(MCP_CONNECTIONS, "a result opens one MCP connection, not two")
+    if not context.foreign.isdisjoint(new) or _begins(new, set(map(folded, context.names))):
+        text = (
+            "a new MCP connection may not have the id of somebody else's, or one that begins with "
+            "somebody else's name"
+        )
         yield Violation(MCP_CONNECTIONS, text)

@@ -89,7 +89,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str], ...]] = (
         UNKNOWN_METHODS,
         (
             "A component sends, changes and answers extension methods only under names it was "
-            "granted; a method of ACP that no rule knows it never sends."
+            "granted; a method of ACP, or of MCP over ACP, that no rule knows it never sends."
         ),
         (
             "`_goose/extensions/add` with a command to run, or a method of a newer protocol with "
@@ -147,8 +147,8 @@ _ROWS: Final[tuple[tuple[str, str, str, str], ...]] = (
         PERMISSION_WIDENING,
         (
             "A permission request reaches the user as the agent made it; with the grant, options "
-            "may be taken away, never the last refusal, and no narrow approval while a wider one "
-            "stays."
+            "may be taken away, never the last refusal nor the last for once, and no narrow "
+            "approval while a wider one stays."
         ),
         "A changed title, command or diff under approval, an added or renamed option.",
         "permission=narrow",
@@ -169,7 +169,7 @@ _ROWS: Final[tuple[tuple[str, str, str, str], ...]] = (
         MCP_SERVERS,
         (
             "MCP servers declared by others stay; a component may append servers reached over ACP,"
-            " under names and ids that nobody else has, nor any that look like them."
+            " under names and ids that nobody else has, nor any that look or begin like them."
         ),
         (
             '`{"command":"sh"}` as an MCP server, a URL which the agent connects to, or '
@@ -179,7 +179,10 @@ _ROWS: Final[tuple[tuple[str, str, str, str], ...]] = (
     ),
     (
         MCP_CONNECTIONS,
-        "A component uses and serves only MCP connections to servers it declared itself.",
+        (
+            "A component uses and serves only MCP connections to servers it declared itself, and "
+            "opens none under an id that is somebody else's or begins with somebody else's name."
+        ),
         "Calls to another component's tools, or answers in their place.",
         "mcp=others",
     ),

@@ -94,7 +94,6 @@ TEXT_KINDS: Final = (
 WORDED_KINDS: Final = (
     "tool_call",
     "tool_call_update",
-    "tool_call_content_chunk",
     "notice",
     "compaction_summary_chunk",
 )
@@ -104,6 +103,7 @@ MODE_KINDS: Final = ("current_mode_update", "config_option_update")
 COMMANDS_KIND: Final = "available_commands_update"
 STATE_KIND: Final = "state_update"
 OTHER_KINDS: Final = (
+    "tool_call_content_chunk",
     "terminal_update",
     "terminal_output_chunk",
     "session_info_update",

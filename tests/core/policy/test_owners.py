@@ -66,13 +66,18 @@ class World:
         trusted: bool,
         owned: dict[str, list[str]] | None = None,
         grants: dict[str, Grants] | None = None,
+        hosts: tuple[str, ...] = (),
+        watched: tuple[str, ...] = (),
     ) -> None:
         given = grants or {}
         full = {name: Policy("full", grants=given.get(name, Grants())) for name in PROXIES}
         held: dict[str, Policy | None] = {**full, **({"mid": None} if trusted else {})}
         kind = DIALECTS["channel"]
-        proxies = [Component(name, dialect=kind, policy=held[name]) for name in PROXIES]
-        self.router = Router([*proxies, Component("agent")], owned=owned)
+        proxies = [
+            Component(name, dialect=kind, policy=held[name], hosts=name in hosts)
+            for name in PROXIES
+        ]
+        self.router = Router([*proxies, Component("agent")], owned=owned, audited=watched)
         self.actors = {name: Guest(name) for name in PROXIES}
         self.does: dict[tuple[str, str], Callable[[Json], list[tuple[str, Json]]]] = {}
         """What somebody does with a method instead: frames to say, to a side."""
@@ -129,12 +134,19 @@ def declares(world: World, owner: str, server: Json, id_: int = 1) -> None:
     world.does.pop((owner, "session/new"), None)
 
 
-def connects(world: World, owner: str, id_: int, key: str = "connectionId", k: str = "k") -> None:
-    """The agent opens a connection, and `owner` answers it."""
+def connects(
+    world: World,
+    owner: str,
+    id_: int,
+    key: str = "connectionId",
+    k: str = "k",
+    server: str = "id",
+) -> None:
+    """The agent opens a connection to a server, and `owner` answers it."""
     side = "" if owner == "client" else "s"
     for method in ("mcp/connect", "_mcp/connect"):
         world.does[owner, method] = lambda frame: [(side, result(frame["id"], {key: k}))]
-    world.say("agent", "", request(id_, "mcp/connect", {"acpId": "id"}))
+    world.say("agent", "", request(id_, "mcp/connect", {"acpId": server}))
     for method in ("mcp/connect", "_mcp/connect"):
         del world.does[owner, method]
 
@@ -210,6 +222,98 @@ def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None
     assert world.rules() == [("far", "rights")]
 
 
+def claims(world: World, claimer: str, owner: str) -> None:
+    """Both declare a server; `claimer` opens the connection `k` to its own, then `owner` does."""
+    declares(world, claimer, {"type": "acp", "name": "c", "id": "claimer-s"}, 1)
+    declares(world, owner, {"type": "acp", "name": "o", "id": "owner-s"}, 2)
+    connects(world, claimer, 71, server="claimer-s")
+    assert world.ends["agent"][-1] == result(71, {"connectionId": "k"})
+    connects(world, owner, 72, server="owner-s")
+
+
+USE: Final = notification("mcp/message", {"connectionId": "k", "method": "x"})
+
+
+@pytest.mark.parametrize(("owner", "watched"), [("client", ()), ("mid", ()), ("mid", ("mid",))])
+@pytest.mark.parametrize("claimer", ["far", "near"])
+def test_a_connection_of_who_is_not_policed_is_its_own_whoever_claimed_its_id(
+    claimer: str, owner: str, watched: tuple[str, ...]
+) -> None:
+    world = World(trusted=True, watched=watched)
+    claims(world, claimer, owner)
+    assert world.ends["agent"][-1] == result(72, {"connectionId": "k"})
+    assert world.rules() == []
+    world.say(claimer, "s", USE)
+    assert world.rules() == [(claimer, "rights")]
+    world.does[claimer, "mcp/message"] = lambda frame: []
+    world.say("agent", "", USE)
+    assert world.heard("client", "mcp/message") == [USE]
+
+
+@pytest.mark.parametrize(("owner", "hosts"), [("near", ()), ("mid", ("mid",))])
+def test_a_connection_of_a_policed_component_stays_its_own(
+    owner: str, hosts: tuple[str, ...]
+) -> None:
+    """Also where a host speaks, for guests of which one may be policed there."""
+    world = World(trusted=True, hosts=hosts)
+    claims(world, "far", owner)
+    assert world.rules() == ([("near", "mcp-connections")] if owner == "near" else [])
+    world.say("far", "s", USE)
+    assert world.rules() == []
+
+
+@pytest.mark.parametrize("watched", [(), ("mid",)])
+@pytest.mark.parametrize("grants", [{}, {"near": Grants(mcp="others")}])
+def test_who_passes_a_connection_on_has_not_opened_it(
+    grants: dict[str, Grants], watched: tuple[str, ...]
+) -> None:
+    world = World(trusted=True, grants=grants, watched=watched)
+    for owner, id_ in (("far", 70), ("client", 71)):
+        declares(world, owner, {"type": "acp", "name": owner, "id": f"{owner}-s"}, id_)
+        connects(world, owner, id_ + 10, k=f"{owner}-k", server=f"{owner}-s")
+        assert world.ends["agent"][-1] == result(id_ + 10, {"connectionId": f"{owner}-k"})
+    for name in ("far", "near"):
+        message = {"connectionId": "far-k", "method": "x"}
+        world.say(name, "s", notification("mcp/message", message))
+        assert [one for one, _ in world.rules()] == ([] if name == "far" else ["near"])
+        message = {"connectionId": "client-k", "method": "x"}
+        world.say(name, "s", notification("mcp/message", message))
+        assert [one for one, _ in world.rules()] == [name]
+
+
+def test_who_answers_for_a_server_of_somebody_else_s_has_no_connection_of_its_own() -> None:
+    world = World(trusted=True, grants={"near": Grants(mcp="others")})
+    declares(world, "client", SERVERS["RFD"])
+    connects(world, "near", 70)
+    assert world.ends["agent"][-1] == result(70, {"connectionId": "k"})
+    world.say("near", "s", USE)
+    assert [one for one, _ in world.rules()] == ["near"]
+
+
+@pytest.mark.parametrize("k", ["mid:1/1", "MID.1", "mid:2", "acp:near:1", "near"])
+def test_nobody_opens_a_connection_in_somebody_else_s_name(k: str) -> None:
+    world = World(trusted=True)
+    declares(world, "far", SERVERS["RFD"])
+    connects(world, "far", 70, k=k)
+    assert world.rules() == [("far", "mcp-connections")]
+    connects(world, "far", 71, k="far:1/1")
+    assert world.ends["agent"][-1] == result(71, {"connectionId": "far:1/1"})
+    assert world.rules() == []
+
+
+def test_an_address_is_one_with_the_scheme_and_without() -> None:
+    world = World(trusted=True)
+    declares(world, "client", SERVERS["RFD"])
+    declares(world, "far", SERVERS["acp: URL"], 2)
+    assert world.rules() == [("far", "mcp-servers")]
+    world.say("far", "s", request("t", "_mcp/connect", {"acp_url": "acp:id"}))
+    assert world.rules() == [("far", "rights")]
+    declares(world, "far", {"type": "acp", "name": "f", "id": "far:1"}, 3)
+    connects(world, "far", 70, server="far:1")
+    world.say("far", "s", notification("mcp/message", {"connectionId": "k", "method": "x"}))
+    assert world.rules() == []
+
+
 def test_servers_of_sessions_of_its_own_are_its_own() -> None:
     """With `sessions=own` a component may open sessions, and serve in them what it adds."""
     world = World(trusted=True, grants={"far": Grants(sessions="own")})
@@ -240,14 +344,14 @@ def test_a_refused_connection_is_nobodys() -> None:
 
 
 def test_the_oldest_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "_MOST", 2)
+    monkeypatch.setattr(owners, "_MOST", 4)
     world = World(trusted=True)
     for number in range(4):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
         declares(world, "far" if number % 2 else "client", server, 10 + number)
     gate = world.router.peers["far"].gate
     assert gate is not None
-    assert (gate.servers, gate.foreign) == ({"id-3"}, {"id-2"})
+    assert (gate.servers, gate.foreign) == ({"id-3", "acp:id-3"}, {"id-2", "acp:id-2"})
 
 
 def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:

@@ -26,7 +26,8 @@ def editor() -> Iterator[Attack]:
     """What reaches a user beside the session."""
     for method in (
         "_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_zed/open_url",
-        "_Zed/Open_Url",
+        "_Zed/Open_Url", "_zed/openUrl", "_zed/open-url", "_scp/htmlPanel", "_scp/Html_Panel",
+        "_SCP/fileComment", "_scp/panel/new", "_scp/ideOperation",
     ):  # fmt: skip
 
         def asks(context: Context, method: str = method) -> Violation | None:

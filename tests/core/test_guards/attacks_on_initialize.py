@@ -79,6 +79,23 @@ def offered() -> Iterator[Attack]:
         '{"protocolVersion":1,"clientCapabilities":{}}',
     )
 
+    reading = ("/fs/readTextFile",)
+    for named, what, capabilities in (
+        (reading, "what holds it as a flag", {"fs": True}),
+        (reading, "what holds it as a list", {"fs": ["readTextFile", "writeTextFile"]}),
+        (reading, "what holds it as a text", {"fs": "all"}),
+        (reading, "more in it", {"fs": {"readTextFile": {"writeTextFile": True}}}),
+        (reading, "a list", {"fs": {"readTextFile": ["writeTextFile"]}}),
+        (reading, "a number", {"fs": {"readTextFile": 1}}),
+        (reading, "a flag beside it", {"fs": {"readTextFile": True, "writeTextFile": True}}),
+        (("/fs",), "a list in it", {"fs": {"readTextFile": ["writeTextFile"]}}),
+        (("/fs",), "a list instead of it", {"fs": ["writeTextFile"]}),
+    ):
+        for name in ("clientCapabilities", "capabilities"):
+            after = json.dumps({name: capabilities})
+            attack = passes_on("capability-claims", f"{name}, {what}", "initialize", "{}", after)
+            yield attack.having(capabilities=named)
+
 
 def promised() -> Iterator[Attack]:
     """The agent's side."""
@@ -92,6 +109,9 @@ def promised() -> Iterator[Attack]:
         ("an unknown one", "agentCapabilities", {"teleport": True}),
         ("odd case", "agentCapabilities", {"LoadSession": True}),
         ("no object", "agentCapabilities", True),
+        ("a container as a list", "agentCapabilities", {"sessionCapabilities": ["fork"]}),
+        ("a container as a flag", "agentCapabilities", {"mcpCapabilities": True}),
+        ("a list for what is always there", "agentCapabilities", {"mcpCapabilities": {"acp": [1]}}),
         ("status", "agentCapabilities", {"auth": {"status": {}}}),
         ("sessions, v2", "capabilities", {"session": {"prompt": {}, "fork": {}}}),
         ("servers, v2", "capabilities", {"session": {"mcp": {"stdio": {}}}}),

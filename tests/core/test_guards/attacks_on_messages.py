@@ -85,6 +85,17 @@ def methods_of_others() -> Iterator[Attack]:
         yield makes_up("conductor-methods", method, method)
     for method in ("session/teleport", "workspace/run", "$/progress", "x"):
         yield makes_up("unknown-methods", method, method)
+    for method in (
+        "mcp/",
+        "mcp/add",
+        "mcp/Message",
+        "mcp/servers/set",
+        "mcp/message/../../fs/write_text_file",
+        "_mcp/oauth/login",
+        "_mcp/",
+    ):
+        own = '{"serverId":"mine","command":"sh"}'
+        yield makes_up("unknown-methods", f"{method} with an id of its own", method, own)
 
 
 def sessions() -> Iterator[Attack]:

@@ -54,6 +54,8 @@ def _widened() -> Iterator[Attack]:
             "another order": [ALWAYS, ALLOW, REJECT, NEVER],
             "one twice": [ALLOW, ALLOW, REJECT],
             "no refusal left": [ALLOW, ALWAYS],
+            "no refusal of just this left": [ALLOW, ALWAYS, NEVER],
+            "nothing but a refusal for ever left": [NEVER],
             "none left": [],
             "only the wider approval left": [ALWAYS, REJECT, NEVER],
             "no list": {},
@@ -71,6 +73,8 @@ def _widened() -> Iterator[Attack]:
     text = json.dumps(V1)
     respelled = text.replace("1.5", "1.50")
     yield passes_on("permission-widening", "a number respelled", METHOD, text, respelled)
+    only = {"options": [ALLOW, NEVER]}
+    yield asks("the last refusal, for ever", only, options=[ALLOW])
     yield asks(
         "an unknown kind counts as wide",
         {"options": [ALLOW, UNKNOWN_KIND, REJECT]},

@@ -65,6 +65,11 @@ def connections() -> Iterator[Attack]:
         for what, params in unclear.items():
             yield makes_up("mcp-connections", f"{method}, {what}", method, params)
             yield answers("mcp-connections", f"{method}, {what}", method, "{}", None, params)
+    new, theirs, more = "mcp/something_new", '{"serverId":"theirs"}', '{"serverId":"theirs","a":1}'
+    yield answers("mcp-connections", f"{new} of others", new, "{}", None, theirs)
+    yield passes_on(
+        "mcp-connections", f"{new} of others", new, theirs, '{"serverId":"theirs","a":1}'
+    )
     both = '{"serverId":"mine","connectionId":"their-connection"}'
     yield makes_up("mcp-connections", "one own, one not", "mcp/message", both)
     for name in ("connectionId", "connection_id"):
@@ -72,6 +77,23 @@ def connections() -> Iterator[Attack]:
         yield answers(
             "mcp-connections", f"a stolen {name}", "mcp/connect", result, None, '{"acpId":"mine"}'
         )
+    for method in ("mcp/connect", "_mcp/connect"):
+        for what, result in {
+            "a connection of a component's": '{"connectionId":"tools-demo:1/1"}',
+            "one that looks so": '{"connection_id":"T00LS_DEMO.1"}',
+            "a server of a component's": '{"connectionId":"tools-demo:2"}',
+            "a URL of a component's": '{"connectionId":"acp:context:2"}',
+            "two": '{"connectionId":"new","connection_id":"conn-1"}',
+        }.items():
+            asked = '{"acpId":"mine"}'
+            yield answers("mcp-connections", f"{method}, {what}", method, result, None, asked)
+            yield answers(
+                "mcp-connections", f"{method}, {what}", method, result, "{}", '{"acpId":"theirs"}'
+            ).having(mcp="others")
+    relayed, more = '{"connectionId":"k"}', '{"connectionId":"k","connection_id":"conn-1"}'
+    yield answers(
+        "mcp-connections", "one more", "mcp/connect", more, relayed, '{"acpId":"theirs"}'
+    ).having(mcp="others")
     yield answers("mcp-connections", "no JSON asked", "mcp/message", "{}", None, "{")
     for method in ("mcp/message", "_scp/mcp"):
         name = "name" if method == "_scp/mcp" else "connectionId"

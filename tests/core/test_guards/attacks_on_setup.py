@@ -242,16 +242,33 @@ def names() -> Iterator[Attack]:
     """Servers under names that look like those of others."""
     for name in (
         "tools-demo", "tools_demo", "Tools Demo", "toolsdemo", "t00ls-demo", "too1s-demo",
-        "tools.demo", "context", "CONTEXT", "con text", "fs", "F-S",
+        "tools.demo", "context", "CONTEXT", "con text", "fs", "F-S", "f5", "F$", "7ools-d3mo",
+        "fs__evil", "FS__x", "f5__x", "__fs__x", "fs/x", "fs:x", "fs.x", "fs  x", "fs, x", "fs@_x",
+        "tools_demo__x",
     ):  # fmt: skip
         after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "name": name}]}
         yield from sets_up("mcp-servers", f"named {name!a}", CLIENT, after)
     for name in ("t\u043e\u043els-demo", "\u0441ontext", "\uff46s", "caf\u00e9", "x\u200b"):
         after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "name": name}]}
         yield from sets_up("mcp-servers", f"named {name!a}", CLIENT, after)
-    for ident in ("tools-demo:1", "TOOLS_DEMO:2", "fs:1", "tools-demo"):
+    for ident in (
+        "tools-demo:1", "TOOLS_DEMO:2", "fs:1", "tools-demo", "fs/1", "fs.1", "fs__1", ":fs:1",
+        "fs\uff1a1", "\uff46\uff53:1", "f5:1",
+    ):  # fmt: skip
         after = {**CLIENT, "mcpServers": [STDIO, HTTP, {**MINE, "serverId": ident}]}
         yield from sets_up("mcp-servers", f"under the id {ident!a}", CLIENT, after)
+    for url in ("acp:fs.1", "acp:tools-demo__1", "acp:.fs:1"):
+        entry = {"type": "http", "name": "x", "url": url}
+        after = {**CLIENT, "mcpServers": [STDIO, HTTP, entry]}
+        yield from sets_up("mcp-servers", f"under the URL {url!a}", CLIENT, after)
+    for entry, twin in (
+        ({**MINE, "serverId": "new"}, {"name": "x", "url": "acp:new"}),
+        ({"type": "scp", "name": "new"}, {"name": "x", "url": "acp:new"}),
+        ({"name": "x", "url": "acp:new"}, {**MINE, "serverId": "new"}),
+    ):
+        given = {**CLIENT, "mcpServers": [entry]}
+        after = {**CLIENT, "mcpServers": [entry, twin]}
+        yield from sets_up("mcp-servers", f"as another generation's {entry}", given, after)
     cyrillic = {**CLIENT, "mcpServers": [{**STDIO, "name": "\u0441\u0430\u0440"}]}
     after = {**CLIENT, "mcpServers": [*cyrillic["mcpServers"], {**MINE, "name": "cap"}]}
     yield from sets_up("mcp-servers", "as one in Cyrillic", cyrillic, after)

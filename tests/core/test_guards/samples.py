@@ -74,6 +74,10 @@ BAD_SERVERS: dict[str, object] = {
     "a command beside acp:": {"name": "x", "url": "acp:mine", "command": "sh"},
     "scp and more": {"type": "scp", "name": "x", "command": "sh"},
     "somebody's scp name": {"type": "scp", "name": "theirs"},
+    "an id that begins with acp:": {**MINE, "serverId": "acp:new"},
+    "an older id that begins with acp:": {"type": "acp", "name": "x", "id": "acp:new"},
+    "a URL of a URL": {"type": "http", "name": "x", "url": "acp:acp:new"},
+    "an scp name that begins with acp:": {"type": "scp", "name": "acp:new"},
     "a text": "sh",
     "a list": ["sh"],
 }
@@ -162,5 +166,4 @@ USES: dict[str, tuple[str, str]] = {
     "_mcp/client_to_server/request": ("url", "message"),
     "_mcp/server_to_client/notification": ("url", "message"),
     "_scp/mcp": ("name", "message"),
-    "mcp/something_new": ("serverId", "x"),
 }

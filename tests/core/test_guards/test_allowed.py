@@ -138,13 +138,13 @@ def test_permission_requests_may_be_narrowed(request_: dict[str, object]) -> Non
     for options in (
         [ALLOW, REJECT],
         [REJECT],
-        [NEVER],
-        [ALLOW, NEVER],
         [ALLOW, ALWAYS, REJECT],
         [REJECT, NEVER],
     ):
         after = {**request_, "options": options}
         assert passes("session/request_permission", request_, after, NARROW)
+    for_ever = {**request_, "options": [ALLOW, ALWAYS, NEVER]}
+    assert passes("session/request_permission", for_ever, {**for_ever, "options": [NEVER]}, NARROW)
     only_yes = {**request_, "options": [ALLOW, ALWAYS]}
     for options in ([ALLOW], []):
         after = {**only_yes, "options": options}
@@ -193,8 +193,18 @@ def test_servers_reached_over_the_channel_may_be_appended(method: str) -> None:
         none_yet = {"tools": {"mcpServers": None}}
         assert passes(method, none_yet, {"tools": {"mcpServers": {name: entry}}})
     assert passes(method, {}, {"mcpServers": []})
-    named = {**MINE, "name": "tools-demo-2"}
-    assert passes(method, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, named]})
+    for name, ident in (
+        ("tools-demo-2", "tools-demo-2:1"),
+        ("fs_more", "mine:1"),
+        ("mine__x", "mine:1/fs"),
+        ("mine.fs", "mine.fs:1"),
+        ("fss", "fss:1"),
+        ("--", ":1"),
+    ):
+        named = {**MINE, "name": name, "serverId": ident}
+        assert passes(method, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, named]})
+    numbered = [{**MINE, "name": f"tools-{i}", "serverId": f"tools:{i}"} for i in range(10)]
+    assert passes(method, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, *numbered]})
 
 
 OWN = msgspec.structs.replace(

@@ -243,7 +243,7 @@ def test_capabilities_are_a_matter_of_grants() -> None:
     seeing = {**AGENT, "agentCapabilities": {"promptCapabilities": {"image": True}}}
     context = granted(capabilities=("/promptCapabilities/image",))
     assert may_answer("initialize", seeing, AGENT, context=context)
-    fork = {**AGENT2, "capabilities": {"session": {"prompt": {}, "fork": {"x": {}}}}}
+    fork = {**AGENT2, "capabilities": {"session": {"prompt": {}, "fork": {}}}}
     assert may_answer("initialize", fork, AGENT2, context=granted(capabilities=("/session/fork",)))
 
 
@@ -263,19 +263,23 @@ def test_own_servers_may_be_used_and_served(method: str) -> None:
     assert may_answer(method, {"result": [2]}, None, theirs, others)
     assert passes(method, theirs, {**theirs, other: 2}, others)
     assert not may_send(method, theirs, others)
+    opened = {"connectionId": "their-connection"}
+    assert may_answer(method, {**opened, "x": 1}, opened, theirs, others)
+    called = {"connectionId": "tools-demo-2:1/1", "connection_id": "tools-demo-2:1/1"}
+    assert may_answer(method, called, None, {name: "mine"})
 
 
 @pytest.mark.parametrize(
     ("params", "addresses"),
     [
-        ({"mcpServers": [MINE, THEIRS, STDIO, HTTP]}, "mine theirs"),
-        ({"mcpServers": [{"type": "acp", "name": "n", "id": "old"}]}, "old"),
+        ({"mcpServers": [MINE, THEIRS, STDIO, HTTP]}, "mine theirs acp:mine acp:theirs"),
+        ({"mcpServers": [{"type": "acp", "name": "n", "id": "old"}]}, "old acp:old"),
         ({"mcpServers": [{"type": "http", "name": "n", "url": "acp:u"}]}, "acp:u u"),
         ({"mcp_servers": [{"name": "n", "url": "acp:u"}]}, "acp:u u"),
-        ({"mcpServers": [{"type": "scp", "name": "n"}]}, "n"),
+        ({"mcpServers": [{"type": "scp", "name": "n"}]}, "n acp:n"),
         (
             {"tools": {"mcpServers": {"k": {"type": "scp"}, "l": MINE, "x": {"url": "acp:u"}}}},
-            "k mine acp:u u",
+            "k acp:k mine acp:mine acp:u u",
         ),
         ({"mcpServers": {"k": {"transport": "http", "url": "acp:u"}}}, "acp:u u"),
         ({"mcpServers": "mine", "tools": ["mine"], "x": [MINE]}, ""),
@@ -298,7 +302,7 @@ def test_what_cannot_be_read_declares_and_connects_nothing(raw: Raw | UnsetType)
 
 def test_declared_sees_what_is_said_twice() -> None:
     raw = Raw(b'{"mcpServers":[],"mcpServers":[{"type":"acp","serverId":"a","serverId":"b"}]}')
-    assert declared("session/new", raw) == {"a", "b"}
+    assert declared("session/new", raw) == {"a", "b", "acp:a", "acp:b"}
 
 
 def test_connected_finds_the_connection() -> None:
