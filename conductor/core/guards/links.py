@@ -43,7 +43,9 @@ _label = re.compile(r"\[@[^\[\]\n]*\]\(([^\s()]*)")
 _LIKE_AT: Final = str.maketrans("\uff20\ufe6b", "@@")
 _OPENS: Final = "\"'`<([{"
 _CLOSES: Final = "\"'`>)]},;:!?*"
-_harmless = re.compile(r"(?!file:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE).fullmatch
+_harmless = re.compile(
+    r"(?!file:|[a-z]:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE
+).fullmatch
 
 
 def added(context: Context, before: list[Json], after: list[Json]) -> Found:

@@ -194,7 +194,10 @@ LINKS = (
     "../x", "a/../../x", "C:/x", "C:\\x", "\\\\server\\share", "$HOME/x", "%USERPROFILE%/x",
     "vscode://file/etc/passwd", "zed:///agent/file?path=/etc/passwd", "path:/etc/passwd",
     "ssh://host/etc", "sftp://host/etc", "javascript:x", "/w/\uff0e\uff0e/\uff0e\uff0e/etc",
-    "file:///%77/..%5c..%5cx",
+    "file:///%77/..%5c..%5cx", "file:///w/a%2fb/../../etc/passwd", "a%2fa%2fa/../../x",
+    "a%%32fa/../../x", "/w/a%2fa%2fa/../../../etc/passwd", "/w/a%255cb/../../etc",
+    "/w/a#b/../../etc/passwd#/../../w/x", "/w/../w/a", "/w/..?x", "..#x", "C:Users/me/x",
+    "C:../../x", "~\\.ssh\\id_rsa",
 )  # fmt: skip
 
 
@@ -226,7 +229,9 @@ MENTIONS = (
     "@C:/x", "@C:\\x", "@\\\\server\\x", "@..\\x", "@/w@/../etc", "@/w@2/x", "@a@/etc/x",
     "@src\\ /../../../etc", '@"/w/a @ b/../../../etc"', "@\"x @'/etc/y z'", '@"x @"/etc/y',
     "@$HOME/x", "@/w/a\x01b", "[@x](file:///etc/passwd)", "[@x](/etc/passwd)", "[@x](zed:///x)",
- "@/w/.. ", "@/w/..)", "@...\\x/..", "@\uff0fetc/passwd", "@/wx.",
+    "@/w/.. ", "@/w/..)", "@...\\x/..", "@\uff0fetc/passwd", "@/wx.",
+    "@a%2fa%2fa%2fa/../../../../etc/passwd", "@/w/a%2fa%2fa/../../../etc/passwd",
+    "@/w/a#b/../../etc/passwd#/../../w/x", "@C:Users/me/x", "@C:../../x", "@~\\.ssh\\id_rsa",
 )  # fmt: skip
 
 

@@ -164,12 +164,38 @@ def test_unknown_folders_hold_nothing() -> None:
     assert not rewritten([HELLO], [{**LINK, "uri": "file:///w/a"}], nowhere)
 
 
+@pytest.mark.parametrize(
+    ("folder", "uri"),
+    [
+        ("/w#1", "file:///w%231/a"),
+        ("/w?", "file:///w%3f/a"),
+        ("/w/100%", "file:///w/100%25/a"),
+        ("/w/100%25", "file:///w/100%2525/a"),
+        ("/w/my proj", "file:///w/my%20proj/a/../b"),
+        ("/w/caf\u00e9", "file:///w/cafe\u0301/a"),
+        ("/w/cafe\u0301", "file:///w/caf%C3%A9/a"),
+        ("/w/x/../y", "file:///w/y/a"),
+    ],
+)
+def test_folders_with_odd_names(folder: str, uri: str) -> None:
+    context = msgspec.structs.replace(PLAIN, folders=(folder,))
+    assert rewritten([HELLO], [{**LINK, "uri": uri}, HELLO], context)
+    assert not rewritten([HELLO], [{**LINK, "uri": uri + "/../../x"}, HELLO], context)
+    assert not rewritten([HELLO], [{**LINK, "uri": "/w/other"}, HELLO], context)
+
+
+def test_a_folder_that_says_different_things_holds_nothing() -> None:
+    for folder in ("/w/a%2f..%2f..", "/w%" + "25" * 9):
+        assert not inside("/etc", (folder,))
+
+
 def test_folders_of_windows() -> None:
     folders = ("C:\\Proj", "relative", "/")
     for path in ("c:/proj/x", "C:\\proj\\X", "/C:/Proj", "a\\b", "C:/proj/./x"):
         assert inside(path, folders[:2]), path
     for path in ("C:/x", "D:/proj", "C:\\proj\\..\\x", "C:/proj/.. /x", "C:/proj/.../x", "/x"):
         assert not inside(path, folders[:2]), path
+    assert not inside("C:proj/x", folders[:2])
     assert inside("/x", folders)
     assert not inside("/x", ("C:/..",))
 
