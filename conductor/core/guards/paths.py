@@ -6,7 +6,7 @@ import posixpath
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 _ROUNDS: Final = 5
 """How often a path may be percent-encoded upon itself; one that is more often lies nowhere."""
@@ -19,7 +19,8 @@ _elsewhere = re.compile(r"~(?:[A-Za-z_/\\]|$)|\$[A-Za-z_{]|%[A-Za-z_]+%").match
 _slash = re.compile(r"%(?:2f|5c)", re.IGNORECASE).search
 _up = re.compile(r"\.\.(?:[?#]|$)").match
 """A step up; what stands behind `?` and `#` some programs cut off."""
-_FORMS: Final = ("NFC", "NFKC")
+_Form: TypeAlias = Literal["NFC", "NFKC"]
+_FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
 """How programs write the letters of a name: a path lies inside however it is written."""
 
 
@@ -57,7 +58,7 @@ def is_absolute(path: str) -> bool:
     return text.startswith("/") or _drive(text) is not None
 
 
-def _lies(path: str, folders: tuple[str, ...], form: str) -> bool:
+def _lies(path: str, folders: tuple[str, ...], form: _Form) -> bool:
     plain = _plain(path, form)
     steps = None if plain is None or _control(plain) or _elsewhere(plain) else _steps(plain)
     if plain is None or steps is None:
@@ -72,18 +73,18 @@ def _lies(path: str, folders: tuple[str, ...], form: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _home(folder: str, form: str) -> list[str] | None:
+def _home(folder: str, form: _Form) -> list[str] | None:
     plain = _plain(folder, form) or ""
     whole = posixpath.normpath(plain.replace("\\", "/"))
     return _steps(whole) if is_absolute(whole) else None
 
 
-def _read(path: str, form: str) -> list[str] | None:
+def _read(path: str, form: _Form) -> list[str] | None:
     plain = _plain(path, form)
     return None if plain is None else _steps(plain)
 
 
-def _plain(path: str, form: str) -> str | None:
+def _plain(path: str, form: _Form) -> str | None:
     """A path with nothing left to decode; None where it says different things on the way: with an
     encoded slash in it, a step up leads elsewhere."""
     rounds = decoded(path)

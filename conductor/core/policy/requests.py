@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.guards.commands import asks_for_one
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.answers import PolicedAnswers
 from conductor.core.policy.copies import release
-from conductor.core.policy.gate import PLACE, rights_on, without
+from conductor.core.policy.gate import PLACE, Gate, rights_on, without
 from conductor.core.policy.given import Carried, Copied, Held, meant
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
@@ -102,6 +103,12 @@ class PolicedRequests(PolicedAnswers):
         gate = lane.peer.gate
         assert gate is not None
         again = carried.state is State.RETURNED
+        if again and gate.enforced and self._ran(carried, gate):
+            wrong = Violation(IDENTITY, "passed on a prompt once more whose command was run")
+            self._verdicts.refuse(
+                lane.peer, lane.direction, carried.heading.key, wrong, pending, out
+            )
+            return
         if after is None or (
             again and gate.enforced and not carried.turn.spend(gate, "again", MOST_RETRIES)
         ):
@@ -140,6 +147,14 @@ class PolicedRequests(PolicedAnswers):
         if carried.pending.cancelled and gate.enforced:
             self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
+
+    def _ran(self, carried: Carried, gate: Gate) -> bool:
+        """Whether a prompt was answered, and not by an error, that holds a command of the user's:
+        the agent would run that again, with whatever a component puts behind it."""
+        if carried.method != PROMPT or carried.upstream is None or carried.upstream[0] == b"error":
+            return False
+        listed = self._exchange.sessions.find(carried.heading.session).commands
+        return asks_for_one(carried.params, listed, gate.policy.grants)
 
     def _as_allowed(
         self, carried: Carried, params: Params, pending: Pending, out: list[Effect]

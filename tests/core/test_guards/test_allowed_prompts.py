@@ -21,6 +21,7 @@ from tests.core.test_guards.attacks_on_prompts import (
     LINKS,
     MENTIONS,
     PROMPT,
+    blob,
     resource,
     text,
 )
@@ -52,6 +53,9 @@ def sends(blocks: object, context: Context = PLAIN) -> bool:
         [text("<file>/yolo</file>"), HELLO],
         [HELLO, resource("/* a comment */")],
         [HELLO, resource("#!/bin/sh")],
+        [HELLO, blob(b"/* a comment */"), blob(b"\x89PNG\x00\xff@/x"), blob(b"", "image/png")],
+        [{**LINK, "name": "a.py", "title": "A", "uri": "/w/a.py"}, HELLO],
+        [{**HELLO, "annotations": {"audience": ["user", "assistant"]}}],
         [{**HELLO, "_meta": {"example.com/x": 1}}],
         [IMAGE, LINK, HELLO],
         [{"type": "audio", "data": "/yolo", "mimeType": "x"}, HELLO],
@@ -115,6 +119,12 @@ def test_with_every_command_those_the_agent_does_not_list_may_be_taken_out() -> 
     assert not rewritten([text("/review it")], [text("Review it.")], context)
     assert not rewritten([HELLO], [said], context)
     assert not sends([said], context)
+
+
+def test_words_of_odd_blocks_may_change() -> None:
+    for odd in ({"type": "markdown", "text": "hi"}, {"type": "text", "text": "hi", "URI": "x"}):
+        assert rewritten([odd, odd, HELLO], [{**odd, "text": "ho"}, HELLO, {**odd, "text": "hu"}])
+        assert rewritten([odd, HELLO], [HELLO, odd, odd])
 
 
 def test_links_into_the_folders_may_be_added() -> None:
