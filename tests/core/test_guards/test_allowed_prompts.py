@@ -8,11 +8,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from conductor.core.guards import Context
-from conductor.core.guards.commands import kept, readings, spelled
+from conductor.core.guards.commands import asks_for_one, kept, readings, spelled
 from conductor.core.guards.names import folded
 from conductor.core.guards.paths import decoded, inside
+from conductor.core.policy.rights import Grants
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.attacks_on_prompts import (
     HELLO,
@@ -82,6 +84,18 @@ def test_a_path_at_the_beginning_is_no_command() -> None:
     assert rewritten([said], [text("/etc/hosts is [hidden]")])
     assert rewritten([said], [HELLO])
     assert rewritten([HELLO, said], [HELLO, HELLO, said])
+
+
+def test_a_prompt_asks_for_commands_of_others() -> None:
+    for said, own, asks in (
+        (b'{"prompt":[{"type":"text","text":"/plan"}]}', (), True),
+        (b'{"prompt":[{"type":"text","text":"/plan"}]}', ("plan",), False),
+        (b'{"prompt":[],"prompt":[{"text":"/plan"}]}', ("*",), True),
+        (b'{"prompt":[{"text":"/etc/hosts"}]}', (), False),
+        (b'{"prompt":"/plan"}', (), False),
+        (b"[" * 100_000, (), True),
+    ):
+        assert asks_for_one(Raw(said), frozenset(), Grants(commands=own)) is asks
 
 
 def test_what_looks_like_a_command_further_on_stays_there() -> None:
