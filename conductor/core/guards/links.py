@@ -127,23 +127,24 @@ def _all_named(prompt: list[Json]) -> Iterator[tuple[str, _Named]]:
 
 def _named(block: Json) -> Iterator[_Named]:
     """All that a block names."""
-    held = isinstance(as_object(as_object(block).get("resource")).get("text"), str)
-    for name, value in _strings("text", block):
+    resource = as_object(block).get("resource")
+    given = isinstance(as_object(resource).get("text"), str)
+    for name, value, holder in _strings("text", block):
         # An agent may write any of these into the prompt's text.
         yield from (_Named("mention", one) for one in _mentions(value))
-        if name == "text":
-            yield from (_Named("link", one) for one in _labels(value))
-        elif squash(name) in _REFERENCES or _names_file(value):
-            yield _Named("link", value, held and name == "uri")
+        yield from (_Named("link", one) for one in _labels(value))
+        if name != "text" and (squash(name) in _REFERENCES or _names_file(value)):
+            yield _Named("link", value, given and holder is resource and name == "uri")
 
 
-def _strings(name: str, value: Json, holder: Json = None) -> Iterator[tuple[str, str]]:
-    """Every text in a block, with the member that holds it; of what is encoded only texts."""
+def _strings(name: str, value: Json, holder: Json = None) -> Iterator[tuple[str, str, Json]]:
+    """Every text in a block, with the member that holds it and whose member that is; of what is
+    encoded only texts."""
     if isinstance(value, str):
         if name == "blob":
-            yield "text", as_text(value, holder)
+            yield "text", as_text(value, holder), holder
         elif name != "data":
-            yield name, value
+            yield name, value, holder
     elif isinstance(value, list):
         for one in value:
             yield from _strings(name, one)

@@ -262,7 +262,15 @@ LINKS = (
     "file:///%77/..%5c..%5cx", "file:///w/a%2fb/../../etc/passwd", "a%2fa%2fa/../../x",
     "a%%32fa/../../x", "/w/a%2fa%2fa/../../../etc/passwd", "/w/a%255cb/../../etc",
     "/w/a#b/../../etc/passwd#/../../w/x", "/w/../w/a", "/w/..?x", "..#x", "C:Users/me/x",
-    "C:../../x", "~\\.ssh\\id_rsa",
+    "C:../../x", "~\\.ssh\\id_rsa", "https://x.example/ @/etc/passwd", "@/etc/passwd",
+    "https://x.example/ x", "\ufefffile:///etc/passwd", "\u200bfile:///etc/passwd",
+    "\ufeff/etc/passwd", "\u200b~/.ssh/x", "<file:///etc/passwd>", '"/etc/passwd"',
+    "(/etc/passwd)", "'file:///etc/x'", "http:/../../../etc/passwd", "http:///etc/passwd",
+    "https://../../etc/passwd", "a.b:/../../../etc/passwd", "https:file:///etc/passwd",
+    "mcp:file:///etc/passwd", "mcp:%66ile:///etc/passwd", "view-source.x:file:///etc/passwd",
+    "acp:a\\..\\..\\x", "vscode-insiders://file/etc/passwd", "git+ssh://host/etc", "zed:x",
+    "context:/../../../etc/passwd", "context://x?file:///etc/passwd", "context://a b",
+    "mcp:%" + "25" * 9 + "41",
 )  # fmt: skip
 
 
@@ -278,6 +286,11 @@ def links() -> Iterator[Attack]:
         for shape in shapes:
             yield rewrites("links", f"{uri!a} {shape['type']}", [HELLO], [HELLO, shape])
         yield makes_up("links", f"{uri!a}", PROMPT, params([shapes[0]]))
+    for uri in ("context://today", "note:///1", "urn:x:y", "untitled:Untitled-1"):
+        for shape in ({**LINK, "uri": uri}, {**IMAGE, "uri": uri}, blob(b"x", uri=uri)):
+            yield rewrites("links", f"{uri} {shape['type']}", [HELLO], [HELLO, shape])
+        elsewhere = {**resource("x"), "uri": uri}
+        yield rewrites("links", f"{uri} beside a resource", [HELLO], [{**elsewhere, "url": uri}])
     hidden = {**LINK, "description": "file:///etc/passwd"}
     yield rewrites("links", "by another member", [HELLO], [hidden])
     data = {"type": "x", "data": {"uri": "file:///etc/passwd"}}
@@ -297,6 +310,16 @@ MENTIONS = (
     "@/w/.. ", "@/w/..)", "@...\\x/..", "@\uff0fetc/passwd", "@/wx.",
     "@a%2fa%2fa%2fa/../../../../etc/passwd", "@/w/a%2fa%2fa/../../../etc/passwd",
     "@/w/a#b/../../etc/passwd#/../../w/x", "@C:Users/me/x", "@C:../../x", "@~\\.ssh\\id_rsa",
+    '@" /etc/passwd"', '@" ~/.ssh/id_rsa"', '@"\n/etc/passwd"', '@"a\n/../../../etc/passwd"',
+    '@".\n./.\n./etc/passwd"', "@' /etc/x'", "@`\n/etc/x`", "@'a /../../../etc/x'",
+    "@<a /../../../etc>", "@[a /../../etc/x]", "@(a\n/../../x)", "@{ /etc/x}", "@<b @<a /../../x>",
+    '@"a\\" /../../../etc/passwd"', "@a\x1c/../../../etc/passwd", "@a\x85/../../etc/passwd",
+    "@a\x0b/../../x", "@a\u00a0/../../x", "@a\\\n/../../x", "@\\ /etc/passwd", "@\\/etc/passwd",
+    "@a\\</../../x", "@\ufeff/etc/passwd", "@\u200b~/.ssh/x", "@\u2800'/etc/x'", "@..).,",
+    "[@x]( file:///etc/passwd)", "[@x](<file:///etc/passwd>)", "[@x](</etc/passwd>)",
+    "[@x](a /../../../etc/passwd)", "[@x](/etc/passwd 'a title')", "[@x](a(b)/../../x)",
+    "[@x](\n/etc/passwd\n)", "[@\nx](/etc/passwd)", "x@$HOME/.ssh/id", "x@${HOME}/.ssh/id",
+    "@$HOME", "@${HOME}", "x@$A@/etc/passwd", "x@$HOME\\x",
 )  # fmt: skip
 
 
@@ -305,7 +328,25 @@ def mentions() -> Iterator[Attack]:
     for said in MENTIONS:
         yield rewrites("links", f"{said!a}", [HELLO], [HELLO, text(f"read {said}")])
         yield rewrites("links", f"{said!a} in a resource", [HELLO], [HELLO, resource(f"x {said}")])
+        encoded = blob(f"x {said}".encode())
+        yield rewrites("links", f"{said!a} in a blob", [HELLO], [HELLO, encoded])
+        titled = {**LINK, "title": f"x {said}"}
+        yield rewrites("links", f"{said!a} in a title", [HELLO], [HELLO, titled])
         yield makes_up("links", f"{said!a}", PROMPT, params([text(said)]))
+    for before, after in (
+        ([], ["read @a", "b/../../../etc/passwd"]),
+        (["look at @~"], ["look at @~", "root/.ssh/id"]),
+        (["x @"], ["x @", "../../etc/passwd"]),
+        (["x @"], ["x @", LINK, "", "~/x"]),
+        (["x @", "y", "/etc/passwd is it"], ["x @", "/etc/passwd is it"]),
+        (['x @"', "."], ['x @"', ".", './../etc/passwd"']),
+        (["x@$HOME"], ["x@$HOME", "\\.ssh\\id"]),
+    ):
+        both = [
+            [text(one) if isinstance(one, str) else one for one in blocks]
+            for blocks in (before, after)
+        ]
+        yield rewrites("links", f"over blocks, {len(both[0])} {after!a}", *both)
 
 
 def beside() -> Iterator[Attack]:

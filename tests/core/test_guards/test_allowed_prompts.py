@@ -147,11 +147,28 @@ def test_links_into_the_folders_may_be_added() -> None:
         "file:///w/a/../b", "file:///home/me/proj/%C3%BC.py", "file:///w/a%20b#L1-2",
         "https://x.example/../../etc", "http://x", "data:text/plain,x", "acp:mine", "mcp://x/y",
         "com.example.notes:/x", "src/a.py", "./a", "a/../b", "/w/x", "", "?x",
+        "https://me@x.example/@types/node", "http://[::1]/x", "https://x/?u=file:///a", "<a.py>",
+        "/w/(group)/[id].tsx", "file:///w/a b", "mailbox.file.x:1",
     ):  # fmt: skip
         link = {"type": "resource_link", "name": "x", "uri": uri}
         assert rewritten([HELLO], [HELLO, link]), uri
         assert rewritten([HELLO], [HELLO, resource("x", uri)]), uri
         assert sends([link]), uri
+
+
+def test_resources_may_have_schemes_of_their_own() -> None:
+    for uri in (
+        "context://today", "memory://x", "skill://a", "note:///1", "urn:x:y", "untitled:Untitled-1",
+        "context://profile:1", "notes+x://a",
+    ):  # fmt: skip
+        assert rewritten([HELLO], [HELLO, resource("x", uri)]), uri
+        assert sends([resource("x", uri)]), uri
+
+
+def test_texts_that_follow_a_mention_are_not_of_its_name() -> None:
+    for said in ("see @/etc/hosts", "see @~", 'see @"/etc/x y"', "me@example.com", "it's an @"):
+        assert rewritten([text(said)], [text(said), text("\n\nToday's news: /etc/x")])
+        assert not rewritten([text("see @/etc/hosts")], [text("see @/etc/hosts"), text("x")])
 
 
 def test_what_was_linked_may_stay() -> None:
@@ -174,6 +191,10 @@ def test_what_was_linked_may_stay() -> None:
         "@types/node", "@scope/pkg@1.2.3", "@$5", "50%@", "@file", '@"/w/a b"', "@/w/my\\ a.py",
         "[@a](a.py)", "[@a]()", "[@a](https://x.example)", "@import '../x.css'", "x@y@z", "@...",
         "@https://x.example/a", "/etc/passwd", "~/.ssh", "../x", "file:///etc/passwd",
+        "user@$HOST", "scp a user@$HOST:/srv", "img@${DIGEST}", "\t@$(CC) -o x", "split('@')[0]",
+        "{'@': resolve(__dirname, '../src')}", "@(cd /usr; make)", "@{ Path = '/etc/x' }",
+        "@<b @<a/../b>", '[@a](https://x.example "a title")', "[@a](a.py), [@b](b.py)", "@a\u00a0b",
+        "@page { margin: 0 }\n/* c */", '@"a\nb"',
     ],
 )  # fmt: skip
 def test_prose_with_an_at_names_nothing_outside(said: str) -> None:
