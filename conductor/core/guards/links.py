@@ -120,8 +120,9 @@ def _all_named(prompt: list[Json]) -> Iterator[tuple[str, _Named]]:
     for at, block in enumerate(prompt):
         for one in _named(block):
             yield f"/prompt/{at}", one
-    texts = [one.get("text") for one in map(as_object, prompt) if one.get("type") == "text"]
-    for name in _mentions("".join(text for text in texts if isinstance(text, str))):
+    plain = [one.get("text") for one in map(as_object, prompt) if one.get("type") == "text"]
+    texts = [text for text in plain if isinstance(text, str)]
+    for name in _mentions("".join(texts) if len(texts) > 1 else ""):
         yield "/prompt", _Named("mention", name)
 
 
@@ -178,14 +179,14 @@ def _mentions(text: str) -> Iterator[str]:
     texts = [_variable.sub("", text)]
     if "\\" in text:
         texts.append(_escape.sub(lambda found: found[1].translate(_ESCAPED), texts[0]))
-    for one in texts:
-        for pattern in _MENTIONS:
-            for found in pattern.finditer(one):
-                name = _bare(found[1])
-                # Some programs drop line breaks from names, to others they are letters.
-                for plain in {_breaks.sub("_", name), _breaks.sub("", name)}:
-                    if plain and _harmless(plain) is None:
-                        yield plain
+    spelled = (
+        found[1] for one in texts for pattern in _MENTIONS for found in pattern.finditer(one)
+    )
+    for name in dict.fromkeys(map(_bare, dict.fromkeys(spelled))):
+        # Some programs drop line breaks from names, to others they are letters.
+        for plain in dict.fromkeys((_breaks.sub("_", name), _breaks.sub("", name))):
+            if plain and _harmless(plain) is None:
+                yield plain
 
 
 def _labels(text: str) -> Iterator[str]:
