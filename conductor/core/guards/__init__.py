@@ -13,7 +13,7 @@ keeps, for `Context`, the addresses that `declared` and `connected` find. See do
     reading         JSON read so that no two parsers disagree
     methods, names  names of methods, of members and of MCP servers, and what looks like them
     common          `_meta` and the session of every message
-    prompts, commands, links, paths
+    prompts, commands, links, paths, blobs
                     prompts, and what is a command or leads outside in them
     setup, servers  the set-up of sessions, and MCP
     modes, lists, permissions, updates, words, capabilities, extensions

@@ -12,29 +12,43 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from enum import Enum
 from itertools import zip_longest
 from typing import Final
 
 import msgspec
 
+from conductor.core.guards.blobs import as_text
 from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.reading import Json, canonical, pairs
+from conductor.core.guards.reading import (
+    Json,
+    Params,
+    Unreadable,
+    as_object,
+    canonical,
+    member,
+    pairs,
+    read,
+)
 from conductor.core.guards.rules import Found
 from conductor.core.guards.table import COMMANDS
+from conductor.core.policy.rights import Grants
 
 _SLASHES: Final = frozenset("/\u2044\u2215\u2571\u27cb\u29f8\uff0f")
 """The slash and what looks like it."""
 
-_UNSEEN: Final = (
-    r"[\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+UNSEEN: Final = (
+    r"\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u2028-\u202f\u205f-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    r"\U000e0000-\U000e0fff\ud800-\udfff]*"
+    r"\U000e0000-\U000e0fff\ud800-\udfff"
 )
-_unseen = re.compile(_UNSEEN)
+"""What cannot be seen, as a regular expression has it between brackets."""
+_unseen = re.compile(f"[{UNSEEN}]*")
 _blank = re.compile(r"\s*")
 _word = re.compile(r"\S*")
 SLASH: Final = "/"
 ANY: Final = "*"
+_LABELS: Final = frozenset({"uri", "name", "title"})
 _MARKS: Final = "/$!#:@&~%^*+-.?"
 """What a command may begin with in the list of an agent, and then is typed without a slash."""
 
@@ -48,9 +62,9 @@ def _is_mark(char: str) -> bool:
     return char != "" and char in _MARKS
 
 
-def granted(context: Context) -> frozenset[str]:
+def granted(grants: Grants) -> frozenset[str]:
     """The commands that a component was granted by name, as a user types them."""
-    return frozenset(spelled(name) for name in context.grants.commands if name != ANY)
+    return frozenset(spelled(name) for name in grants.commands if name != ANY)
 
 
 def is_own(context: Context, command: str) -> bool:
@@ -61,57 +75,72 @@ def is_own(context: Context, command: str) -> bool:
     """
     if ANY in context.grants.commands and command not in context.commands:
         return True
-    return command in granted(context)
+    return command in granted(context.grants)
 
 
 class Reading(msgspec.Struct, frozen=True):
     """A text of a prompt that begins like a command.
 
     `at` and `block` say where it stands, `words` what the command would be: read in this text, and,
-    of the first, in all texts joined. `first`, `last`: whether some agent may take it for the
-    first, the last text.
+    of the first, in all texts joined. `is_command`: whether it is one; a path such as `/etc/hosts`
+    only looks like it. `first`, `last`: whether some agent may take it for the first, or the last,
+    text.
     """
 
     at: int
     block: Json
     words: tuple[str, ...]
+    is_command: bool
     first: bool
     last: bool
 
-    @property
-    def is_command(self) -> bool:
-        """Whether it is one: a mark and a name. A path such as `/etc/hosts` only looks like it."""
-        return any(len(word) > 1 and SLASH not in word[1:] for word in self.words)
+
+class _Kind(Enum):
+    """What a text of a prompt is."""
+
+    TEXT = "a block's own"
+    EMBEDDED = "that of a resource in it"
+    LABEL = "a name or an address, which some agents write into the prompt"
 
 
 class _Text(msgspec.Struct, frozen=True):
-    """A text of a prompt: of a block itself, or of the resource in it.
-
-    `plain`: every agent takes it for one; others may pass over what is no block of type `text`.
-    """
+    """A text of a prompt: of a block, or of the resource in it."""
 
     at: int
     block: Json
     text: str
-    embedded: bool
+    kind: _Kind
 
     @property
     def plain(self) -> bool:
-        return isinstance(self.block, dict) and self.block.get("type") == "text"
+        """Whether every agent takes it for one; some pass over a block that is not of type `text`,
+        or not for them."""
+        block = as_object(self.block)
+        audience = as_object(member(block, "annotations")).get("audience")
+        for_all = audience is None or (isinstance(audience, list) and "assistant" in audience)
+        return self.kind is _Kind.TEXT and block.get("type") == "text" and for_all
 
 
 def _texts(prompt: list[Json]) -> Iterator[_Text]:
     """All texts in which there is something to be seen."""
     for at, block in enumerate(prompt):
-        found: list[tuple[Json, bool]] = [(block, False)]
-        for name, value in pairs(block):
-            if name == "text":
-                found.append((value, False))
-            if name == "resource":
-                found.extend((text, True) for inner, text in pairs(value) if inner == "text")
-        for text, embedded in found:
+        for text, kind in _said(block):
             if isinstance(text, str) and _begins(text) < len(text):
-                yield _Text(at, block, text, embedded)
+                yield _Text(at, block, text, kind)
+
+
+def _said(block: Json, own: _Kind = _Kind.TEXT) -> Iterator[tuple[Json, _Kind]]:
+    if isinstance(block, str):
+        yield block, own
+    for name, value in pairs(block):
+        if name == "text":
+            yield value, own
+        elif name == "blob":
+            yield as_text(value, block), own
+        elif name in _LABELS:
+            yield value, _Kind.LABEL
+        elif name == "resource" and own is _Kind.TEXT:
+            yield from _said(value, _Kind.EMBEDDED)
 
 
 def _begins(text: str) -> int:
@@ -123,20 +152,35 @@ def _mark(char: str) -> str:
     return SLASH if char in _SLASHES else unicodedata.normalize("NFKC", char)[:1]
 
 
-def _read(text: str, marks: AbstractSet[str], commands: AbstractSet[str]) -> str:
-    """The command that a text begins with, mark first; empty if it begins with none.
+class _Listed:
+    """What the agent lists: the commands, and the marks that they begin with beside the slash."""
 
-    What begins with a slash counts as one, whatever follows; other marks need a letter behind them,
-    or to be listed so.
-    """
-    start = _begins(text)
-    mark = _mark(text[start : start + 1])
-    name = start + 1
-    if mark == SLASH:
-        name = _end(_blank, text, name)  # some agents take `/ name` for `/name`
-    word = mark + text[name : _end(_word, text, name)]
-    is_one = mark == SLASH or (mark in marks and word[1:2].isalpha()) or word in commands
-    return word if is_one else ""
+    def __init__(self, commands: AbstractSet[str]) -> None:
+        self._words = {"".join((name[0], *name[1:].split()[:1])).casefold() for name in commands}
+        self._marks = {name[0] for name in commands if _is_mark(name[:1])}
+
+    def read(self, text: str) -> str:
+        """The command that a text begins with, mark first; empty if it begins with none.
+
+        What begins with a slash counts as one, whatever follows, and so does what begins with a
+        mark that is listed by itself; other marks need a letter somewhere behind them.
+        """
+        start = _begins(text)
+        mark = _mark(text[start : start + 1])
+        name = start + 1
+        if mark == SLASH:
+            name = _end(_blank, text, name)  # some agents take `/ name` for `/name`
+        word = mark + text[name : _end(_word, text, name)]
+        lettered = mark in self._marks and any(c.isalpha() or c == "_" for c in word[1:])
+        is_one = mark == SLASH or lettered or self._has(word)
+        return word if is_one else ""
+
+    def _has(self, word: str) -> bool:
+        return word.casefold() in self._words or word[:1] in self._words
+
+    def is_command(self, word: str) -> bool:
+        """Whether a word is a command and no path: it is listed, or no slash is in its name."""
+        return self._has(word) or (len(word) > 1 and SLASH not in word[1:])
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
@@ -148,23 +192,40 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
     """The texts of a prompt that begin like commands.
 
     `commands` are those the agent lists; their marks count beside the slash. The text of an
-    embedded resource counts where no text stands before it.
+    embedded resource counts where no text stands before it, a label where it is no path.
     """
-    marks = {name[0] for name in commands if _is_mark(name[:1])}
+    listed = _Listed(commands)
     texts = list(_texts(prompt))
     plain = [n for n, one in enumerate(texts) if one.plain]
     start, end = (plain[0], plain[-1]) if plain else (len(texts), -1)
     found = []
     for n, one in enumerate(texts):
-        word = _read(one.text, marks, commands) if n < start or not one.embedded else ""
-        if word:
-            words = [word]
-            if n == start:
-                joined = "".join(texts[m].text for m in plain)
-                words.append(_read(joined, marks, commands))
-            last = n >= end and not one.embedded
-            found.append(Reading(one.at, one.block, tuple(words), n <= start, last))
+        embedded = one.kind is _Kind.EMBEDDED
+        word = listed.read(one.text) if n < start or not embedded else ""
+        if not word or (one.kind is _Kind.LABEL and not listed.is_command(word)):
+            continue
+        words = [word]
+        if n == start:
+            words.append(listed.read("".join(texts[m].text for m in plain)))
+        is_one = any(map(listed.is_command, words))
+        last = n >= end and not embedded
+        found.append(Reading(one.at, one.block, tuple(words), is_one, n <= start, last))
     return found
+
+
+def asks_for_one(params: Params, commands: AbstractSet[str], grants: Grants) -> bool:
+    """Whether a prompt, by its params, holds a command that is not a component's own."""
+    own = granted(grants)
+    try:
+        members = pairs(read(params).value)
+    except Unreadable:
+        return True
+    return any(
+        one.is_command and not own.issuperset(one.words)
+        for name, prompt in members
+        if name == "prompt" and isinstance(prompt, list)
+        for one in readings(prompt, commands)
+    )
 
 
 def kept(context: Context, before: list[Json], after: list[Json]) -> Found:
@@ -173,18 +234,24 @@ def kept(context: Context, before: list[Json], after: list[Json]) -> Found:
     A component's own prompt has no blocks `before`.
     """
     whole, now = (readings(prompt, context.commands) for prompt in (before, after))
-    own = granted(context)
+    own = granted(context.grants)
     stay = {canonical(one.block) for one in now}
     old = [
         one
         for one in whole
         if not own.issuperset(one.words)
-        and (canonical(one.block) in stay or not all(is_own(context, w) for w in one.words))
+        and (canonical(one.block) in stay or not all(_may_go(context, w) for w in one.words))
     ]
     new = [one for one in now if not own.issuperset(one.words)]
     yield from _front(before, after, old, new)
     yield from _alike(old, new)
     yield from _paths(old, new)
+
+
+def _may_go(context: Context, command: str) -> bool:
+    """Whether a component may take a command out of a prompt: as long as nobody knows what the
+    agent lists, all may be the agent's but those that were granted by name."""
+    return bool(context.commands) and is_own(context, command)
 
 
 def _front(before: list[Json], after: list[Json], old: list[Reading], new: list[Reading]) -> Found:
@@ -215,8 +282,11 @@ def _alike(old: list[Reading], new: list[Reading]) -> Found:
             word = other.words[-1]
             text = f"an agent may read {word!a:.80} as a command, so it may not be added or moved"
             if one is None:
-                text += "\nhint: `,commands=NAME` lets it, for commands that are named"
+                text += f"\nhint: `,commands=NAME` lets it, for commands that are named; {_HINT}"
             yield Violation(COMMANDS, text, f"/prompt/{other.at}")
+
+
+_HINT: Final = "what is none may stand behind words of yours, in one text with them"
 
 
 def _paths(old: list[Reading], new: list[Reading]) -> Found:
@@ -226,7 +296,7 @@ def _paths(old: list[Reading], new: list[Reading]) -> Found:
     for one in new:
         if not one.is_command and not (first if one.first else words).issuperset(one.words):
             text = "a text may not be made to begin with a slash: some agent may read a command"
-            yield Violation(COMMANDS, text, f"/prompt/{one.at}")
+            yield Violation(COMMANDS, f"{text}\nhint: {_HINT}", f"/prompt/{one.at}")
 
 
 # -- lists of commands -------------------------------------------------------------------------
@@ -241,9 +311,9 @@ def _name(entry: Json) -> str:
 def listed(context: Context, before: list[Json], after: list[Json], at: str) -> Found:
     """Rule for a list of commands: own ones may be added, those of others stay as they are."""
     given = {_name(entry) for entry in before}
-    yield from _entries(context, given - granted(context), after, at)
+    yield from _entries(context, given - granted(context.grants), after, at)
     names = {name for name in map(_name, after) if _is_added(context, given, name)}
-    theirs = [entry for entry in before if _name(entry) not in granted(context)]
+    theirs = [entry for entry in before if _name(entry) not in granted(context.grants)]
     if [entry for entry in after if _name(entry) not in names] != theirs:
         text = "commands that others list stay as they are; hint: `commands=NAME` lets add own"
         yield Violation(COMMANDS, text, at)
@@ -251,7 +321,7 @@ def listed(context: Context, before: list[Json], after: list[Json], at: str) -> 
 
 def _is_added(context: Context, given: AbstractSet[str], name: str) -> bool:
     """Whether an entry of a list is a component's own: of a name nobody else lists, or granted."""
-    own = name in granted(context)
+    own = name in granted(context.grants)
     return name != "" and (own or (name not in given and is_own(context, name)))
 
 

@@ -11,10 +11,14 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
+from conductor.core.guards.blobs import as_text
+from conductor.core.guards.commands import UNSEEN
 from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import squash
-from conductor.core.guards.paths import decoded, inside
-from conductor.core.guards.reading import Json, pairs
+from conductor.core.guards.paths import climbs, decoded, inside
+from conductor.core.guards.reading import Json, as_object, pairs
 from conductor.core.guards.rules import Found
 from conductor.core.guards.table import LINKS
 
@@ -23,70 +27,148 @@ _REFERENCES: Final = frozenset(
 )
 """Members, without case and punctuation, whose text names something to be read."""
 
-_DATA: Final = frozenset({"data", "blob"})
 _SCHEMES: Final = frozenset({"http", "https", "data", "acp", "mcp"})
 """Schemes of what is not on this machine, is held by the link itself, or is asked of a server."""
+_opened = re.compile(
+    r"(?:files?|localfile|filesystem|path|dir|folder|local|vscode|vscodium|code|cursor|windsurf|zed"
+    r"|idea|jetbrains|emacs|n?vim|mvim|txmt|subl|atom|editor|open|shell|cmd|javascript|jar|view|ms"
+    r"|resource|content|blob|about|chrome|ssh|sftp|scp|ftps?|smb|cifs|nfs|afp|davs?|rsync|git|svn"
+    r"|s3)(?![a-z0-9])"
+).match
+"""How the schemes begin by which programs open what is on this machine, or fetch it."""
 
-_scheme = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):").match
-_file = re.compile(r"\s*file:", re.IGNORECASE).match
+_scheme = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match
+_file = re.compile(r"file:", re.IGNORECASE).match
+_file_within = re.compile(r"(?<![a-z])file:", re.IGNORECASE).search
+_host = re.compile(r"//(?:[^/?#\\\s@]*@)?[\w\[]").match
 _control = re.compile(r"[\x00-\x1f\x7f]").search
+_blanks = re.compile(r"\s+")
+_breaks = re.compile(r"[\t\n\v\f\r]+")
 
-_MENTIONS: Final = (
-    re.compile(r"@+([^\s@]*)(?=(@?))"),
-    re.compile(r'@"(?=([^"\n]*))'),
-    re.compile(r"@'(?=([^'\n]*))"),
-    re.compile(r"@`(?=([^`\n]*))"),
+_QUOTES: Final = "\"'`"
+_BRACKETS: Final = (("<", ">"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\{", r"\}"))
+_MENTIONS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        *(f"@+(?=([^{ends}@]*@?))" for ends in (r"\s", r" \t\r\n")),
+        *(f"@{one}(?=([^{one}\n]*))" for one in _QUOTES),
+        *(f"@{one}(?=([^{one}]*){one})" for one in _QUOTES),
+        *(f"@{one}(?=((?:[^{end}@]|@(?!{one}))*)(?:{end}|@))" for one, end in _BRACKETS),
+    )
 )
-"""An `@` and what it names: up to white space or the next `@`, or what stands in quotes."""
-_escaped = re.compile(r"@+((?:\\.|[^\s@\\])*)")
-_label = re.compile(r"\[@[^\[\]\n]*\]\(([^\s()]*)")
+"""An `@` and what it names: up to white space, as different languages have it, or the next `@`; or
+what stands in quotes or brackets, up to the end of the line or to their close."""
+_LABELS: Final = tuple(
+    re.compile(rf"\[@[^\[\]]*\]\((?=((?:(?!\]\(){inner})*))") for inner in (r"[^)]", r"\S")
+)
+"""A link as Markdown has it, up to a bracket or a blank, if not to the next."""
+_variable = re.compile(r"(?<=\w)@(?=\$(?:\w+|\{\w+\})(?:[\s:,;)\"'`]|$))")
+"""As in `user@$HOST`: nobody takes that for a path."""
+_escape = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED: Final = str.maketrans(dict.fromkeys(" \t\n\r\v\f\"'`<>()[]{}", "\u2800"))
+"""What ends a name unless there is a backslash before it, as what is nothing special and unseen."""
 _LIKE_AT: Final = str.maketrans("\uff20\ufe6b", "@@")
-_OPENS: Final = "\"'`<([{"
-_CLOSES: Final = "\"'`>)]},;:!?*"
-_harmless = re.compile(r"(?!file:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE).fullmatch
+_open = re.compile(rf"[{UNSEEN}\"'`<(\[{{]*").match
+_close = re.compile(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*").match
+"""What may stand around a name, the end of it backwards; a full stop only behind a letter."""
+_harmless = re.compile(
+    r"(?!file:|[a-z]:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE
+).fullmatch
+_HINTS: Final = {
+    "mention": "what stands behind an `@` may be read as a file; not so behind `@` and a blank",
+    "link": (
+        "beside paths inside, http, https, data, acp, mcp and schemes with a dot may stand, and"
+        " of an embedded resource with its own text one that nobody opens, as in context://today"
+    ),
+}
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What a prompt names: a mention or a link, and the name; `held`: its text is given with it."""
+
+    what: str
+    name: str
+    held: bool = False
+
+    def fits(self, folders: tuple[str, ...]) -> bool:
+        """Whether a component may add this."""
+        if self.what == "mention" and not _names_file(self.name):
+            return inside(self.name, folders)
+        if _control(self.name):
+            return False
+        spelled = (self.name, unicodedata.normalize("NFKC", self.name))
+        forms = {form(one) for one in spelled for form in (_bare, _begun)}
+        return all(_leads_inside(one, folders, held=self.held) for one in forms)
 
 
 def added(context: Context, before: list[Json], after: list[Json]) -> Found:
     """Rule for the blocks of a prompt: no link and no mention is added that leads outside."""
-    known = {key for block in before for key in _named(block)}
-    for at, block in enumerate(after):
-        for what, name in _named(block):
-            if (what, name) in known:
-                continue
-            known.add((what, name))
-            if not _FITS[what](name, context.folders):
-                text = f"{what} {name!a:.80} may not be added: it is not in the session's folders"
-                yield Violation(LINKS, text, f"/prompt/{at}")
+    known = {(one.what, one.name) for _, one in _all_named(before)}
+    for at, one in _all_named(after):
+        if (one.what, one.name) in known:
+            continue
+        known.add((one.what, one.name))
+        if not one.fits(context.folders):
+            text = (
+                f"{one.what} {one.name!a:.80} may not be added: it is not in the session's folders"
+            )
+            yield Violation(LINKS, f"{text}\nhint: {_HINTS[one.what]}", at)
 
 
-def _named(block: Json) -> Iterator[tuple[str, str]]:
-    """All that a block names: what it is, and the name."""
-    for name, value in _strings("text", block):
-        if name == "text":
-            yield from (("mention", one) for one in _mentions(value))
-            yield from (("link", found[1]) for found in _label.finditer(value) if found[1])
-        elif squash(name) in _REFERENCES or _names_file(value):
-            yield "link", value
-        else:  # an agent may write the name of a link into the prompt's text
-            yield from (("mention", one) for one in _mentions(value))
+def _all_named(prompt: list[Json]) -> Iterator[tuple[str, _Named]]:
+    """All that a prompt names, and where: in its blocks, and in its texts as one."""
+    for at, block in enumerate(prompt):
+        for one in _named(block):
+            yield f"/prompt/{at}", one
+    plain = [one.get("text") for one in map(as_object, prompt) if one.get("type") == "text"]
+    texts = [text for text in plain if isinstance(text, str)]
+    for name in _mentions("".join(texts) if len(texts) > 1 else ""):
+        yield "/prompt", _Named("mention", name)
 
 
-def _strings(name: str, value: Json) -> Iterator[tuple[str, str]]:
-    """Every text in a block, with the member that holds it; without what is encoded."""
+def _named(block: Json) -> Iterator[_Named]:
+    """All that a block names."""
+    resource = as_object(block).get("resource")
+    given = isinstance(as_object(resource).get("text"), str)
+    for name, value, holder in _strings("text", block):
+        # An agent may write any of these into the prompt's text.
+        yield from (_Named("mention", one) for one in _mentions(value))
+        yield from (_Named("link", one) for one in _labels(value))
+        if name != "text" and (squash(name) in _REFERENCES or _names_file(value)):
+            yield _Named("link", value, given and holder is resource and name == "uri")
+
+
+def _strings(name: str, value: Json, holder: Json = None) -> Iterator[tuple[str, str, Json]]:
+    """Every text in a block, with the member that holds it and whose member that is; of what is
+    encoded only texts."""
     if isinstance(value, str):
-        yield name, value
+        if name == "blob":
+            yield "text", as_text(value, holder), holder
+        elif name != "data":
+            yield name, value, holder
     elif isinstance(value, list):
         for one in value:
             yield from _strings(name, one)
     else:
         for inner, one in pairs(value):
-            if inner not in _DATA or not isinstance(one, str):
-                yield from _strings(inner, one)
+            yield from _strings(inner, one, value)
 
 
 def _names_file(text: str) -> bool:
     rounds = decoded(text[:200])
-    return not rounds or any(_file(unicodedata.normalize("NFKC", one)) for one in rounds)
+    return not rounds or any(_file(_begun(unicodedata.normalize("NFKC", one))) for one in rounds)
+
+
+def _begun(name: str) -> str:
+    """A name without what cannot be seen, and the punctuation, before it."""
+    found = _open(name)
+    return name[found.end() :] if found else name
+
+
+def _bare(name: str) -> str:
+    """The same, without what is behind it too."""
+    start, found = _begun(name), _close(_begun(name)[::-1])
+    return start[: len(start) - found.end()] if found else start
 
 
 def _mentions(text: str) -> Iterator[str]:
@@ -94,42 +176,40 @@ def _mentions(text: str) -> Iterator[str]:
     text = text.translate(_LIKE_AT)
     if "@" not in text:
         return
-    for pattern in _MENTIONS:
-        for found in pattern.finditer(text):
-            yield from _trimmed("".join(found.groups()))
+    texts = [_variable.sub("", text)]
     if "\\" in text:
-        for found in _escaped.finditer(text):
-            yield from _trimmed(re.sub(r"\\(.)", r"\1", found[1]))
+        texts.append(_escape.sub(lambda found: found[1].translate(_ESCAPED), texts[0]))
+    spelled = (
+        found[1] for one in texts for pattern in _MENTIONS for found in pattern.finditer(one)
+    )
+    for name in dict.fromkeys(map(_bare, dict.fromkeys(spelled))):
+        # Some programs drop line breaks from names, to others they are letters.
+        for plain in dict.fromkeys((_breaks.sub("_", name), _breaks.sub("", name))):
+            if plain and _harmless(plain) is None:
+                yield plain
 
 
-def _trimmed(name: str) -> Iterator[str]:
-    bare = name.lstrip(_OPENS).rstrip(_CLOSES)
-    if bare.endswith(".") and not bare.endswith(("..", "/.", "\\.")):
-        bare = bare[:-1]
-    if bare and _harmless(bare) is None:
-        yield bare
+def _labels(text: str) -> Iterator[str]:
+    """Where the links of a text lead whose words begin with an `@`."""
+    for pattern in _LABELS:
+        for found in pattern.finditer(text):
+            words = _bare(found[1]).split()
+            yield from {"_".join(words), words[0]} if words else ()
 
 
-def _mention_fits(name: str, folders: tuple[str, ...]) -> bool:
-    return _link_fits(name, folders) if _names_file(name) else inside(name, folders)
-
-
-def _link_fits(uri: str, folders: tuple[str, ...]) -> bool:
-    """Whether a component may add a link to this."""
-    if _control(uri):
-        return False
-    forms = {uri.strip(), unicodedata.normalize("NFKC", uri).strip()}
-    return all(_leads_inside(one, folders) for one in forms)
-
-
-def _leads_inside(uri: str, folders: tuple[str, ...]) -> bool:
+def _leads_inside(uri: str, folders: tuple[str, ...], *, held: bool) -> bool:
     found = _scheme(uri)
     if found is None:
         return not _names_file(uri) and inside(uri, folders)
-    scheme = found[1].casefold()
+    scheme, rest = found[1].casefold(), uri[found.end() :]
     if scheme == "file":
-        return _file_inside(uri[found.end() :].replace("\\", "/"), folders)
-    return scheme in _SCHEMES or "." in scheme
+        return _file_inside(rest.replace("\\", "/"), folders)
+    if _blanks.search(uri) or climbs(uri):
+        return False
+    if scheme in ("http", "https"):
+        return _host(rest) is not None
+    own = held and _opened(scheme) is None
+    return (scheme in _SCHEMES or "." in scheme or own) and not any(map(_file_within, decoded(uri)))
 
 
 def _file_inside(rest: str, folders: tuple[str, ...]) -> bool:
@@ -138,6 +218,3 @@ def _file_inside(rest: str, folders: tuple[str, ...]) -> bool:
         host, slash, path = rest[2:].partition("/")
         return host.casefold() in ("", "localhost") and inside(slash + path, folders)
     return rest.startswith("/") and inside(rest, folders)
-
-
-_FITS: Final = {"mention": _mention_fits, "link": _link_fits}

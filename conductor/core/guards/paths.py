@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import unicodedata
-from typing import Final
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
 
 _ROUNDS: Final = 5
 """How often a path may be percent-encoded upon itself; one that is more often lies nowhere."""
 
 _escape = re.compile(rb"%([0-9A-Fa-f]{2})")
 _control = re.compile(r"[\x00-\x1f\x7f]").search
-_drive = re.compile(r"/?([A-Za-z]:)(?=/|$)").match
-_elsewhere = re.compile(r"~(?:[A-Za-z_/]|$)|\$[A-Za-z_{(]|%[A-Za-z_]+%").match
+_drive = re.compile(r"/?([A-Za-z]:)").match
+_elsewhere = re.compile(r"~(?:[A-Za-z_/\\]|$)|\$[A-Za-z_{]|%[A-Za-z_]+%").match
 """Somebody's home, or what a shell puts in its place."""
-_CUTS: Final = ("?", "#")
-_DOTS: Final = ("", ".", "..")
+_slash = re.compile(r"%(?:2f|5c)", re.IGNORECASE).search
+_up = re.compile(r"\.\.(?:[?#]|$)").match
+"""A step up; what stands behind `?` and `#` some programs cut off."""
+_Form: TypeAlias = Literal["NFC", "NFKC"]
+_FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
+"""How programs write the letters of a name: a path lies inside however it is written."""
 
 
 def decoded(text: str) -> list[str]:
@@ -35,36 +41,15 @@ def decoded(text: str) -> list[str]:
 def inside(path: str, folders: tuple[str, ...]) -> bool:
     """Whether a path, however it is read, lies inside one of the folders.
 
-    A relative path does where it does not climb out of where it begins. A path may be read with or
-    without what stands behind `?` and `#`, and in compatibility forms of its letters.
+    An absolute path does where it begins with a folder and does not climb out of it, a relative one
+    where it does not climb out of where it begins: at no step, so that it may be cut anywhere.
     """
-    rounds = decoded(path)
-    if not rounds:
-        return False
-    readings = {rounds[-1]}
-    for text in rounds:
-        for cut in _CUTS:
-            readings.update(decoded(text.partition(cut)[0])[-1:])
-    return all(
-        _lies(one, folders) and (one.isascii() or _lies(_plain(one), tuple(map(_plain, folders))))
-        for one in readings
-    )
+    return all(_lies(path, folders, form) for form in _FORMS)
 
 
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
-def _lies(path: str, folders: tuple[str, ...]) -> bool:
-    if _control(path) or _elsewhere(path):
-        return False
-    parts = _parts(path)
-    if parts is None:
-        return False
-    if not is_absolute(path):
-        return True
-    homes = (_parts(folder) for folder in folders if is_absolute(folder))
-    return any(home is not None and parts[: len(home)] == home for home in homes)
+def climbs(path: str) -> bool:
+    """Whether a path, however it is read, goes up further than down at any step."""
+    return any((steps := _read(path, form)) is None or _goes_up(steps) for form in _FORMS)
 
 
 def is_absolute(path: str) -> bool:
@@ -73,26 +58,64 @@ def is_absolute(path: str) -> bool:
     return text.startswith("/") or _drive(text) is not None
 
 
-def _parts(path: str) -> list[str] | None:
-    """The steps of a path, a drive or nothing first where it is absolute; None if it climbs out.
+def _lies(path: str, folders: tuple[str, ...], form: _Form) -> bool:
+    plain = _plain(path, form)
+    steps = None if plain is None or _control(plain) or _elsewhere(plain) else _steps(plain)
+    if plain is None or steps is None:
+        return False
+    if not is_absolute(plain):
+        return not _goes_up(steps)
+    return any(
+        steps[: len(home)] == home and not _goes_up(steps[len(home) :])
+        for home in (_home(folder, form) for folder in folders)
+        if home is not None
+    )
 
-    With backslashes or a drive it may be one of Windows, where case does not count, and `..` and
-    steps of dots and spaces are nobody's need.
+
+@lru_cache(maxsize=64)
+def _home(folder: str, form: _Form) -> list[str] | None:
+    plain = _plain(folder, form) or ""
+    whole = posixpath.normpath(plain.replace("\\", "/"))
+    return _steps(whole) if is_absolute(whole) else None
+
+
+def _read(path: str, form: _Form) -> list[str] | None:
+    plain = _plain(path, form)
+    return None if plain is None else _steps(plain)
+
+
+def _plain(path: str, form: _Form) -> str | None:
+    """A path with nothing left to decode; None where it says different things on the way: with an
+    encoded slash in it, a step up leads elsewhere."""
+    rounds = decoded(path)
+    if not rounds:
+        return None
+    plain = unicodedata.normalize(form, rounds[-1])
+    return None if ".." in plain and any(map(_slash, rounds)) else plain
+
+
+def _steps(path: str) -> list[str] | None:
+    """The steps of a path, a drive or nothing first where it is absolute.
+
+    With backslashes or a drive it may be one of Windows, where case does not count; `..` and steps
+    of dots and spaces are nobody's need there, nor what lies where a drive is just now: None.
     """
     text = path.replace("\\", "/")
     drive = _drive(text)
-    steps = ([drive[1]] if drive else [""]) if is_absolute(path) else []
     rest = text[drive.end() :] if drive else text
-    first = len(steps)
+    steps = [step for step in rest.split("/") if step not in ("", ".")]
     windows = drive is not None or "\\" in path
-    for step in rest.split("/"):
-        if windows and (step.strip(" .") == "" and step not in ("", ".")):
-            return None
-        if step not in _DOTS:
-            steps.append(step)
-        elif step == "..":
-            if len(steps) > first:
-                steps.pop()
-            elif not first:
-                return None
-    return [step.casefold() for step in steps] if drive else steps
+    if windows and any(step.strip(" .") == "" for step in steps):
+        return None
+    if drive is None:
+        return ["", *steps] if text.startswith("/") else steps
+    return None if rest and rest[0] != "/" else [step.casefold() for step in (drive[1], *steps)]
+
+
+def _goes_up(steps: list[str]) -> bool:
+    depth = 0
+    for step in steps:
+        depth += -1 if _up(step) else 1
+        if depth < 0:
+            return True
+    return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from conductor.core.guards import commands, links
+from conductor.core.guards.blobs import as_bytes
 from conductor.core.guards.common import SESSION_NAMES, is_namespaced
 from conductor.core.guards.context import Context, Violation
 from conductor.core.guards.methods import lookalike
@@ -12,6 +14,7 @@ from conductor.core.guards.reading import (
     ABSENT,
     Absent,
     Json,
+    Object,
     as_object,
     canonical,
     difference,
@@ -25,8 +28,9 @@ from conductor.core.guards.table import AGENT_STATE, META, PROMPT_OPTIONS
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
 _RESULT: Final = ("stopReason", "messageId")
 _CANCELLED: Final = "cancelled"
-_BLOCKS: Final = ("type", "text", "resource", "uri", "_meta")
-"""Members of a block that none may be mistaken for."""
+_BLOCKS: Final = ("type", "text", "resource", "uri", "annotations", "_meta")
+_RESOURCES: Final = ("text", "blob", "uri", "_meta")
+"""Members of a block, and of the resource in it, that none may be mistaken for."""
 _TYPES: Final = ("text", "image", "audio", "resource_link", "resource")
 """The types of blocks of both versions of ACP; what others mean to an agent nobody knows."""
 
@@ -83,6 +87,8 @@ def _blocks(context: Context, before: Json | Absent, after: Json | Absent) -> Fo
 def _members(before: list[Json], after: list[Json]) -> Found:
     """Blocks that are not as before have no odd members, and no `_meta` that agents obey."""
     whole = {canonical(block) for block in before}
+    frames = Counter(map(_frame, before))
+    frames.subtract(_frame(block) for block in after if canonical(block) in whole)
     known = {item for block in before for item in _metas(block)}
     for at, block in enumerate(after):
         if canonical(block) in whole:
@@ -91,17 +97,42 @@ def _members(before: list[Json], after: list[Json]) -> Found:
             text = "a block of a prompt may not be replaced by or for what is no object"
             yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
             continue
-        if block.get("type") not in _TYPES:
-            text = "a block of a prompt may only be added, or changed, as one of a type of ACP's"
-            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/type")
-        odd = lookalike(block, _BLOCKS)
-        if odd is not None:
-            text = f"member {odd!a:.80} of a block could be taken for another"
-            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
+        if not isinstance(block.get("text", ""), str):
+            text = "the text of a block may not be made what is no text"
+            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/text")
+        frames[frame := _frame(block)] -= 1
+        if frames[frame] < 0:
+            yield from _shape(block, at)
         for name, value in _metas(block):
             if (name, value) not in known and not is_namespaced(name):
                 text = f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
                 yield Violation(META, text, f"/prompt/{at}")
+
+
+def _frame(block: Json) -> str:
+    """What stands around the text of a block: where only that changes, it is as odd as it was."""
+    held = as_object(block)
+    return canonical({**held, "text": None} if isinstance(held.get("text"), str) else block)
+
+
+def _shape(block: Object, at: int) -> Found:
+    """What is not of a user's making looks as ACP has it."""
+    if block.get("type") not in _TYPES:
+        text = "a block of a prompt may only be added, or changed, as one of a type of ACP's"
+        yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/type")
+    resource = block.get("resource", {})
+    held = as_object(resource)
+    if not (
+        isinstance(resource, dict)
+        and isinstance(held.get("text", ""), str)
+        and as_bytes(held.get("blob", "")) is not None
+    ):
+        text = "the resource of a block is an object with a text, or with a blob in base64"
+        yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/resource")
+    odd = lookalike(block, _BLOCKS) or lookalike(held, _RESOURCES)
+    if odd is not None:
+        text = f"member {odd!a:.80} of a block could be taken for another"
+        yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
 
 
 def _metas(block: Json) -> list[tuple[str, str]]:

@@ -91,7 +91,12 @@ MOVES: Final[tuple[Move, ...]] = (
     ),
     Move(_S.PASSED, _E.CANCELLED, _S.PASSED, "the cancellation goes on"),
     Move(_S.PASSED, _E.LOST, _S.PASSED, "its answer goes past the component"),
-    Move(_S.RETURNED, _E.PASSED_ON, _S.PASSED, "asked once more, at most three times"),
+    Move(
+        _S.RETURNED,
+        _E.PASSED_ON,
+        _S.PASSED,
+        "asked once more, at most three times; a prompt with a command in it only after an error",
+    ),
     Move(
         _S.RETURNED,
         _E.ANSWERED,

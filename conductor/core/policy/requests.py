@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.guards.commands import asks_for_one
 from conductor.core.link import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.answers import PolicedAnswers
 from conductor.core.policy.copies import release
-from conductor.core.policy.gate import PLACE, rights_on, without
+from conductor.core.policy.gate import PLACE, Gate, rights_on, without
 from conductor.core.policy.given import Carried, Copied, Held, meant
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
@@ -103,10 +104,7 @@ class PolicedRequests(PolicedAnswers):
         assert gate is not None
         again = carried.state is State.RETURNED
         once_more = again and gate.enforced
-        if after is None or (
-            once_more
-            and (carried.turn.stopped or not carried.turn.spend(gate, "again", MOST_RETRIES))
-        ):
+        if after is None or (once_more and not self._may_ask_again(carried, gate)):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._verdicts.refuse(
                 lane.peer, lane.direction, carried.heading.key, wrong, pending, out
@@ -142,6 +140,17 @@ class PolicedRequests(PolicedAnswers):
         if carried.pending.cancelled and gate.enforced:
             self._exchange.cancel(pending, out, carried.pending.stopped)
         release(lane, out)
+
+    def _may_ask_again(self, carried: Carried, gate: Gate) -> bool:
+        """Whether a component may pass on once more what it has the answer to: so many times, and
+        no prompt that the user has cancelled, nor one with a command of the user's that the agent
+        has run."""
+        ran = carried.upstream is not None and carried.upstream[0] == b"result"
+        if carried.method == PROMPT and ran:
+            listed = self._exchange.sessions.find(carried.heading.session).commands
+            if asks_for_one(carried.params, listed, gate.policy.grants):
+                return False
+        return not carried.turn.stopped and carried.turn.spend(gate, "again", MOST_RETRIES)
 
     def _as_allowed(
         self, carried: Carried, params: Params, pending: Pending, out: list[Effect]

@@ -112,6 +112,27 @@ def test_asking_again_counts_for_the_whole_turn() -> None:
             pb << ("f", "s", result(Hole("f-a"), DONE))
 
 
+@pytest.mark.parametrize("grants", ["", "commands=plan"])
+def test_a_command_is_not_run_again_but_where_it_failed(grants: str) -> None:
+    with chain(CARRIES, grants=grants) as pb:
+        asked = prompt("/plan it")
+        (
+            pb
+            >> ("client", request("a", PROMPT, asked))
+            << ("g", "p", request(Hole("g"), PROMPT, asked))
+        )
+        for body in (error(Hole("one"), -32000, "busy"), result(Hole("one"), DONE)):
+            pb >> ("g", "s", request(Hole("g"), PROMPT, asked))
+            pb << ("agent", request(Hole("one"), PROMPT, asked)) >> ("agent", body)
+            pb << ("g", "s", {**body, "id": Hole("g")})
+            del pb.values["one"]
+        pb >> ("g", "s", request(Hole("g"), PROMPT, asked))
+        if not grants:
+            broke(pb, "identity", "whose command was run")
+            refused(pb, Hole("g"))
+        skip(pb)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("turns", ["within", "unprompted"])
 def test_a_turn_of_its_own_hides_and_cancels_nothing_of_the_users(turns: str, version: int) -> None:

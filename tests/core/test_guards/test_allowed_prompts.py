@@ -8,11 +8,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from conductor.core.guards import Context
-from conductor.core.guards.commands import kept, readings, spelled
+from conductor.core.guards.commands import asks_for_one, kept, readings, spelled
 from conductor.core.guards.names import folded
 from conductor.core.guards.paths import decoded, inside
+from conductor.core.policy.rights import Grants
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.attacks_on_prompts import (
     HELLO,
@@ -21,6 +23,7 @@ from tests.core.test_guards.attacks_on_prompts import (
     LINKS,
     MENTIONS,
     PROMPT,
+    blob,
     resource,
     text,
 )
@@ -52,6 +55,9 @@ def sends(blocks: object, context: Context = PLAIN) -> bool:
         [text("<file>/yolo</file>"), HELLO],
         [HELLO, resource("/* a comment */")],
         [HELLO, resource("#!/bin/sh")],
+        [HELLO, blob(b"/* a comment */"), blob(b"\x89PNG\x00\xff@/x"), blob(b"", "image/png")],
+        [{**LINK, "name": "a.py", "title": "A", "uri": "/w/a.py"}, HELLO],
+        [{**HELLO, "annotations": {"audience": ["user", "assistant"]}}],
         [{**HELLO, "_meta": {"example.com/x": 1}}],
         [IMAGE, LINK, HELLO],
         [{"type": "audio", "data": "/yolo", "mimeType": "x"}, HELLO],
@@ -78,6 +84,18 @@ def test_a_path_at_the_beginning_is_no_command() -> None:
     assert rewritten([said], [text("/etc/hosts is [hidden]")])
     assert rewritten([said], [HELLO])
     assert rewritten([HELLO, said], [HELLO, HELLO, said])
+
+
+def test_a_prompt_asks_for_commands_of_others() -> None:
+    for said, own, asks in (
+        (b'{"prompt":[{"type":"text","text":"/plan"}]}', (), True),
+        (b'{"prompt":[{"type":"text","text":"/plan"}]}', ("plan",), False),
+        (b'{"prompt":[],"prompt":[{"text":"/plan"}]}', ("*",), True),
+        (b'{"prompt":[{"text":"/etc/hosts"}]}', (), False),
+        (b'{"prompt":"/plan"}', (), False),
+        (b"[" * 100_000, (), True),
+    ):
+        assert asks_for_one(Raw(said), frozenset(), Grants(commands=own)) is asks
 
 
 def test_what_looks_like_a_command_further_on_stays_there() -> None:
@@ -117,17 +135,40 @@ def test_with_every_command_those_the_agent_does_not_list_may_be_taken_out() -> 
     assert not sends([said], context)
 
 
+def test_words_of_odd_blocks_may_change() -> None:
+    for odd in ({"type": "markdown", "text": "hi"}, {"type": "text", "text": "hi", "URI": "x"}):
+        assert rewritten([odd, odd, HELLO], [{**odd, "text": "ho"}, HELLO, {**odd, "text": "hu"}])
+        assert rewritten([odd, HELLO], [HELLO, odd, odd])
+
+
 def test_links_into_the_folders_may_be_added() -> None:
     for uri in (
         "file:///w/a.py", "file:///w", "file:///w/", "file://localhost/w/a", "FILE:///w/a",
         "file:///w/a/../b", "file:///home/me/proj/%C3%BC.py", "file:///w/a%20b#L1-2",
         "https://x.example/../../etc", "http://x", "data:text/plain,x", "acp:mine", "mcp://x/y",
         "com.example.notes:/x", "src/a.py", "./a", "a/../b", "/w/x", "", "?x",
+        "https://me@x.example/@types/node", "http://[::1]/x", "https://x/?u=file:///a", "<a.py>",
+        "/w/(group)/[id].tsx", "file:///w/a b", "mailbox.file.x:1",
     ):  # fmt: skip
         link = {"type": "resource_link", "name": "x", "uri": uri}
         assert rewritten([HELLO], [HELLO, link]), uri
         assert rewritten([HELLO], [HELLO, resource("x", uri)]), uri
         assert sends([link]), uri
+
+
+def test_resources_may_have_schemes_of_their_own() -> None:
+    for uri in (
+        "context://today", "memory://x", "skill://a", "note:///1", "urn:x:y", "untitled:Untitled-1",
+        "context://profile:1", "notes+x://a",
+    ):  # fmt: skip
+        assert rewritten([HELLO], [HELLO, resource("x", uri)]), uri
+        assert sends([resource("x", uri)]), uri
+
+
+def test_texts_that_follow_a_mention_are_not_of_its_name() -> None:
+    for said in ("see @/etc/hosts", "see @~", 'see @"/etc/x y"', "me@example.com", "it's an @"):
+        assert rewritten([text(said)], [text(said), text("\n\nToday's news: /etc/x")])
+        assert not rewritten([text("see @/etc/hosts")], [text("see @/etc/hosts"), text("x")])
 
 
 def test_what_was_linked_may_stay() -> None:
@@ -150,6 +191,10 @@ def test_what_was_linked_may_stay() -> None:
         "@types/node", "@scope/pkg@1.2.3", "@$5", "50%@", "@file", '@"/w/a b"', "@/w/my\\ a.py",
         "[@a](a.py)", "[@a]()", "[@a](https://x.example)", "@import '../x.css'", "x@y@z", "@...",
         "@https://x.example/a", "/etc/passwd", "~/.ssh", "../x", "file:///etc/passwd",
+        "user@$HOST", "scp a user@$HOST:/srv", "img@${DIGEST}", "\t@$(CC) -o x", "split('@')[0]",
+        "{'@': resolve(__dirname, '../src')}", "@(cd /usr; make)", "@{ Path = '/etc/x' }",
+        "@<b @<a/../b>", '[@a](https://x.example "a title")', "[@a](a.py), [@b](b.py)", "@a\u00a0b",
+        "@page { margin: 0 }\n/* c */", '@"a\nb"',
     ],
 )  # fmt: skip
 def test_prose_with_an_at_names_nothing_outside(said: str) -> None:
@@ -164,12 +209,38 @@ def test_unknown_folders_hold_nothing() -> None:
     assert not rewritten([HELLO], [{**LINK, "uri": "file:///w/a"}], nowhere)
 
 
+@pytest.mark.parametrize(
+    ("folder", "uri"),
+    [
+        ("/w#1", "file:///w%231/a"),
+        ("/w?", "file:///w%3f/a"),
+        ("/w/100%", "file:///w/100%25/a"),
+        ("/w/100%25", "file:///w/100%2525/a"),
+        ("/w/my proj", "file:///w/my%20proj/a/../b"),
+        ("/w/caf\u00e9", "file:///w/cafe\u0301/a"),
+        ("/w/cafe\u0301", "file:///w/caf%C3%A9/a"),
+        ("/w/x/../y", "file:///w/y/a"),
+    ],
+)
+def test_folders_with_odd_names(folder: str, uri: str) -> None:
+    context = msgspec.structs.replace(PLAIN, folders=(folder,))
+    assert rewritten([HELLO], [{**LINK, "uri": uri}, HELLO], context)
+    assert not rewritten([HELLO], [{**LINK, "uri": uri + "/../../x"}, HELLO], context)
+    assert not rewritten([HELLO], [{**LINK, "uri": "/w/other"}, HELLO], context)
+
+
+def test_a_folder_that_says_different_things_holds_nothing() -> None:
+    for folder in ("/w/a%2f..%2f..", "/w%" + "25" * 9):
+        assert not inside("/etc", (folder,))
+
+
 def test_folders_of_windows() -> None:
     folders = ("C:\\Proj", "relative", "/")
     for path in ("c:/proj/x", "C:\\proj\\X", "/C:/Proj", "a\\b", "C:/proj/./x"):
         assert inside(path, folders[:2]), path
     for path in ("C:/x", "D:/proj", "C:\\proj\\..\\x", "C:/proj/.. /x", "C:/proj/.../x", "/x"):
         assert not inside(path, folders[:2]), path
+    assert not inside("C:proj/x", folders[:2])
     assert inside("/x", folders)
     assert not inside("/x", ("C:/..",))
 
