@@ -249,9 +249,9 @@ def kept(context: Context, before: list[Json], after: list[Json]) -> Found:
 
 
 def _may_go(context: Context, command: str) -> bool:
-    """Whether a component may take a command out of a prompt: as long as nobody knows what the
-    agent lists, all may be the agent's but those that were granted by name."""
-    return bool(context.commands) and is_own(context, command)
+    """Whether a component may take a command out of a prompt: in a session that nobody knows, all
+    may be the agent's."""
+    return context.known and is_own(context, command)
 
 
 def _front(before: list[Json], after: list[Json], old: list[Reading], new: list[Reading]) -> Found:

@@ -128,7 +128,7 @@ def test_a_command_is_not_run_again_but_where_it_failed(grants: str) -> None:
             del pb.values["one"]
         pb >> ("g", "s", request(Hole("g"), PROMPT, asked))
         if not grants:
-            broke(pb, "identity", "whose command was run")
+            broke(pb, "identity", "once more, or too late")
             refused(pb, Hole("g"))
         skip(pb)
 

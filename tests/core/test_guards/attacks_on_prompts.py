@@ -191,8 +191,8 @@ def commands_of_users() -> Iterator[Attack]:
                 "!",
             )
     for what, after in (("gone", [HELLO]), ("changed", [text("/compact now")]), ("none", [])):
-        attack = rewrites("commands", f"before any is listed, {what}", [text("/compact")], after)
-        yield lists(attack.having(commands=("*",)))
+        attack = rewrites("commands", f"the user's, {what}", [text("/compact")], after)
+        yield attack.having(commands=("*",)).unknown()
 
 
 def _lists(what: str, before: object, after: object) -> Attack:
