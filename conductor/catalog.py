@@ -64,6 +64,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Its `component.toml`, where it is given as the folder of one."""
     asked: Manifest | None = None
     """What it says of itself, if it is not bundled: by a manifest, or in its source."""
+    hidden: bool = False
+    """Whether its source may name a profile in a way that cannot be read off it."""
     older: tuple[Older, ...] = ()
     """What was said of its policy in words of older versions."""
     schema: dict[str, Any] = {}
@@ -307,14 +309,15 @@ def _self_declared(spec: Spec) -> Spec:
         script = scripts.read(spec.script)
     except (OSError, ConductorError):
         return spec  # whoever starts it says what is wrong
-    source = script.files[script.main]
-    if "Proxy(" not in source or ("profile" not in source and "wants" not in source):
+    words = ("profile", "wants", "**")
+    if not any(word in text for text in script.files.values() for word in words):
         return spec
     from conductor.manifest import powers
     from conductor.script_facts import declared
 
     said = declared(script, settings=False)
     found = powers.of_source(spec.name, os.path.basename(spec.script), said)
+    spec = msgspec.structs.replace(spec, hidden=said.hidden)
     return powers.narrowed(spec, found) if found.wants else spec
 
 

@@ -17,7 +17,7 @@ import msgspec
 import wasm_host
 from conductor import catalog, component_options
 from conductor.catalog import Spec
-from conductor.cli import inspect_policy, inspect_text, report
+from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
@@ -250,6 +250,8 @@ def _script(component: str, spec: Spec) -> Facts:
     limits, problems, hint = _limits(spec)
     manifest, notes = _manifest(spec)
     # What the source declares is for those who give the file alone.
+    if spec.hidden and not spec.chosen:
+        notes = [*notes, f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
     asked = manifest or powers.of_source(spec.name, os.path.basename(spec.script), said)
     return _facts(
         component,

@@ -9,6 +9,7 @@ import pytest
 
 from conductor.catalog import components_folder, resolve
 from conductor.cli import first_use
+from conductor.errors import UsageError
 from conductor.manifest import section
 
 PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
@@ -91,6 +92,32 @@ def test_what_a_source_says_is_told(here: Path, told: Told) -> None:
     ]
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py") == ["conductor: first use of `x` (./x.py)", DEFAULT]
+
+
+def test_a_profile_that_cannot_be_read_off_a_source_is_not_called_absent(
+    here: Path, told: Told
+) -> None:
+    source = here / "x.py"
+    source.write_text("proxy = Proxy('x')")
+    assert told("./x.py")[1] == DEFAULT
+    source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
+    assert told("./x.py")[1].startswith(
+        '  no profile can be read off its source, as it could be off `Proxy(…, profile="observer")`'
+        ", so it has `context`: "
+    )
+    assert told("./x.py,profile=observer") == []
+
+
+@pytest.mark.usefixtures("told")
+def test_a_profile_that_cannot_be_is_an_error(here: Path) -> None:
+    source = here / "x.py"
+    for wrong in ("'Observer'", "3"):
+        source.write_text(f"proxy = Proxy('x', profile={wrong})")
+        with pytest.raises(UsageError, match="declares the profile .*, which does"):
+            resolve("./x.py")
+    source.write_text("a = Proxy('x', profile='full')\nproxy = Proxy('x', profile='observer')")
+    with pytest.raises(UsageError, match="declares several profiles: full, observer"):
+        resolve("./x.py")
 
 
 def test_a_manifest_without_a_profile(here: Path, told: Told) -> None:
