@@ -20,12 +20,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor import component_options
+from conductor.core import UPSTREAM
 from conductor.core.policy.rights import TRUSTED
 from conductor.core.policy.words import PolicyWords, alike, merged
 from conductor.errors import ConductorError, UsageError
@@ -152,20 +153,31 @@ def manifest(name: str) -> Manifest | None:
 
 
 def resolve_all(specs: Sequence[str]) -> list[Spec]:
-    """Resolves a whole chain; a name used twice gets a number."""
+    """Resolves a whole chain; a name that is taken gets a number."""
     found: list[Spec] = []
-    names: dict[str, int] = {}
+    taken = {UPSTREAM}
     for text in specs:
-        spec = resolve(text)
-        count = names[spec.name] = names.get(spec.name, 0) + 1
-        if count > 1:
-            spec = msgspec.structs.replace(spec, name=f"{spec.name}-{count}")
+        spec = _named(_resolved(text), taken)
+        taken.add(spec.name)
         found.append(spec)
     return found
 
 
 def resolve(text: str) -> Spec:
     """Resolves one component spec. Raises `UsageError` with a hint."""
+    return _named(_resolved(text), {UPSTREAM})
+
+
+def _named(spec: Spec, taken: Collection[str]) -> Spec:
+    """The component under a name that nobody else has."""
+    name, number = spec.name, 1
+    while name in taken:
+        number += 1
+        name = f"{spec.name}-{number}"
+    return spec if number == 1 else msgspec.structs.replace(spec, name=name)
+
+
+def _resolved(text: str) -> Spec:
     text = text.strip()
     if text.startswith("{"):
         return _from_json(text)

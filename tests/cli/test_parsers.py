@@ -200,3 +200,9 @@ def test_a_comma_without_quotes_is_explained(base: str) -> None:
         catalog.resolve(f"{base},config.key=a,b")
     assert """as in '…,config.key="a,b"'""" in refused.value.hint
     assert "`config.key=a,b` is not read as an option" in refused.value.hint
+
+
+def test_every_component_has_a_name_of_its_own() -> None:
+    chain = ["demo,name=x", "demo,name=client", "demo,name=x-2", "demo,name=x"]
+    assert [one.name for one in catalog.resolve_all(chain)] == ["x", "client-2", "x-2", "x-3"]
+    assert catalog.resolve("demo,name=client").name == "client-2"
