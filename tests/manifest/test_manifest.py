@@ -311,7 +311,11 @@ files = "to read them"
         ("proxy = Proxy('x', profile='observer')", PolicyWords("observer"), set()),
         ("proxy = Proxy('x', profile='tools', wants={'kv': 'y'})", PolicyWords("tools"), {"kv"}),
         ("proxy = Proxy('x', profile='full')", PolicyWords(), set()),
-        ("proxy = Proxy('x', profile='fool')", PolicyWords(), None),
+        (
+            "proxy = Proxy('x', profile='none', version=3, wants={[]: 'x'})",
+            PolicyWords("none"),
+            set(),
+        ),
         ("P = 'observer'\nproxy = Proxy('x', profile=P)", PolicyWords(), None),
         ("proxy = Proxy('x', profile='observer'", PolicyWords(), None),
     ],
