@@ -30,7 +30,7 @@ from conductor.core import UPSTREAM
 from conductor.core.policy.rights import TRUSTED
 from conductor.core.policy.words import PolicyWords, alike, merged
 from conductor.errors import ConductorError, UsageError
-from conductor.programs import name_of, runnable, stem, which
+from conductor.programs import name_of, plain, runnable, stem, which
 
 if TYPE_CHECKING:
     import pathlib
@@ -263,7 +263,7 @@ def _module(path: str) -> Spec:
             "build the module first; `conductor inspect FILE` shows what a file is",
         )
     return Spec(
-        name=stem(path),
+        name=plain(stem(path)),
         wasm=os.path.realpath(path),
         source=path,
         grants=frozenset(),
@@ -280,7 +280,7 @@ def _script(path: str) -> Spec:
     wasm, digest = scripts.guest()
     whole = os.path.realpath(path)
     return Spec(
-        name=stem(whole),
+        name=plain(stem(whole)),
         wasm=wasm,
         sha256=digest,
         script=whole,

@@ -49,7 +49,7 @@ def _tell(place: str, what: Any, said: Iterable[str]) -> None:
     if what and _remember(place, what):
         for line in said:
             # On one line: none of what a stranger wrote passes for a line of ours.
-            report.write(report.visible(line.replace("\n", " ")))
+            report.write(line.replace("\n", " "))
 
 
 def _place(spec: Spec) -> str:
