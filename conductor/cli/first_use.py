@@ -74,7 +74,7 @@ def lines(spec: Spec) -> Iterator[str]:
     version = f" {found.version}" if found.version else ""
     wants, words = found.wants, spec.policy
     asks = ", which asks for" if wants else ""
-    yield f"conductor: first use of `{found.name}`{version} ({spec.source}){asks}"
+    yield f"conductor: first use of `{spec.name}`{version} ({spec.source}){asks}"
     if spec.command is not None:
         yield f"  it is a program, not sandboxed, and runs with your rights: {spec.what}"
     if wants.profile is not None:

@@ -66,7 +66,7 @@ def test_what_a_module_says_of_itself_is_told_with_what_it_gets(here: Path, told
     )
     section.embed(str(here / "p.wasm"), text.encode())
     assert told("./p.wasm,turns=unprompted") == [
-        "conductor: first use of `theirs` 1.0 (./p.wasm), which asks for",
+        "conductor: first use of `p` 1.0 (./p.wasm), which asks for",
         "  profile filter, to look: it is given context; `,profile=filter` behind it gives that",
         "  right down:session/prompt:carry, to add: given",
         (
@@ -162,7 +162,7 @@ def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: T
         + "[wants]\nprofile = 'observer'\n[wants.verbs]\n'down:session/prompt:modify' = 'to add'"
     )
     assert told("./,name=mine") == [
-        "conductor: first use of `theirs` 1.0 (./), which asks for",
+        "conductor: first use of `mine` 1.0 (./), which asks for",
         "  profile observer: given",
         "  right down:session/prompt:carry, to add: given",
         (
