@@ -20,16 +20,17 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor import component_options
+from conductor.core import UPSTREAM
 from conductor.core.policy.rights import TRUSTED
 from conductor.core.policy.words import PolicyWords, alike, merged
 from conductor.errors import ConductorError, UsageError
-from conductor.programs import name_of, runnable, stem, which
+from conductor.programs import name_of, plain, runnable, stem, which
 
 if TYPE_CHECKING:
     import pathlib
@@ -61,9 +62,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     bundled: str | None = None
     """Its name among the components that come with conductor, if it is one of those."""
     manifest: str = ""
-    """Its `component.toml`, where it is given as the folder of one."""
+    """Its `component.toml`, if it has one and is not bundled."""
     asked: Manifest | None = None
     """What it says of itself, if it is not bundled: by a manifest, or in its source."""
+    hidden: bool = False
+    """Whether its source may name a profile in a way that cannot be read off it."""
     older: tuple[Older, ...] = ()
     """What was said of its policy in words of older versions."""
     schema: dict[str, Any] = {}
@@ -150,20 +153,31 @@ def manifest(name: str) -> Manifest | None:
 
 
 def resolve_all(specs: Sequence[str]) -> list[Spec]:
-    """Resolves a whole chain; a name used twice gets a number."""
+    """Resolves a whole chain; a name that is taken gets a number."""
     found: list[Spec] = []
-    names: dict[str, int] = {}
+    taken = {UPSTREAM}
     for text in specs:
-        spec = resolve(text)
-        count = names[spec.name] = names.get(spec.name, 0) + 1
-        if count > 1:
-            spec = msgspec.structs.replace(spec, name=f"{spec.name}-{count}")
+        spec = _named(_resolved(text), taken)
+        taken.add(spec.name)
         found.append(spec)
     return found
 
 
 def resolve(text: str) -> Spec:
     """Resolves one component spec. Raises `UsageError` with a hint."""
+    return _named(_resolved(text), {UPSTREAM})
+
+
+def _named(spec: Spec, taken: Collection[str]) -> Spec:
+    """The component under a name that nobody else has."""
+    name, number = spec.name, 1
+    while name in taken:
+        number += 1
+        name = f"{spec.name}-{number}"
+    return spec if number == 1 else msgspec.structs.replace(spec, name=name)
+
+
+def _resolved(text: str) -> Spec:
     text = text.strip()
     if text.startswith("{"):
         return _from_json(text)
@@ -194,15 +208,30 @@ def _resolve(base: str, options: list[tuple[str, str]]) -> Spec:
     try:
         words = shlex.split(base)
     except ValueError as error:
-        raise UsageError(f"cannot read component `{base}`: {error}", "check its quotes") from None
+        hint = _as_one_word(base) or "check its quotes"
+        raise UsageError(f"cannot read component `{base}`: {error}", hint) from None
     found = manifest(words[0]) if len(words) > 1 else None
     if found is not None and found.command:
         start = _bundled(found)
         command = [*(start.command or ()), *words[1:]]
         return _apply(msgspec.structs.replace(start, command=command), options)
-    if len(words) == 1:
-        return _apply(_single(words[0]), options)
-    return _apply(_command(words), options)
+    try:
+        return _apply(_single(words[0]) if len(words) == 1 else _command(words), options)
+    except UsageError as error:
+        hint = _as_one_word(base) if words != [base] else ""
+        if not hint:
+            raise
+        raise UsageError(error.text, hint) from None
+
+
+def _as_one_word(base: str) -> str:
+    """How a path is written that a shell would take for several words; empty if it is none."""
+    if not os.path.exists(base):
+        return ""
+    return (
+        f"`{base}` is a path whose characters part words: put quotes around it within the "
+        f"component, as in `{shlex.quote(base)}`"
+    )
 
 
 def _single(word: str) -> Spec:
@@ -249,7 +278,7 @@ def _module(path: str) -> Spec:
             "build the module first; `conductor inspect FILE` shows what a file is",
         )
     return Spec(
-        name=stem(path),
+        name=plain(stem(path)),
         wasm=os.path.realpath(path),
         source=path,
         grants=frozenset(),
@@ -266,7 +295,7 @@ def _script(path: str) -> Spec:
     wasm, digest = scripts.guest()
     whole = os.path.realpath(path)
     return Spec(
-        name=stem(whole),
+        name=plain(stem(whole)),
         wasm=wasm,
         sha256=digest,
         script=whole,
@@ -279,13 +308,13 @@ def _script(path: str) -> Spec:
 
 
 def _self_described(spec: Spec) -> Spec:
-    """A module, narrowed by the manifest within it."""
+    """A module, narrowed by the manifest within it, or else beside it."""
     from conductor.manifest import section
 
     assert spec.wasm is not None
     text = section.find(spec.wasm)
     if text is None:
-        return spec
+        return _described_beside(spec, spec.wasm) or spec
     from conductor.manifest import powers
     from conductor.manifest.reading import parse
 
@@ -299,22 +328,44 @@ def _self_described(spec: Spec) -> Spec:
     return powers.narrowed(msgspec.structs.replace(spec, dialect=dialect), found)
 
 
+def _described_beside(spec: Spec, file: str) -> Spec | None:
+    """The component, narrowed by the manifest in its file's folder; None if there is none that is
+    about the file."""
+    here = os.path.dirname(file)
+    path = os.path.join(here, MANIFEST)
+    if not os.path.isfile(path):
+        return None
+    from conductor.manifest import powers
+    from conductor.manifest.reading import load
+
+    found = load(path)
+    if found.file is None or os.path.realpath(os.path.join(here, found.file)) != file:
+        return None
+    dialect = found.dialect if found.carrier == "wasi" else None
+    return powers.narrowed(msgspec.structs.replace(spec, manifest=path, dialect=dialect), found)
+
+
 def _self_declared(spec: Spec) -> Spec:
-    """Sandboxed Python without a manifest, narrowed by what its source says; none of it is run."""
+    """Sandboxed Python, narrowed by the manifest beside it, or else by what its source says; none
+    of it is run."""
     from conductor import scripts
 
+    described = _described_beside(spec, spec.script)
+    if described is not None:
+        return described
     try:
         script = scripts.read(spec.script)
     except (OSError, ConductorError):
         return spec  # whoever starts it says what is wrong
-    source = script.files[script.main]
-    if "Proxy(" not in source or ("profile" not in source and "wants" not in source):
+    words = ("profile", "wants", "**")
+    if not any(word in text for text in script.files.values() for word in words):
         return spec
     from conductor.manifest import powers
     from conductor.script_facts import declared
 
     said = declared(script, settings=False)
     found = powers.of_source(spec.name, os.path.basename(spec.script), said)
+    spec = msgspec.structs.replace(spec, hidden=said.hidden)
     return powers.narrowed(spec, found) if found.wants else spec
 
 
@@ -370,6 +421,16 @@ def _of_manifest(found: Manifest, here: str, source: str) -> Spec:
 def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
     """The spec with its options."""
     options = component_options.read(spec.name, given)
+    both = [
+        one
+        for one in sorted(options.grants or ())
+        if not component_options.granted(frozenset([one]), None, options.denied)
+    ]
+    if both:
+        raise UsageError(
+            f"`{spec.name}` is granted `{both[0]}` and denied it",
+            f"leave out `grant={both[0]}`, or the `deny` that takes it away",
+        )
     try:
         grants = component_options.granted(spec.grants, options.grants, options.denied)
     except ValueError as error:

@@ -62,8 +62,10 @@ def plan(
             "cannot be locked up, since it starts programs",
             "leave out --isolation: guests then get a process of their own",
         )
+    proxies = specs[:-1] if agent_last else specs
     if options.require_sandbox:
-        _require_sandbox(specs[:-1] if agent_last else specs)
+        _require_sandbox(proxies)
+    _refuse_options_of_agents([*proxies, *(spec for spec in specs if spec.sandboxed)])
     options = msgspec.structs.replace(
         options, reserved=(*options.reserved, *(spec.name for spec in specs))
     )
@@ -109,6 +111,16 @@ def _require_sandbox(proxies: Sequence[Spec]) -> None:
                 "use a WebAssembly build of it (`conductor inspect` shows what a component is), "
                 "or leave out --require-sandbox",
             )
+
+
+def _refuse_options_of_agents(proxies: Sequence[Spec]) -> None:
+    for spec in proxies:
+        for key in ("quiet", "mcp_bridge"):
+            if getattr(spec, key) is not None:
+                raise UsageError(
+                    f"`{key}` is an option of agents, and `{spec.name}` is a proxy",
+                    f"write `,{key}=…` behind the agent, the last component",
+                )
 
 
 def _start_early(transport: ProcessTransport) -> None:

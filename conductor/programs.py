@@ -71,8 +71,13 @@ def name_of(words: Sequence[str]) -> str:
     for word in words:
         short = stem(word) or word
         if not _RUNNERS.match(short) and not _RUNNERS.match(word):
-            return re.sub(r"[^\w.@-]", "-", short)
-    return stem(words[0]) or words[0]
+            return plain(short)
+    return plain(stem(words[0]) or words[0])
+
+
+def plain(name: str) -> str:
+    """A name made of what names may be made of: it is written into logs and records."""
+    return re.sub(r"[^\w.@+-]", "-", name)
 
 
 def stem(path: str) -> str:

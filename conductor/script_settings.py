@@ -40,6 +40,17 @@ _LONGEST: Final = 4096
 stranger's could keep us computing for ever."""
 
 
+UNREADABLE: Final = (
+    SyntaxError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+"""What reading a stranger's source, or a literal in it, may raise."""
+
+
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One setting. `type`: as manifests name it. `default`: None if there is none, or not known."""
 
@@ -55,7 +66,7 @@ def fields(sources: Iterable[str], name: str) -> dict[str, Field]:
     for source in sources:
         try:
             body = ast.parse(source).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except UNREADABLE:
             continue
         for node in body:
             if isinstance(node, ast.ClassDef) and node.name == name:
@@ -98,8 +109,8 @@ def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Field]
 
 def _is_json(value: object) -> bool:
     try:
-        json.dumps(value)
-    except (TypeError, ValueError):
+        json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be passed on
+    except UNREADABLE:
         return False
     return True
 
@@ -108,7 +119,7 @@ def _described(after: ast.stmt | None) -> str:
     """A text that stands behind a field, in one line."""
     said = after.value if isinstance(after, ast.Expr) else None
     if isinstance(said, ast.Constant) and isinstance(said.value, str):
-        return " ".join(said.value.split())
+        return " ".join(said.value.encode(errors="replace").decode().split())
     return ""
 
 
@@ -119,7 +130,8 @@ def _typed(annotation: ast.expr, constants: dict[str, Any]) -> tuple[str, list[A
     if name == "Literal" and isinstance(annotation, ast.Subscript):
         inner = annotation.slice
         choices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-        values = [value for known, value in (_value(one, constants) for one in choices) if known]
+        read = (_value(one, constants) for one in choices)
+        values = [value for known, value in read if known and _is_json(value)]
         if values and all(isinstance(one, str) for one in values):
             return "string", values
         return "any", values
@@ -157,7 +169,7 @@ def _value(node: ast.expr | None, constants: dict[str, Any]) -> tuple[bool, Any]
         return False, None
     try:
         return True, ast.literal_eval(node)
-    except (ValueError, TypeError, RecursionError, MemoryError):
+    except UNREADABLE:
         pass
     if isinstance(node, ast.Name) and node.id in constants:
         return True, constants[node.id]

@@ -34,9 +34,11 @@ class Config:
 
 @dataclass
 class Passed:
-    """When prompts have passed or will, in milliseconds since 1970; the oldest first."""
+    """When prompts have passed, and when those that wait will, in milliseconds since 1970; the
+    oldest first."""
 
     at: list[int] = field(default_factory=list)
+    due: list[int] = field(default_factory=list)
 
 
 proxy = Proxy(
@@ -61,11 +63,11 @@ def started() -> None:
 
 
 def keep(request: Request, passed: Passed) -> None:
-    """Has what has passed kept: a restart is no way around the limit."""
+    """Has what has passed kept: a restart is no way around the limit. What waits ends with us."""
     if passed is everybody:
         proxy.keep(ALL, passed.at)
     else:
-        request.session.keep()
+        request.session.keep("at")
 
 
 @proxy.request("session/prompt")
@@ -78,7 +80,7 @@ async def prompt(request: Request, following: Any) -> Any:
         window = round(config.seconds * 1000)
         passed.at = [at for at in passed.at if at > now - window]
         # A prompt passes when the one so many before it has left the window.
-        before = passed.at[-config.prompts :]
+        before = [*passed.at, *passed.due][-config.prompts :]
         due = max(now, before[0] + window) if len(before) == config.prompts else now
         if due > now and config.over == "refuse":
             raise ProxyError(
@@ -87,10 +89,10 @@ async def prompt(request: Request, following: Any) -> Any:
                 OVER,
                 {"retryAfterMs": due - now},
             )
-        passed.at.append(due)
-        keep(request, passed)
         if due > now:
             await wait(request, passed, due, due - now)
+        passed.at.append(due)
+        keep(request, passed)
     except Refused as refused:
         raise ProxyError(f"rate limit: it cannot be kept: {refused}", OVER) from None
     return await following(request)
@@ -100,14 +102,11 @@ async def wait(request: Request, passed: Passed, due: int, delay: int) -> None:
     """Waits until a prompt is due; if it is given up meanwhile, it does not count."""
     if "sessionId" in request.params:
         request.session.think(f"rate limit: this prompt waits {math.ceil(delay / 1000)} s\n")
-    waited = False
+    passed.due.append(due)
     try:
         await proxy.timer.sleep(delay / 1000)
-        waited = True
     finally:
-        if not waited and due in passed.at:
-            passed.at.remove(due)
-            keep(request, passed)
+        passed.due.remove(due)
 
 
 if __name__ == "__main__":

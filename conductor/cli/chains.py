@@ -12,6 +12,14 @@ import typer
 from conductor.cli import chain_options, fast, options
 from conductor.cli.chain_options import ChainOptions
 from conductor.cli.options import paragraphs
+from conductor.component_options import NAMES
+from conductor.core.policy.rights import PROFILE_NAMES
+
+_EXPLAINED: Final = {
+    "grant": "grant (a service: clock, kv, fetch …)",
+    "profile": f"profile (what it may do to the conversation: {', '.join(PROFILE_NAMES)})",
+}
+_KEYS: Final = ", ".join(_EXPLAINED.get(key, key) for key in NAMES if key != "grants")
 
 _COMPONENT: Final = paragraphs(
     "How to write a COMPONENT:",
@@ -19,15 +27,16 @@ _COMPONENT: Final = paragraphs(
     "program on PATH.",
     "• [bold]./proxy.wasm[/] — a path to a WebAssembly module: it runs sandboxed, with no files, "
     "network, environment, clock or randomness.",
+    "• [bold]./proxy.py[/] — a path to Python source, or to a folder of it: it runs sandboxed as "
+    "well.",
+    "• [bold]./my-proxy[/] — a path to a folder with a component.toml: what that says.",
     '• [bold]"python my_proxy.py --fast"[/] — a command in quotes: a subprocess, with your rights.',
     """• [bold]'{"command":"node","args":\\["p.js"],"env":{}}'[/] — the same as a JSON object; """
     'also {"wasm":PATH} and {"component":NAME}.',
     "• [bold]py:package.module:function[/] — Python code in this very process, trusted.",
     "Options follow a comma: "
     "[bold]./p.wasm,name=filter,profile=context,grant=clock,config.mode=strict,cpu=50ms[/]. Keys: "
-    "name, dialect, grant (a service: clock, kv, fetch …), profile (what it may do to the "
-    "conversation: observer, context, filter, tools, full, trusted), allow, unguard, on_violation, "
-    "on_failure, timeout, config.KEY, memory, cpu and other limits; docs/cli.md explains them.",
+    f"{_KEYS}; docs/cli.md explains them.",
 )
 
 AGENT_HELP: Final = paragraphs("Run a chain of proxies and an agent.", _COMPONENT)

@@ -149,7 +149,7 @@ class TextView:
         if self._output.line_open and self._output.terminal:
             report.write("")
             self._output.line_open = False
-        report.write(report.dim(text))
+        report.write(text, dim=True)
 
     async def finish(self) -> None:
         """Ends the last line if the agent did not."""

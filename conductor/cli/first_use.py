@@ -24,6 +24,10 @@ from conductor.core.services import ALWAYS_GRANTED
 from conductor.manifest.values import Manifest
 
 _DEFAULT: Final = PolicyWords().profile
+HIDDEN: Final = (
+    'no profile can be read off its source, as it could be off `Proxy(…, profile="observer")`'
+)
+"""What is said of a source that may name a profile, but not in such words."""
 
 
 def tell(specs: Sequence[Spec]) -> None:
@@ -45,7 +49,7 @@ def _tell(place: str, what: Any, said: Iterable[str]) -> None:
     if what and _remember(place, what):
         for line in said:
             # On one line: none of what a stranger wrote passes for a line of ours.
-            report.write(report.visible(line.replace("\n", " ")))
+            report.write(line.replace("\n", " "))
 
 
 def _place(spec: Spec) -> str:
@@ -58,7 +62,9 @@ def _asks(spec: Spec) -> Any:
     """What is worth telling of it; nothing: it is not told of."""
     found = spec.asked
     if found is None or not (found.wants or found.command):
-        return _DEFAULT if spec.sandboxed and not spec.chosen else None
+        if not spec.sandboxed or spec.chosen:
+            return None
+        return HIDDEN if spec.hidden else _DEFAULT
     return [found.wants, found.command] if found.command else found.wants
 
 
@@ -68,7 +74,7 @@ def lines(spec: Spec) -> Iterator[str]:
     version = f" {found.version}" if found.version else ""
     wants, words = found.wants, spec.policy
     asks = ", which asks for" if wants else ""
-    yield f"conductor: first use of `{found.name}`{version} ({spec.source}){asks}"
+    yield f"conductor: first use of `{spec.name}`{version} ({spec.source}){asks}"
     if spec.command is not None:
         yield f"  it is a program, not sandboxed, and runs with your rights: {spec.what}"
     if wants.profile is not None:
@@ -79,8 +85,9 @@ def lines(spec: Spec) -> Iterator[str]:
             fate = f"it is given {words.profile}{more if spec.sandboxed else ''}"
         yield f"  profile {wants.profile}{why}: {fate}"
     elif spec.sandboxed and not spec.chosen:
+        says = HIDDEN if spec.hidden else "it names no profile"
         yield (
-            f"  it names no profile, so it has `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
+            f"  {says}, so it has `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
             "`,profile=full` behind it gives all within the guards"
         )
     policy = words.policy()

@@ -17,14 +17,13 @@ import msgspec
 import wasm_host
 from conductor import catalog, component_options
 from conductor.catalog import Spec
-from conductor.cli import inspect_policy, inspect_text, report
+from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
 from conductor.manifest import powers
-from conductor.manifest.reading import load
-from conductor.manifest.values import FILE, Manifest, Setting
+from conductor.manifest.values import Manifest, Setting
 from wasm_host.probe import probe
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def _is_module(path: str) -> bool:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 
-def _facts(
-    component: str, spec: Spec, manifest: Manifest | None, notes: list[str], **found: Any
-) -> Facts:
+def _facts(component: str, spec: Spec, manifest: Manifest | None, **found: Any) -> Facts:
     """What is told of every component, and what was `found` of this one: fields of `Facts`."""
     wants = _wants(spec, manifest)
     found.setdefault("settings", manifest.settings if manifest is not None else {})
@@ -99,7 +96,6 @@ def _facts(
         wants=wants,
         on_failure=spec.on_failure,
         timeout=spec.timeout,
-        notes=notes,
         **found,
     )
 
@@ -117,13 +113,12 @@ def _sandboxed(spec: Spec) -> dict[str, Any]:
 
 def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
-    manifest, notes = _manifest(spec)
+    manifest = _manifest(spec)
     agent = manifest is not None and manifest.kind == "agent"
     return _facts(
         component,
         spec,
         manifest,
-        notes,
         kind=kind if spec.bundled is None else "bundled component",
         role="proxy or agent, by its place" if manifest is None else manifest.kind,
         sandboxed=False,
@@ -151,25 +146,9 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
     )
 
 
-def _manifest(spec: Spec) -> tuple[Manifest | None, list[str]]:
-    """The manifest of a component, and what is wrong with it. Only a claim of its author."""
-    if spec.bundled is not None:
-        return catalog.manifest(spec.bundled), []
-    if spec.asked is not None:
-        return spec.asked, []
-    what = spec.script or spec.wasm
-    if what is None and not spec.manifest:
-        return None, []
-    path = spec.manifest or os.path.join(os.path.dirname(what or ""), FILE)
-    if not os.path.isfile(path):
-        return None, []
-    try:
-        found = load(path)
-    except UsageError as error:
-        return None, [f"{error.text}; so what it asks for is not known"]
-    if not spec.manifest and found.file != os.path.basename(what or ""):
-        return None, []
-    return found, []
+def _manifest(spec: Spec) -> Manifest | None:
+    """The manifest of a component. Only a claim of its author."""
+    return catalog.manifest(spec.bundled) if spec.bundled is not None else spec.asked
 
 
 def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
@@ -178,6 +157,7 @@ def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
     asked = manifest.wants
     held = frozenset(one.name for one in _services(spec, asked.services) if one.granted)
     return Wants(
+        source="source" if spec.script and not (spec.manifest or spec.bundled) else "manifest",
         profile=asked.profile,
         reason=asked.reason,
         services=asked.services,
@@ -198,7 +178,7 @@ def _module(component: str, spec: Spec) -> Facts:
     assert spec.wasm is not None
     path = Path(spec.wasm)
     bundled = spec.bundled or path.parent.parent == catalog.components_folder()
-    manifest, notes = _manifest(spec)
+    manifest = _manifest(spec)
     try:
         info = wasm_host.describe(spec.wasm)
     except wasm_host.LoadError as error:
@@ -215,7 +195,6 @@ def _module(component: str, spec: Spec) -> Facts:
         component,
         spec,
         manifest,
-        notes,
         kind="bundled component" if bundled else "module",
         file=spec.wasm,
         sha256=info.digest,
@@ -248,14 +227,17 @@ def _script(component: str, spec: Spec) -> Facts:
         ) from None
     said = script_facts.declared(script)
     limits, problems, hint = _limits(spec)
-    manifest, notes = _manifest(spec)
+    manifest = _manifest(spec)
     # What the source declares is for those who give the file alone.
+    notes = []
+    if spec.hidden and not spec.chosen:
+        notes = [f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
     asked = manifest or powers.of_source(spec.name, os.path.basename(spec.script), said)
     return _facts(
         component,
         spec,
         asked,
-        notes,
+        notes=notes,
         kind="Python file" if spec.script.endswith(".py") else "Python folder",
         file=spec.script,
         sha256=script.sha256,

@@ -20,7 +20,10 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Wants(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest asks for. `services`: with the reason its author gives."""
+    """What it asks for. `services`: with the reason its author gives."""
+
+    source: str = "manifest"
+    """Where it asks: in its `manifest`, or in its `source` (Python without a manifest)."""
 
     profile: str | None = None
     reason: str = ""

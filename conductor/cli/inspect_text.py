@@ -278,11 +278,11 @@ def _wants(facts: Facts, page: _Page) -> Iterator[str]:
     missing += [f"{one}, {wants.grants[one]}" for one in wants.grants_not_given]
     yield ""
     if missing:
-        yield "Its manifest asks for what it is not granted"
+        yield f"Its {wants.source} asks for what it is not granted"
         for one in missing:
             yield from page.field("", one_line(one), width=0)
     else:
-        yield "Its manifest asks for nothing that it is not granted"
+        yield f"Its {wants.source} asks for nothing that it is not granted"
     if wants.profile_granted and wants.profile not in (None, policy.profile):
         yield from page.text(
             one_line(

@@ -141,7 +141,7 @@ def _play_agent(trace: str) -> int:
             sys.stdout.buffer.write(said)
         sys.stdout.buffer.flush()
         while agent.notes:
-            report.write(f"warning: {report.visible(agent.notes.pop(0))}")
+            report.write(agent.notes.pop(0), word="warning")
     return 0
 
 

@@ -28,13 +28,15 @@ _CONTROLS: Final = re.compile(
 _FURTHER: Final = re.compile(r"\n(?=\S)")
 _COLOURED: Final = re.compile(r"\x1b\[[\d;]*m")
 """What changes colours and nothing else: many programs do that in their logs."""
+_DIM: Final = "\x1b[2m"
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 
 
-def _word(word: str) -> str:
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        return f"{_COLOURS.get(word, '')}{word}\x1b[0m"
-    return word
+def _coloured(text: str, colour: str) -> str:
+    """`text` in a colour, where standard error shows colours."""
+    if colour and text and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        return f"{colour}{text}\x1b[0m"
+    return text
 
 
 def visible(text: str) -> str:
@@ -46,15 +48,15 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def dim(text: str) -> str:
-    """`text` in a colour that steps back, where standard error shows colours."""
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        return f"\x1b[2m{text}\x1b[0m"
-    return text
+def write(text: str, *, word: str = "", dim: bool = False) -> None:
+    """One line on stderr, with its control characters written out.
 
-
-def write(text: str) -> None:
-    """One line on stderr; what a reader who is gone, or does not read, does not get is lost."""
+    It begins with `word`, in its colour, and is dim where it is to step back. What a reader who is
+    gone, or does not read, does not get is lost.
+    """
+    text = _coloured(visible(text), _DIM if dim else "")
+    if word:
+        text = f"{_coloured(word, _COLOURS.get(word, ''))}: {text}"
     try:
         sys.stderr.flush()
         if _is_pipe():
@@ -100,9 +102,10 @@ def _to_pipe(fd: int, line: bytes) -> None:
 
 def error(text: str, hint: str = "") -> None:
     """`error: …`, and after a blank line `hint: …`."""
-    write(f"{_word('error')}: {_continued(visible(text))}")
+    write(_continued(text), word="error")
     if hint:
-        write(f"\n{_word('hint')}: {_continued(visible(hint))}")
+        write("")
+        write(_continued(hint), word="hint")
 
 
 def _continued(text: str) -> str:
@@ -125,9 +128,9 @@ def logger(level: str) -> Callable[[str, str, str], None]:
         count = counts[rank, name] = counts.get((rank, name), 0) + 1
         if least > _RANK["info"] and count > _MOST_REPEATS:
             if count == _MOST_REPEATS + 1:
-                write(f"{_word(rank)}: {name}: further lines are not shown (--log info shows all)")
+                write(f"{name}: further lines are not shown (--log info shows all)", word=rank)
             return
-        write(f"{_word(rank)}: {name}: " + visible(text).replace("\n", f"\n{CONTINUED}"))
+        write(f"{name}: {text}".replace("\n", f"\n{CONTINUED}"), word=rank)
 
     return log
 
@@ -144,11 +147,11 @@ def relay(level: str) -> Callable[[str, str], None]:
     def told(name: str, line: str) -> None:
         nonlocal hidden
         if name:
-            write(f"[{name}] {visible(_COLOURED.sub('', line))}")
+            write(f"[{name}] {_COLOURED.sub('', line)}")
         elif found := _LOGGED.fullmatch(line):
             hidden = _RANK[found[1]] < _RANK[level]
             log(found[1], found[2], found[3])
         elif not (hidden and line.startswith(CONTINUED)):
-            write(visible(line))
+            write(line)
 
     return told

@@ -176,7 +176,7 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
 def tell_health(runtime: Runtime) -> None:
     """Writes how each component is to standard error."""
     for name, text in runtime.health():
-        report.write(f"health: {name}: {report.visible(text)}")
+        report.write(f"health: {name}: {text}")
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:

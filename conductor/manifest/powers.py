@@ -98,14 +98,26 @@ def _as_tables(read_as: Translated) -> str:
 
 
 def of_source(name: str, file: str, said: Declared) -> Manifest:
-    """What a Python proxy says of itself, as a manifest would."""
-    profile = said.profile if said.profile in PROFILE_NAMES else None
+    """What a Python proxy says of itself, as a manifest would. Raises `UsageError` for a profile
+    that does not exist, and for more than one."""
+    known = ", ".join(PROFILE_NAMES)
+    for profile in said.profiles:
+        if profile not in PROFILE_NAMES:
+            raise UsageError(
+                f"`{file}` declares the profile `{profile}`, which does not exist",
+                f"profiles are: {known}",
+            )
+    if len(said.profiles) > 1:
+        raise UsageError(
+            f"`{file}` declares several profiles: {', '.join(said.profiles)}",
+            "declare the same one in every `Proxy(…)`",
+        )
     return Manifest(
         name=name,
         file=file,
         version=said.version or "",
         description=said.description or "",
-        wants=Wants(profile=profile, services=said.wants),
+        wants=Wants(profile=next(iter(said.profiles), None), services=said.wants),
     )
 
 

@@ -325,7 +325,7 @@ def test_a_built_module_describes_itself(author: Author) -> None:
     assert (facts["version"], facts["wants"]["profile"]) == ("0.1.0", "full")
     assert facts["policy"]["profile"] == "context"
     told = author("exec", "./theirs.wasm", "demo", "-p", "hi").err
-    assert "first use of `mine` 0.1.0 (./theirs.wasm), which asks for" in told
+    assert "first use of `theirs` 0.1.0 (./theirs.wasm), which asks for" in told
 
 
 def test_a_mistake_in_webassembly_text_is_told_with_its_place(author: Author) -> None:

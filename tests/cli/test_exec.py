@@ -206,3 +206,8 @@ def test_odd_updates_and_texts_do_no_harm() -> None:
         r"tool: \x1b]0;owned\x07Tool",
         r"tool: \x1b]0;owned\x07Tool (completed)",
     ]
+
+
+def test_a_component_may_be_called_client() -> None:
+    ran = conductor("exec", "datetime,name=client", "demo", "-p", "hello")
+    assert (ran.code, ran.err) == (0, "")

@@ -9,6 +9,7 @@ import pytest
 
 from conductor.catalog import components_folder, resolve
 from conductor.cli import first_use
+from conductor.errors import UsageError
 from conductor.manifest import section
 
 PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
@@ -65,7 +66,7 @@ def test_what_a_module_says_of_itself_is_told_with_what_it_gets(here: Path, told
     )
     section.embed(str(here / "p.wasm"), text.encode())
     assert told("./p.wasm,turns=unprompted") == [
-        "conductor: first use of `theirs` 1.0 (./p.wasm), which asks for",
+        "conductor: first use of `p` 1.0 (./p.wasm), which asks for",
         "  profile filter, to look: it is given context; `,profile=filter` behind it gives that",
         "  right down:session/prompt:carry, to add: given",
         (
@@ -91,6 +92,32 @@ def test_what_a_source_says_is_told(here: Path, told: Told) -> None:
     ]
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py") == ["conductor: first use of `x` (./x.py)", DEFAULT]
+
+
+def test_a_profile_that_cannot_be_read_off_a_source_is_not_called_absent(
+    here: Path, told: Told
+) -> None:
+    source = here / "x.py"
+    source.write_text("proxy = Proxy('x')")
+    assert told("./x.py")[1] == DEFAULT
+    source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
+    assert told("./x.py")[1].startswith(
+        '  no profile can be read off its source, as it could be off `Proxy(…, profile="observer")`'
+        ", so it has `context`: "
+    )
+    assert told("./x.py,profile=observer") == []
+
+
+@pytest.mark.usefixtures("told")
+def test_a_profile_that_cannot_be_is_an_error(here: Path) -> None:
+    source = here / "x.py"
+    for wrong in ("'Observer'", "3"):
+        source.write_text(f"proxy = Proxy('x', profile={wrong})")
+        with pytest.raises(UsageError, match="declares the profile"):
+            resolve("./x.py")
+    source.write_text("a = Proxy('x', profile='full')\nproxy = Proxy('x', profile='observer')")
+    with pytest.raises(UsageError, match="declares several profiles: full, observer"):
+        resolve("./x.py")
 
 
 def test_a_manifest_without_a_profile(here: Path, told: Told) -> None:
@@ -119,9 +146,14 @@ def test_words_of_older_versions_are_told_once(told: Told) -> None:
         "  the guard `files` is lifted by `profile=trusted` only",
         "  hint: `conductor inspect passthrough` shows what it may do",
         "conductor: `passthrough`: `unguard=tool-calls` is written `texts` today",
+        (
+            "  changing more of a tool call than its words, and making one up, takes "
+            "`profile=trusted`"
+        ),
+        "  hint: `conductor inspect passthrough` shows what it may do",
     ]
     assert told(old) == []
-    assert len(told(f"{old},unguard=meta")) == 8
+    assert len(told(f"{old},unguard=meta")) == 10
 
 
 def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: Told) -> None:
@@ -130,7 +162,7 @@ def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: T
         + "[wants]\nprofile = 'observer'\n[wants.verbs]\n'down:session/prompt:modify' = 'to add'"
     )
     assert told("./,name=mine") == [
-        "conductor: first use of `theirs` 1.0 (./), which asks for",
+        "conductor: first use of `mine` 1.0 (./), which asks for",
         "  profile observer: given",
         "  right down:session/prompt:carry, to add: given",
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import typer.main
 
 from conductor import catalog
 from conductor.cli import app
+from conductor.component_options import NAMES
+from conductor.core.policy.rights import PROFILE_NAMES
 
 from .support import conductor
 
@@ -60,8 +63,21 @@ def test_help_names_every_option(name: str) -> None:
 @pytest.mark.parametrize("name", ["agent", "proxy", "exec"])
 def test_help_says_how_to_write_a_component(name: str) -> None:
     out = " ".join(conductor(name, "--help").out.split())
-    for piece in ("./proxy.wasm", '"python my_proxy.py --fast"', '"args":["p.js"]', "grant=clock"):
+    for piece in (
+        "./proxy.wasm",
+        "./proxy.py",
+        "./my-proxy",
+        '"python my_proxy.py --fast"',
+        '"args":["p.js"]',
+        "grant=clock",
+    ):
         assert piece in out
+    keys = out.partition("Keys: ")[2].partition("docs/cli.md")[0]
+    for key in NAMES:
+        assert re.search(rf"\b{key}\b", keys) or key == "grants"
+    for profile in PROFILE_NAMES:
+        assert profile in keys
+    assert "unguard" not in keys
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])

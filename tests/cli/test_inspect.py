@@ -170,3 +170,16 @@ def test_a_bundled_file_that_was_changed(tmp_path: Path) -> None:
     ran = conductor("inspect", "passthrough", cwd=tmp_path, env=env)
     ran.assert_error(1, "not the one its manifest records", "install conductor again")
     assert "NOT as its manifest records" in ran.out
+
+
+def test_a_source_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+    source = tmp_path / "ty.py"
+    source.write_text("proxy = Proxy('x', profile='observer', wants={[]: 'x'})")
+    ran = conductor("inspect", str(source))
+    assert (ran.code, ran.err) == (0, "")
+    assert "(profile observer)" in ran.out
+    source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
+    out = " ".join(conductor("inspect", str(source)).out.split())
+    assert "note: no profile can be read off its source" in out
+    source.write_text("proxy = Proxy('x', profile='bogus')")
+    conductor("inspect", str(source)).assert_error(2, "declares the profile `bogus`")

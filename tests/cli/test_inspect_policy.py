@@ -195,19 +195,52 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = ", "is not known"),
+        ("name = ", "a manifest is a TOML file"),
         ("name = 3", "line 1: `name`: expected `text`"),
         ('name = "x"\nfile = "datetime.wasm"\n[wants]\nservices = 3', "line 4: `wants.services`"),
-        ('name = "x"\nfile = "other.wasm"\n[wants]\nprofile = "full"', ""),
     ],
 )
-def test_an_odd_manifest_does_no_harm(tmp_path: Path, text: str, said: str) -> None:
+def test_a_manifest_that_cannot_be_read_is_an_error(tmp_path: Path, text: str, said: str) -> None:
+    """It may ask for less than a component without one is given."""
     shutil.copy(DATETIME, tmp_path)
     (tmp_path / "component.toml").write_text(text)
+    conductor("inspect", str(tmp_path / "datetime.wasm")).assert_error(2, said)
+
+
+def test_a_manifest_of_something_else_does_no_harm(tmp_path: Path) -> None:
+    shutil.copy(DATETIME, tmp_path)
+    (tmp_path / "component.toml").write_text(
+        'name = "x"\nfile = "other.wasm"\n[wants]\nprofile = "none"'
+    )
     found = facts(str(tmp_path / "datetime.wasm"))
-    assert (found["wants"]["profile"], found["wants"]["services"]) == (None, {})
-    assert bool(found["notes"]) == bool(said)
-    assert said in card(str(tmp_path / "datetime.wasm"))
+    assert (found["wants"]["profile"], found["policy"]["profile"]) == (None, "context")
+
+
+def test_what_a_source_asks_for_is_not_said_of_a_manifest(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("proxy = Proxy('x', profile='full')")
+    assert "Its source asks for what it is not granted" in card(str(tmp_path / "x.py"))
+
+
+def test_what_is_granted_and_denied_is_an_error() -> None:
+    for denied in ("files", "*"):
+        ran = conductor("inspect", f"context,deny={denied},grant=files:sub/**")
+        ran.assert_error(2, "`context` is granted `files:sub/**` and denied it")
+
+
+def test_a_path_that_needs_quotes_says_so(tmp_path: Path) -> None:
+    for name in ("my proxy.py", 'a"b.py'):
+        path = tmp_path / name
+        path.write_text("proxy = Proxy('x', profile='observer')")
+        ran = conductor("inspect", str(path))
+        ran.assert_error(2, f"put quotes around it within the component, as in `'{path}'`")
+        assert facts(f"'{path}'")["policy"]["profile"] == "observer"
+
+
+def test_options_of_agents_are_refused_of_proxies() -> None:
+    for option in ("quiet=1", "mcp_bridge=http"):
+        ran = conductor("exec", f"datetime,{option}", "demo", "-p", "x")
+        key = option.partition("=")[0]
+        ran.assert_error(2, f"`{key}` is an option of agents, and `datetime` is a proxy")
 
 
 def test_a_manifest_may_not_speak_to_the_terminal(tmp_path: Path) -> None:

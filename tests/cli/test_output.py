@@ -32,10 +32,14 @@ def test_errors_and_logs_of_components_are_shown_not_obeyed(
 ) -> None:
     report.error("\x1b]0;x\x07", "\x1b[A")
     report.logger("warning")("warning", "guest", "\x1b[31m")
+    report.logger("warning")("warning", "gu\x1b[31mest\nerror: me", "said")
+    report.relay("warning")("gu\x1b[31mest", "said")
+    report.write("\x1b[31m", dim=True)
     report.relay("warning")("", "\x1b[31m")
     report.relay("warning")("agent", "\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;x\x07\u200f")
     said = capsys.readouterr().err
     assert "\x1b" not in said
+    assert "\nwarning: gu\\x1b[31mest\n  error: me: said\n" in said
     assert said.endswith("[agent] red \\x1b[2J\\x1b]0;x\\x07\\x200f\n")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import typer.main
 
@@ -12,6 +14,8 @@ from conductor.cli import app, fast, run
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conductor.cli.fast import Parsed
 
 COMMANDS: Any = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
@@ -200,3 +204,16 @@ def test_a_comma_without_quotes_is_explained(base: str) -> None:
         catalog.resolve(f"{base},config.key=a,b")
     assert """as in '…,config.key="a,b"'""" in refused.value.hint
     assert "`config.key=a,b` is not read as an option" in refused.value.hint
+
+
+def test_every_component_has_a_name_of_its_own() -> None:
+    chain = ["demo,name=x", "demo,name=client", "demo,name=x-2", "demo,name=x"]
+    assert [one.name for one in catalog.resolve_all(chain)] == ["x", "client-2", "x-2", "x-3"]
+    assert catalog.resolve("demo,name=client").name == "client-2"
+
+
+def test_a_name_that_comes_from_a_file_is_made_of_what_names_are_made_of(tmp_path: Path) -> None:
+    for name in ("esc\x1b[31mred.py", "two\nlines.py"):
+        (tmp_path / name).write_text("proxy = Proxy('x', profile='observer')")
+        spec = catalog.resolve(msgspec.json.encode({"component": str(tmp_path / name)}).decode())
+        assert re.fullmatch(r"[\w-]+", spec.name)

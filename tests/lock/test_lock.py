@@ -351,6 +351,10 @@ def test_an_older_lock_is_rewritten(here: Path, capsys: pytest.CaptureFixture[st
         "conductor.lock rewritten in today's words: 2 components",
         "  p: verbs: up:session/update:modify → up:session/update:copy+carry+drop",
         "  p: unguard: tool-calls → texts",
+        (
+            "    changing more of a tool call than its words, and making one up, takes "
+            "`profile=trusted`"
+        ),
         "  p: unguard: files → nothing",
         "    the guard `files` is lifted by `profile=trusted` only",
     ]

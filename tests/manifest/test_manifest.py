@@ -263,7 +263,16 @@ def test_a_stranger_gets_the_profile_it_asks_for_up_to_context(
     (folder / "component.toml").write_text(HEAD + f"[wants]\nprofile = '{asked}'")
     assert catalog.resolve(f"{folder}/").policy == PolicyWords(given)
     assert catalog.resolve(f"{folder}/,profile=full").policy == PolicyWords("full")
-    assert catalog.resolve(f"{folder}/datetime.wasm").policy == PolicyWords("context")
+    assert catalog.resolve(f"{folder}/datetime.wasm").policy == PolicyWords(given)
+    shutil.copy(folder / "datetime.wasm", folder / "other.wasm")
+    assert catalog.resolve(f"{folder}/other.wasm").policy == PolicyWords("context")
+
+
+def test_the_manifest_beside_a_python_file_counts_before_its_source(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("proxy = Proxy('x', profile='tools')")
+    (tmp_path / "component.toml").write_text("name = 'n'\nfile = 'x.py'\n[wants]\nprofile = 'none'")
+    spec = catalog.resolve(str(tmp_path / "x.py"))
+    assert (spec.name, spec.policy) == ("x", PolicyWords("none"))
 
 
 def test_what_is_written_in_verbs_is_read(folder: Path) -> None:
@@ -311,7 +320,11 @@ files = "to read them"
         ("proxy = Proxy('x', profile='observer')", PolicyWords("observer"), set()),
         ("proxy = Proxy('x', profile='tools', wants={'kv': 'y'})", PolicyWords("tools"), {"kv"}),
         ("proxy = Proxy('x', profile='full')", PolicyWords(), set()),
-        ("proxy = Proxy('x', profile='fool')", PolicyWords(), None),
+        (
+            "proxy = Proxy('x', profile='none', version=3, wants={[]: 'x'})",
+            PolicyWords("none"),
+            set(),
+        ),
         ("P = 'observer'\nproxy = Proxy('x', profile=P)", PolicyWords(), None),
         ("proxy = Proxy('x', profile='observer'", PolicyWords(), None),
     ],

@@ -181,26 +181,64 @@ def _is_old_originate(direction: Direction, key: str, words: list[str]) -> bool:
     return bool(asks)
 
 
-_LIFTED: Final[dict[str, Grants]] = {
-    "permission-widening": Grants(permission="narrow"),
-    "permission-answers": Grants(permission="narrow"),
-    "mcp-connections": Grants(mcp="others"),
-    "own-sessions": Grants(sessions="own"),
-    "session-mode": Grants(modes=True),
-    "tool-calls": Grants(texts=True),
-    "unknown-methods": Grants(methods=("_*",)),
-    "capability-claims": Grants(capabilities=("*",)),
+_LIFTED: Final[dict[str, tuple[Translated, str]]] = {
+    "permission-widening": (
+        Translated(grants=Grants(permission="narrow")),
+        "changing a permission request otherwise than by taking options away",
+    ),
+    "permission-answers": (
+        Translated(grants=Grants(permission="narrow")),
+        "approving in the user's place",
+    ),
+    "mcp-connections": (
+        Translated(grants=Grants(mcp="others")),
+        "sending of its own on MCP connections of others",
+    ),
+    "own-sessions": (
+        Translated(grants=Grants(sessions="own")),
+        "opening sessions in folders that no session of the chain has",
+    ),
+    "session-mode": (
+        Translated(grants=Grants(modes=True)),
+        "setting modes and options of the agent's, and changing how they are shown,",
+    ),
+    "session-lifecycle": (
+        Translated((Rule(Direction.DOWN, "session/cancel", Right.ORIGINATE),)),
+        "closing, deleting, archiving and naming sessions, and ending turns of others,",
+    ),
+    "tool-calls": (
+        Translated(grants=Grants(texts=True)),
+        "changing more of a tool call than its words, and making one up,",
+    ),
+    "unknown-methods": (
+        Translated(grants=Grants(methods=("_*",))),
+        "sending methods of ACP that no rule knows",
+    ),
+    "capability-claims": (Translated(grants=Grants(capabilities=("*",))), ""),
 }
-"""What a lifted guard comes to; of all others nothing short of `trusted` is left."""
+"""What a lifted guard comes to, and what it gave that the grant does not."""
+
+_WIDENED: Final = {
+    "commands": "commands=NAME",
+    "editor": "editor=panel+comment+operation",
+    "notices": "texts",
+    "session-lists": "sessions=own",
+}
+"""Guards that older versions did not have, by the grant that widens them."""
 
 
 def lifted(guard: str) -> Translated:
     """What `unguard=GUARD` of older versions comes to."""
-    found = _LIFTED.get(guard)
-    if found is not None:
-        return Translated((), found)
-    if guard == "session-lifecycle":
-        return Translated((Rule(Direction.DOWN, "session/cancel", Right.ORIGINATE),))
+    found, beyond = _LIFTED.get(guard, (Translated(), ""))
+    if beyond:
+        return msgspec.structs.replace(found, lost=f"{beyond} takes `profile=trusted`")
+    if guard in _LIFTED:
+        return found
+    if guard in _WIDENED:
+        return Translated(
+            lost=f"the guard `{guard}` is widened by `{_WIDENED[guard]}`, and lifted by "
+            "`profile=trusted` only"
+        )
     return Translated(lost=f"the guard `{guard}` is lifted by `profile=trusted` only")
 
 

@@ -43,6 +43,21 @@ async def test_a_limit_holds(per: str) -> None:
         assert p.agent.prompts == ["a", "a", "b"]
 
 
+@pytest.mark.parametrize("per", ["session", "all"])
+@plays
+async def test_a_prompt_that_waited_does_not_count(per: str) -> None:
+    config = {"prompts": 1, "seconds": 60, "over": "wait", "per": per}
+    async with play("rate-limit", config=config) as p:
+        await p.prompt("a")
+        await p.start_prompt("b")
+        p.restart(load("rate-limit"))
+        await p.start_prompt("c")
+        said = [one.raw["params"]["update"]["content"]["text"] for one in p.heard]
+        assert [one for one in said if one != "a"] == ["rate limit: this prompt waits 60 s\n"] * 2
+        p.services.advance(60)
+        assert p.agent.prompts == ["a", "c"]
+
+
 @plays
 async def test_the_folder_of_a_prefix() -> None:
     config = {"text": "In {cwd}:", "suffix": "", "when": "every"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from conductor.core.guards.table import GUARDS, Guard
+from conductor.core.guards.table import TRUSTED as NO_GRANT
 from conductor.core.policy import words
 from conductor.core.policy.rights import (
     GRANT_NAMES,
@@ -302,6 +304,39 @@ def test_what_a_lifted_guard_comes_to() -> None:
         [],
         "the guard `files` is lifted by `profile=trusted` only",
     )
+
+
+def test_what_older_words_lift_in_part_is_still_guarded() -> None:
+    known = {one.name for one in GUARDS} | {"session-lifecycle"}  # which is `sealed` now
+    assert known.issuperset({*words._LIFTED, *words._WIDENED})
+
+
+@pytest.mark.parametrize("guard", [one for one in GUARDS if one.lifted_by != NO_GRANT])
+def test_a_lifted_guard_that_a_grant_widens_names_the_grant(guard: Guard) -> None:
+    found = words.lifted(guard.name)
+    grant = guard.lifted_by.partition("=")[0]
+    assert grant in found.grants.names() or f"`{guard.lifted_by}`" in found.lost
+
+
+@pytest.mark.parametrize(
+    ("guard", "lost"),
+    [
+        ("permission-answers", "approving in the user's place takes `profile=trusted`"),
+        ("permission-widening", "changing a permission request otherwise than by taking options"),
+        ("mcp-connections", "sending of its own on MCP connections of others"),
+        ("own-sessions", "opening sessions in folders that no session of the chain has"),
+        ("session-mode", "setting modes and options of the agent's"),
+        ("session-lifecycle", "closing, deleting, archiving and naming sessions"),
+        ("tool-calls", "changing more of a tool call than its words"),
+        ("unknown-methods", "sending methods of ACP that no rule knows"),
+        ("capability-claims", ""),
+        ("commands", "the guard `commands` is widened by `commands=NAME`, and lifted by"),
+    ],
+)
+def test_what_a_lifted_guard_gave_and_a_grant_does_not_is_told(guard: str, lost: str) -> None:
+    said = words.lifted(guard).lost
+    assert said.startswith(lost)
+    assert bool(said) == bool(lost)
 
 
 def test_every_grant_can_be_read() -> None:

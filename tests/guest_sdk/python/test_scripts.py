@@ -134,9 +134,33 @@ def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) 
     [
         (
             "import x\nproxy = x.Proxy('n', profile='context', version='2', wants={'kv': 'why'})",
-            Declared(profile="context", version="2", wants={"kv": "why"}),
+            Declared(profiles=("context",), version="2", wants={"kv": "why"}),
         ),
-        ("P = 'a'\nproxy = Proxy('n', profile=P, description='d')", Declared(description="d")),
+        (
+            "P = 'a'\nproxy = Proxy('n', profile=P, description='d')",
+            Declared(description="d", hidden=True),
+        ),
+        (
+            "proxy = Proxy('n', profile='none', version=3, description=('a', 'b'))",
+            Declared(profiles=("none",)),
+        ),
+        ("proxy = Proxy('n', profile='none', wants={[]: 'x'})", Declared(profiles=("none",))),
+        (
+            "proxy = Proxy('n', profile='none', description='\\ud800', wants={'kv': '\\ud800'})",
+            Declared(profiles=("none",)),
+        ),
+        ("proxy = Proxy('n', profile={[]: 1})", Declared(hidden=True)),
+        ("proxy = Proxy('n', profile=None)", Declared()),
+        ("proxy = Proxy('n', profile=3)", Declared(profiles=("3",))),
+        (
+            "a = Proxy('a', profile='full')\nproxy = Proxy('n', profile='none')\nProxy('c')",
+            Declared(profiles=("full", "none")),
+        ),
+        ("proxy = Proxy('n', profile=f'{1}')", Declared(hidden=True)),
+        ("proxy = Proxy('n', **given)", Declared(hidden=True)),
+        ("proxy = Proxy('n', **{'profile': 'none'})", Declared(hidden=True)),
+        ("import Proxy as P\nproxy = P('n', profile='none')", Declared(hidden=True)),
+        ("proxy = Proxy('n', profile='none'", Declared(hidden=True)),
         ("proxy = Proxy('n', wants=['kv'])", Declared()),
         ("proxy = Proxy(", Declared()),
         ("x = 1", Declared()),
@@ -144,3 +168,23 @@ def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) 
 )
 def test_what_a_proxy_says_of_itself_is_read_off(source: str, expected: Declared) -> None:
     assert declared(scripts.Script({"p.py": source}, "p.py", folder=False)) == expected
+
+
+def test_what_a_folder_says_of_itself_is_read_off_the_file_that_makes_the_proxy() -> None:
+    files = {
+        "main.py": "from mine import proxy",
+        "mine.py": "proxy = Proxy('n', profile='none')",
+    }
+    script = scripts.Script(files, "main.py", folder=True)
+    assert declared(script) == Declared(profiles=("none",))
+    files["main.py"] = "proxy = Proxy('m', profile='observer')"
+    assert declared(script) == Declared(profiles=("observer",))
+
+
+def test_settings_that_cannot_be_passed_on_are_left_out() -> None:
+    source = (
+        "class Config:\n    a: str = '\\ud800'\n    '\\ud800'\n"
+        "    b: Literal['\\ud800'] = ''\nproxy = Proxy('n', config=Config)"
+    )
+    found = declared(scripts.Script({"p.py": source}, "p.py", folder=False)).settings
+    assert (found["a"].default, found["a"].description, found["b"].enum) == (None, "?", [])
