@@ -103,9 +103,9 @@ MODE_KINDS: Final = ("current_mode_update", "config_option_update")
 COMMANDS_KIND: Final = "available_commands_update"
 STATE_KIND: Final = "state_update"
 OTHER_KINDS: Final = (
-    "tool_call_content_chunk",
     "terminal_update",
     "terminal_output_chunk",
+    "tool_call_content_chunk",
     "session_info_update",
     "usage_update",
     "compaction_update",
