@@ -257,8 +257,8 @@ def _raw(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-_GUESSES: Final = {"identity": "rights"}
-"""Whether an answer comes too early, or after that of the agent."""
+_EITHER: Final = {"identity": "rights"}
+"""Whether an answer of a program's comes too early, or after that of the agent."""
 
 
 def _surely_violations(play: Play, tried: list[Attack]) -> int:
@@ -292,10 +292,9 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
         assert {*play.violations()} == {"rights"}
         assert len(play.violations()) >= _surely_violations(play, tried)
     else:
-        broken = play.violations()
-        assert [_GUESSES.get(one, one) if carrier.guesses else one for one in broken] == [
-            _GUESSES.get(one, one) if carrier.guesses else one for one in rules
-        ]
+        either = {} if carrier.dialect == "guest" else _EITHER
+        broken = [either.get(one, one) for one in play.violations()]
+        assert broken == [either.get(one, one) for one in rules]
     if carrier.dialect != "guest" or carrier.profile == "full":  # others cannot say what they heard
         told, most = len(play.told()), sum(count for _, count in wanted)
         assert told <= most if carrier.profile == "observer" else told == most
