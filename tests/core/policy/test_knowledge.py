@@ -163,6 +163,9 @@ def test_the_modes_of_a_session() -> None:
     more = [{"id": "style"}]
     known.learn(told("S", sessionUpdate="config_option_update", configOptions=more))
     assert {"ask", "effort", "style"} <= known.find("S").modes
+    listed = known.find("S").options
+    known.learn(told("S", sessionUpdate="config_option_update"))
+    assert known.find("S").options == listed != ()
     known.learn(told("S", sessionUpdate="subagent_update", sessionId="S/1"))
     assert known.find("S/1").modes == known.find("S").modes
 
