@@ -90,11 +90,11 @@ def heading(method: str, params: Params) -> Heading:
         told = _read(_told, params)
         if told is None:
             return Heading(_UNKNOWN, session_of(params))
-        found = told.update
+        found, session = told.update, told.sessionId or told.session_id
         if found is None:
-            return Heading(_UNKNOWN, told.sessionId or told.session_id)
+            return Heading(_UNKNOWN, session)
         key = _KEYS.get(found.sessionUpdate, _UNKNOWN)
-        return Heading(key, told.sessionId or told.session_id, found.toolCallId or found.messageId)
+        return Heading(key, session, found.toolCallId or found.messageId)
     if method.startswith(MCP_FAMILIES):
         return Heading(method, session_of(params), addresses(method, params))
     return Heading(method, session_of(params))

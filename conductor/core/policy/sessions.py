@@ -148,21 +148,15 @@ class Sessions:
         if not named or (opened_by and named[0] in self._known):
             return
         name = named[0]
-        folders = [*_texts(asked, "cwd"), *_listed(asked, "additionalDirectories")]
         former = self._known.pop(name, _NOTHING)
-        found = msgspec.structs.replace(
-            former,
-            folders=tuple(one for one in folders if isinstance(one, str) and one) or former.folders,
-            opened_by=opened_by,
-            modes=former.modes | modes.ids(told),
-        )
+        folders = _folders(asked) or former.folders
+        found = msgspec.structs.replace(former, folders=folders, opened_by=opened_by)
         if former is _NOTHING and method in _MAKES_ONE:
             found.client = client
         commands = _all(told, "availableCommands")
         if commands:
             found.commands = _commands(commands)
-        if _all(told, "configOptions"):
-            found.options = _canonical(told)
+        _take_modes(found, told)
         self._add(name, found)
 
     def entered(self, session: str | None, by: str) -> None:
@@ -201,17 +195,13 @@ class Sessions:
         else:
             child = next(iter(_names(said)), names[0])
             if child != names[0]:
-                folders = [*_texts(said, "cwd"), *_listed(said, "additionalDirectories")]
-                inside = tuple(one for one in folders if isinstance(one, str) and one)
-                self._add(child, Session(inside, parent=names[0]))
+                self._add(child, Session(_folders(said), parent=names[0]))
 
     def _options(self, names: list[str], said: Json) -> None:
         """The agent has listed its options."""
         if names:
             found = self._known.get(names[0]) or Session()
-            found.modes |= modes.ids(said)
-            if _all(said, "configOptions"):
-                found.options = _canonical(said)
+            _take_modes(found, said)
             self._add(names[0], found)
 
     def _add(self, name: str, session: Session) -> None:
@@ -255,8 +245,16 @@ def _listed(value: Json, name: str) -> list[Json]:
     return [one for held in _all(value, name) if isinstance(held, list) for one in held]
 
 
-def _canonical(value: Json) -> tuple[str, ...]:
-    return tuple(map(canonical, _listed(value, "configOptions")))
+def _folders(value: Json) -> tuple[str, ...]:
+    named = [*_texts(value, "cwd"), *_listed(value, "additionalDirectories")]
+    return tuple(one for one in named if isinstance(one, str) and one)
+
+
+def _take_modes(session: Session, said: Json) -> None:
+    """The agent has listed modes, models or options of a session."""
+    session.modes |= modes.ids(said)
+    if _all(said, "configOptions"):
+        session.options = tuple(map(canonical, _listed(said, "configOptions")))
 
 
 def _commands(lists: list[Json]) -> frozenset[str]:

@@ -72,9 +72,7 @@ class Turns:
         concerned = _seen(held) or session in gate.turns
         if rights & COPY or concerned:
             self._copies.notification(lane, STOP, params, heading, out, must=concerned)
-        for carried in held:
-            self.stop(carried, self._turn_cancelled, out)
-        self._no_more(lane, session)
+        self._cancelled(lane, session, held, out)
 
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
@@ -83,14 +81,15 @@ class Turns:
             params = Raw(msgspec.json.encode({"sessionId": heading.session}))
             found = Heading(STOP, heading.session)
             self._copies.notification(lane, STOP, params, found, out, must=True)
+        self._cancelled(lane, heading.session, held, out)
+
+    def _cancelled(
+        self, lane: Lane, session: str | None, held: list[Carried], out: list[Effect]
+    ) -> None:
+        """The turns of a session are cancelled: what the component holds of them is answered so,
+        what it has passed on is not asked again, and it sends no prompts of its own within them."""
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
-        self._no_more(lane, heading.session)
-
-    @staticmethod
-    def _no_more(lane: Lane, session: str | None) -> None:
-        """The turns of a session are cancelled: what the component has passed on of them is not
-        asked again, and it sends no prompts of its own within them."""
         if session is not None:
             for carried in lane.other.given.prompts(session):
                 carried.turn.stopped = True
