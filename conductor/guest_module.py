@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 import wasm_host
-from conductor import digests
+from conductor import digests, limits
 from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.errors import ConductorError
 from conductor.guest_spec import GuestSpec
@@ -47,6 +47,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         spec.instance,
         bytes(spec.kept),
         frozenset(spec.known_as),
+        allowance=limits.allowance(spec.limits),
     )
 
 
@@ -59,7 +60,7 @@ def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_hos
 
     module = wasm_host.load(
         pathlib.Path(spec.path),
-        limits=wasm_host.Limits(**spec.limits),
+        limits=wasm_host.Limits(**limits.of(limits.GUEST, spec.limits)),
         cache_dir=pathlib.Path(cache) if cache else None,
         grants=spec.services & WASI_GRANTS,
         apart=apart,

@@ -288,7 +288,7 @@ def known_as(spec: Spec) -> tuple[str, ...]:
 
 def client(spec: Spec) -> Client:
     """A proxy as the services see it."""
-    return Client(spec.name, f"{spec.name}\0{spec.bundled or spec.what}", spec.grants)
+    return Client(spec.name, f"{spec.name}\0{spec.bundled or spec.what}", spec.grants, spec.limits)
 
 
 def configuration(spec: Spec) -> dict[str, object]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from conductor import hosting
+from conductor import hosting, limits
 from conductor.catalog import Spec
 from conductor.core.dialects import DIALECTS
 from conductor.core.peer import Component
@@ -149,6 +149,7 @@ def _single(
         configure,
         policy,
         known_as=frozenset(hosting.known_as(spec)),
+        allowance=limits.allowance(spec.limits),
         limited=spec.quiet is not None,
     )
     clients = (hosting.client(spec),)

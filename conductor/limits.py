@@ -1,4 +1,7 @@
-"""The limits of a guest by name, and how sizes, times and counts are written.
+"""Every limit of a component: one table, and how sizes, times and counts are written.
+
+`docs/limits.md` is drawn from the table. A limit is set behind a component
+(`proxy.wasm,memory=32MiB,limit.timers=4`) or in its manifest.
 
 Loaded where an editor waits: patterns are compiled when there is something to read.
 """
@@ -7,36 +10,145 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+from conductor.core.accounts import Allowance
+
+_KIB: Final = 1024
+_MIB: Final = 1024**2
+_UNITS: Final = {"": 1, "k": _KIB, "m": _MIB, "g": 1024**3}
 _TIME: Final = r"(\d+(?:\.\d+)?)\s*(ms|s)?"
 
-LIMITS: Final[dict[str, str]] = {
-    "memory_bytes": "size",
-    "cpu_ms": "time",
-    "fuel": "count",
-    "stack_bytes": "size",
-    "table_elements": "count",
-    "message_bytes": "size",
-    "messages_per_delivery": "count",
-    "outbox_bytes": "size",
-    "json_depth": "count",
-}
-"""The limits of a guest and what each is measured in."""
+
+class Limit(NamedTuple):
+    """One limit of a component."""
+
+    name: str
+    measure: str
+    """`size` (bytes), `time` (milliseconds), `count` or `percent`."""
+    default: int | None
+    """None: off."""
+    place: str
+    """Who keeps the account: `module` (before it is compiled), `compiler`, `guest` (its instance),
+    `chain` (where its messages pass) or `services`."""
+    bounds: str
+    beyond: str
+    """What happens to what is over."""
+
+
+TABLE: Final = (
+    Limit("module_bytes", "size", 64 * _MIB, "module", "the file", "refused"),
+    Limit("functions", "count", 100_000, "module", "functions of a module", "refused"),
+    Limit("locals", "count", 10_000, "module", "locals of one function", "refused"),
+    Limit("blocks", "count", 200, "module", "nesting of blocks in a function", "refused"),
+    Limit("exports", "count", 10_000, "module", "imports and exports together", "refused"),
+    Limit("sections", "count", 10_000, "module", "sections", "refused"),
+    Limit("compile_bytes", "size", 4096 * _MIB, "compiler", "memory to compile it", "refused"),
+    Limit("compile_ms", "time", 300_000, "compiler", "processor time to compile it", "refused"),
+    Limit("memory_bytes", "size", 64 * _MIB, "guest", "one linear memory", "ended"),
+    Limit("cpu_ms", "time", 1000, "guest", "one delivery", "ended"),
+    Limit("fuel", "count", None, "guest", "instructions of one delivery, roughly", "ended"),
+    Limit("stack_bytes", "size", 512 * _KIB, "guest", "its native stack", "ended"),
+    Limit("table_elements", "count", 100_000, "guest", "entries of one table", "ended"),
+    Limit(
+        "message_bytes", "size", 16 * _MIB, "guest", "one line, either way", "not delivered; ended"
+    ),
+    Limit(
+        "messages_per_delivery", "count", 100_000, "guest", "lines one delivery returns", "ended"
+    ),
+    Limit("outbox_bytes", "size", 64 * _MIB, "guest", "bytes one delivery returns", "ended"),
+    Limit(
+        "json_depth",
+        "count",
+        128,
+        "guest",
+        "nesting of one line, either way",
+        "not delivered; ended",
+    ),
+    Limit(
+        "json_values",
+        "count",
+        250_000,
+        "guest",
+        "values in one line, either way",
+        "not delivered; ended",
+    ),
+    Limit(
+        "waiting_bytes",
+        "size",
+        128 * _MIB,
+        "chain",
+        "what it has sent and nobody has taken",
+        "ended",
+    ),
+    Limit("open_requests", "count", 10_000, "chain", "its requests without an answer", "refused"),
+    Limit(
+        "own_share",
+        "percent",
+        20,
+        "chain",
+        "processor time for what nobody else has caused",
+        "waits",
+    ),
+    Limit(
+        "own_messages",
+        "count",
+        1000,
+        "chain",
+        "messages a second that nobody else has caused",
+        "waits",
+    ),
+    Limit(
+        "service_bytes",
+        "size",
+        64 * _KIB,
+        "services",
+        "one request to `log`, `metric`, `timer`, `clock` or `random`",
+        "refused",
+    ),
+    Limit(
+        "calls",
+        "count",
+        32,
+        "services",
+        "requests to `files`, `fetch` and `kv` under way",
+        "refused",
+    ),
+    Limit("timers", "count", 64, "services", "timers that run", "refused"),
+    Limit("series", "count", 1000, "services", "series of `metric`", "refused"),
+    Limit(
+        "log_lines", "count", 100, "services", "lines in the log a second", "dropped, and counted"
+    ),
+)
+"""In the order in which a component meets them."""
+
+LIMITS: Final[dict[str, str]] = {one.name: one.measure for one in TABLE}
+"""The limits and what each is measured in."""
 
 DEFAULT_LIMITS: Final[dict[str, int]] = {
-    "memory_bytes": 64 * 1024**2,
-    "cpu_ms": 1000,
-    "stack_bytes": 512 * 1024,
-    "table_elements": 100_000,
-    "message_bytes": 64 * 1024**2,
-    "messages_per_delivery": 100_000,
-    "outbox_bytes": 128 * 1024**2,
-    "json_depth": 128,
+    one.name: one.default for one in TABLE if one.default is not None
 }
-"""Those of `wasm_host.Limits`, which takes too long to load where an editor waits; those that are
-off are missing."""
+"""Those that are off are missing."""
+
+PLACES: Final[dict[str, frozenset[str]]] = {
+    place: frozenset(one.name for one in TABLE if one.place == place)
+    for place in ("module", "compiler", "guest", "chain", "services")
+}
+
+GUEST: Final = ("module", "compiler", "guest")
+"""The places that `wasm_host` keeps."""
+
+
+def of(places: tuple[str, ...], limits: dict[str, int]) -> dict[str, int]:
+    """Those of `limits` whose account is kept in one of `places`."""
+    return {name: value for name, value in limits.items() if any(name in PLACES[p] for p in places)}
+
+
+def allowance(limits: dict[str, int]) -> Allowance:
+    """What a component with these limits may cost where its messages pass."""
+    known = Allowance.__struct_fields__
+    return Allowance(**{name: value for name, value in limits.items() if name in known})
+
 
 SHORT: Final = {
     "memory": "memory_bytes",
@@ -92,8 +204,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _percent(text: str) -> int:
+    number = _count(text.strip().removesuffix("%"))
+    if number > 100:
+        raise ValueError("a share is at most 100 percent")
+    return number
+
+
 _MEASURES: Final[dict[str, Callable[[str], int]]] = {
     "size": size,
     "time": _milliseconds,
     "count": _count,
+    "percent": _percent,
 }

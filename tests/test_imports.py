@@ -85,7 +85,7 @@ RULES: Final = (
     Rule("conductor.reports.lines", (*CORE, "conductor.guest_spec"), ("msgspec",)),
     Rule(
         "conductor.services",
-        (*CORE, "conductor.services"),
+        (*CORE, "conductor.limits", "conductor.services"),
         ("anyio", "httpcore2", "msgspec", "platformdirs"),
     ),
     Rule(
@@ -136,6 +136,7 @@ RULES: Final = (
             "conductor.guest_module",
             "conductor.guest_spec",
             "conductor.hub",
+            "conductor.limits",
             "conductor.recovery",
             "conductor.reports.lines",
             "conductor.services",
@@ -162,6 +163,7 @@ RULES: Final = (
         (
             *CORE,
             "conductor.digests",
+            "conductor.limits",
             "conductor.errors",
             "conductor.guest_spec",
             "conductor.scripts",

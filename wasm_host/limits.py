@@ -31,6 +31,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         messages_per_delivery: lines one delivery may produce.
         outbox_bytes: bytes one delivery may produce.
         json_depth: nesting of arrays and objects in one line, either way.
+        json_values: values in one line, either way.
+        module_bytes: the file.
+        functions: functions of a module.
+        locals: locals of one function.
+        blocks: nesting of blocks in a function.
+        exports: imports and exports together.
+        sections: sections of a module, those of the modules in a component too.
+        compile_bytes: memory to compile it.
+        compile_ms: processor time to compile it.
     """
 
     memory_bytes: int = 64 * MIB
@@ -38,10 +47,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     fuel: int | None = None
     stack_bytes: int = 512 * 1024
     table_elements: int = 100_000
-    message_bytes: int = 64 * MIB
+    message_bytes: int = 16 * MIB
     messages_per_delivery: int = 100_000
-    outbox_bytes: int = 128 * MIB
+    outbox_bytes: int = 64 * MIB
     json_depth: int = 128
+    json_values: int = 250_000
+    module_bytes: int = 64 * MIB
+    functions: int = 100_000
+    locals: int = 10_000
+    blocks: int = 200
+    exports: int = 10_000
+    sections: int = 10_000
+    compile_bytes: int = 4096 * MIB
+    compile_ms: int = 300_000
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

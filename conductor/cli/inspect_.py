@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import wasm_host
-from conductor import catalog, component_options
+from conductor import catalog, component_options, limits
 from conductor.catalog import Spec
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
@@ -269,7 +269,8 @@ def _settings(manifest: Manifest | None, said: dict[str, Field]) -> dict[str, Se
 def _limits(spec: Spec) -> tuple[dict[str, int | None] | None, list[str], str]:
     """The limits it would run under; or None, what is wrong with them, and a hint."""
     try:
-        return msgspec.structs.asdict(wasm_host.Limits(**spec.limits)), [], ""
+        kept = wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
+        return msgspec.structs.asdict(kept), [], ""
     except ValueError as error:
         return None, [str(error)], "give another value: limit.NAME=NUMBER after a comma"
 

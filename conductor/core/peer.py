@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core.accounts import Allowance
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.keeping import Keeping
 from conductor.core.link import Link
@@ -48,6 +49,8 @@ class Component(msgspec.Struct, frozen=True):
     numbers: range | None = None
     """For a host of guests that reports what passes between them: the numbers its messages have. It
     is told the numbers of all others."""
+    allowance: Allowance = Allowance()
+    """What it may cost."""
     hosts: bool = False
     """Whether it is a host of guests, which have policies of their own there."""
     limited: bool = False

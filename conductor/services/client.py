@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from conductor.limits import DEFAULT_LIMITS
+
 
 class Client(msgspec.Struct, frozen=True):
     """A proxy as the services see it.
@@ -15,3 +17,9 @@ class Client(msgspec.Struct, frozen=True):
     name: str
     identity: str
     grants: frozenset[str] | None
+    limits: dict[str, int] = {}
+    """Those that differ from `conductor.limits.DEFAULT_LIMITS`."""
+
+    def limit(self, name: str) -> int:
+        """One of its limits."""
+        return self.limits.get(name, DEFAULT_LIMITS[name])

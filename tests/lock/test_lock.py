@@ -22,6 +22,7 @@ from conductor import (
 )
 from conductor.catalog import components_folder, resolve_all
 from conductor.cli import lock as locking
+from conductor.core.accounts import Allowance
 from conductor.core.policy import words
 from conductor.core.policy.rights import PROFILES
 from conductor.errors import ComponentError, UsageError
@@ -387,10 +388,13 @@ def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixtu
     assert locking.run(checked) == 0
 
 
-def test_the_default_limits_are_those_of_the_host() -> None:
-    held = msgspec.structs.asdict(Limits())
-    assert {k: v for k, v in held.items() if v is not None} == limits.DEFAULT_LIMITS
-    assert limits.LIMITS.keys() == held.keys()
+def test_the_default_limits_are_those_of_who_keeps_the_account() -> None:
+    guest, chain = msgspec.structs.asdict(Limits()), msgspec.structs.asdict(Allowance())
+    shared = guest.keys() & chain.keys()
+    assert {name: guest[name] for name in shared} == {name: chain[name] for name in shared}
+    kept = {**guest, **chain}
+    services = limits.PLACES["services"]
+    assert {one.name: one.default for one in limits.TABLE if one.name not in services} == kept
 
 
 def test_the_digest_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> None:
