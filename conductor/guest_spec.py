@@ -16,6 +16,9 @@ LOCAL: Final = frozenset({"clock", "random", "log"})
 TELL: Final = "tell"
 """By this a host is given a notification for one of its guests: `{component, method, params}`."""
 
+FIRED: Final = "timer/fired"
+"""The notification by which a guest learns that a timer of its has fired."""
+
 RECONFIGURE: Final = "reconfigure"
 """By this a host is given the changed configuration of one of its guests."""
 
@@ -69,6 +72,12 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     owned: dict[str, list[str]] = {}
     """After it has been started again: addresses of MCP, by the guest whose they are; by the empty
     name those of everybody else in the chain."""
+
+
+class Fired(msgspec.Struct):
+    """What a host reads of `timer/fired`."""
+
+    timer: str = ""
 
 
 class Recovered(msgspec.Struct, frozen=True):

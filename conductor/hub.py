@@ -8,9 +8,20 @@ once: many messages a system call, many messages a crossing into a guest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from conductor.core import Effect, Router, Send
+from conductor.core.accounts import FAR, Account, Cause
+
+
+class Run:
+    """Frames in a row with one cause."""
+
+    __slots__ = ("cause", "frames")
+
+    def __init__(self, cause: Cause, frames: list[bytes]) -> None:
+        self.cause = cause
+        self.frames = frames
 
 
 class Hub:
@@ -29,10 +40,13 @@ class Hub:
     ) -> None:
         self.router = router
         self._perform = perform
-        self._outboxes: dict[str, list[bytes]] = {}
+        self._outboxes: dict[str, list[Run]] = {}
         """What each peer is to be sent; in the order in which they are to be served."""
-        self.queued = 0
-        """Bytes posted and not taken yet."""
+        self.outside = Account("").caused[FAR]
+        """The cause of what no component of this router has caused."""
+        self.cause = self.echo = self.outside
+        """Why frames are sent that are sent now; and those that go to the component which caused
+        them."""
         self.lost: Counter[str] = Counter()
         """Copies that observers were too slow for."""
         self._copied: Counter[str] = Counter()
@@ -42,34 +56,41 @@ class Hub:
 
     def feed(self, peer: str, frames: Iterable[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        receive, outboxes = self.router.receive, self._outboxes
+        receive, outboxes, cause = self.router.receive, self._outboxes, self.cause
         for frame in frames:
             for effect in receive(peer, frame):
                 if type(effect) is not Send:
                     self._perform(effect)
                 elif not effect.copy or self._has_room(effect):
                     # As `post` does; many messages take this way.
-                    sent = effect.frame
-                    outbox = outboxes.get(effect.peer)
+                    sent, target = effect.frame, effect.peer
+                    why = cause if target != peer else self.echo
+                    outbox = outboxes.get(target)
                     if outbox is None:
-                        outboxes[effect.peer] = [sent]
+                        outboxes[target] = [Run(why, [sent])]
+                    elif outbox[-1].cause is why:
+                        outbox[-1].frames.append(sent)
                     else:
-                        outbox.append(sent)
-                    self.queued += len(sent)
+                        outbox.append(Run(why, [sent]))
+                    why.account.waiting += len(sent)
 
-    def apply(self, effects: Iterable[Effect]) -> None:
-        """Takes effects that came from elsewhere than a frame."""
+    def apply(self, effects: Iterable[Effect], cause: Cause | None = None) -> None:
+        """Takes effects that came from elsewhere than a frame, and their cause if it is another."""
         for effect in effects:
             if type(effect) is Send:
                 if not effect.copy or self._has_room(effect):
-                    self.post(effect.peer, effect.frame)
+                    self.post(effect.peer, effect.frame, cause or self.cause)
             else:
                 self._perform(effect)
 
-    def post(self, peer: str, frame: bytes) -> None:
+    def post(self, peer: str, frame: bytes, cause: Cause) -> None:
         """Queues a frame for a peer."""
-        self._outboxes.setdefault(peer, []).append(frame)
-        self.queued += len(frame)
+        outbox = self._outboxes.setdefault(peer, [])
+        if outbox and outbox[-1].cause is cause:
+            outbox[-1].frames.append(frame)
+        else:
+            outbox.append(Run(cause, [frame]))
+        cause.account.waiting += len(frame)
 
     def _has_room(self, copy: Send) -> bool:
         """Whether an observer may be given a copy now; counts those it may not."""
@@ -81,21 +102,32 @@ class Hub:
         self._copied[peer] += size
         return True
 
+    def waiting(self) -> Iterator[tuple[str, list[Run]]]:
+        """The peers with something to be written, in order, and what that is."""
+        return iter(self._outboxes.items())
+
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
-        outbox = self._outboxes.pop(peer, None)
-        if outbox is not None:
-            self.queued -= sum(map(len, outbox))
+        for run in self.take_from(peer):
+            run.cause.account.waiting -= sum(map(len, run.frames))
+
+    def take_from(self, peer: str) -> list[Run]:
+        """All that is queued for a peer; it stays on the accounts of those who caused it."""
+        if self._copied:
             self._copied.pop(peer, None)
+        return self._outboxes.pop(peer, [])
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
         peer = next(iter(self._outboxes), None)
         if peer is None:
             return None
-        outbox = self._outboxes.pop(peer)
-        data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
-        if self._copied:
-            self._copied.pop(peer, None)
-        self.queued -= len(data)
-        return peer, data
+        return peer, joined(self.take_from(peer))
+
+
+def joined(runs: list[Run]) -> bytes:
+    """The bytes of runs that are delivered now: they are on nobody's account any more."""
+    frames = runs[0].frames if len(runs) == 1 else [one for run in runs for one in run.frames]
+    for run in runs:
+        run.cause.account.waiting -= sum(map(len, run.frames))
+    return frames[0] if len(frames) == 1 else b"".join(frames)

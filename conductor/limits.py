@@ -76,10 +76,10 @@ TABLE: Final = (
     Limit(
         "waiting_bytes",
         "size",
-        128 * _MIB,
+        64 * _MIB,
         "chain",
         "what it has sent and nobody has taken",
-        "ended",
+        "others come first; ended where all wait for each other",
     ),
     Limit("open_requests", "count", 10_000, "chain", "its requests without an answer", "refused"),
     Limit(
@@ -93,10 +93,10 @@ TABLE: Final = (
     Limit(
         "own_messages",
         "count",
-        1000,
+        500,
         "chain",
-        "messages a second that nobody else has caused",
-        "waits",
+        "messages a second that nobody else has caused; a large one counts for each 16 KiB",
+        "waits; ended at a hundred times as many",
     ),
     Limit(
         "service_bytes",

@@ -70,6 +70,10 @@ class Due(Generic[T]):
     def __init__(self) -> None:
         self._waiting: list[tuple[float, T]] = []
 
+    def __bool__(self) -> bool:
+        """Whether anything is."""
+        return bool(self._waiting)
+
     def add(self, name: T, when: float) -> None:
         """One more; `when` is of the same clock as all times here."""
         self._waiting.append((when, name))

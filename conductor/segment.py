@@ -15,7 +15,10 @@ import os
 import select
 import sys
 import time
+from collections import Counter, deque
+from collections.abc import Iterable
 from functools import partial
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -37,24 +40,31 @@ from conductor.core import (
     Violated,
     Wake,
 )
+from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
 from conductor.core.policy import verdicts
 from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
-from conductor.guest_spec import LOCAL, RECONFIGURE, Recovered, Relayed, SegmentSpec
-from conductor.hub import Hub
+from conductor.guest_spec import FIRED, LOCAL, RECONFIGURE, Fired, Recovered, Relayed, SegmentSpec
+from conductor.hub import Hub, Run, joined
 from conductor.recovery import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.reports.lines import failed_line, hop_line, relayed_line, report
 from conductor.services.local import Services
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
-from conductor.transports.delivery import deliver, ended, explain, flooded
+from conductor.transports.delivery import deliver, ended, explain, flooded, overdrawn
 from conductor.transports.framing import LineSplitter
 
 _HIGH_WATER: Final = 8 * 1024 * 1024
-_DELIVERIES: Final = 256
-"""Deliveries in a row before input is looked at again."""
+"""Bytes that wait for the parent, or for guests since the parent sent them, above which nothing
+more is done, or read."""
 
-_FLOOD: Final = 512 * 1024 * 1024
-"""Bytes that may wait between guests."""
+_AT_ONCE: Final = 0.05
+"""Seconds of work before input is looked at again."""
+
+_PIECE: Final = 256 * 1024
+"""Bytes of one delivery, unless one line is longer: a guest needs memory for them."""
+
+_SLICE: Final = 256
+"""Lines of one guest that are routed before others have their turn."""
 
 _LAST_WORDS: Final = 10
 """First and last lines of a failed guest's standard error that are shown."""
@@ -70,6 +80,31 @@ class _FromParent(msgspec.Struct):
     params: Relayed | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Round:
+    """One round of a guest: what is left to be delivered to it, and what it sent that is not routed
+    yet."""
+
+    __slots__ = ("cause", "echo", "lines", "runs")
+
+    def __init__(self, runs: deque[Run]) -> None:
+        self.runs = runs
+        self.lines: list[bytes] = []
+        self.cause: Cause
+        """Why it sent these lines …"""
+        self.echo: Cause
+        """… and why the conductor answers them."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether somebody outside has caused any of it."""
+        return (bool(self.lines) and self.cause.left > 0) or _from_outside(self.runs)
+
+    @property
+    def payer(self) -> Account:
+        """On whose account it is done, if it is not urgent."""
+        return self.cause.account if self.lines else self.runs[0].cause.account
 
 
 class Segment:
@@ -106,6 +141,17 @@ class Segment:
 
             self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
+        self._accounts = {one.name: Account(one.name, one.allowance) for one in components}
+        self._together = Bucket(TOGETHER / 100)
+        self._rounds: dict[str, Round] = {}
+        """Of guests that have not been delivered everything, or not been heard out."""
+        self._served: Counter[str] = Counter()
+        """When each guest had its last turn, by number."""
+        self._turns = count(1)
+        self._asked: dict[int, Cause] = {}
+        """Why a guest asked for a service that the parent performs, by token."""
+        self._rings: dict[str, set[str]] = {name: set() for name in modules}
+        """Timers that have fired and whose guest has not been delivered that yet."""
         self._failed = False
 
     def run(self) -> int:
@@ -117,17 +163,23 @@ class Segment:
         chunk = CHUNK
         large = False
         while True:
-            more = self._settle()
+            wait = self._settle()
             if self._failed:
                 break
-            wait = 0.0 if more else self._next_due()
-            if large and wait is None and not self._unsent:
+            if self._due or self._wakes:
+                wait = _sooner(wait, self._next_due())
+            idle = wait is None and not self._unsent
+            if idle and large:
                 wait = QUIET
             if self._unsent or wait is not None:
-                poll.register(0, select.POLLIN if len(self._unsent) < _HIGH_WATER else 0)
+                taken = (
+                    len(self._unsent) < _HIGH_WATER
+                    and self._hub.outside.account.waiting < _HIGH_WATER
+                )
+                poll.register(0, select.POLLIN if taken else 0)
                 poll.register(1, select.POLLOUT if self._unsent else 0)
                 ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
-                if large and not ready and not more:
+                if idle and large and not ready:
                     large = False
                     give_back()
                 self._return_due()
@@ -170,26 +222,154 @@ class Segment:
         self._hub.feed(guest.name, _lines(said))
         return True
 
-    def _settle(self) -> bool:
-        """Delivers until no guest has anything left to be told, and writes upstream once.
+    def _settle(self) -> float | None:
+        """Works until nothing is left to be done, or input is to be looked at, and writes upstream.
 
-        True if guests that keep each other busy have more: input is looked at in between.
+        Seconds until there is more to be done: 0 means at once, None that nothing waits.
         """
-        left = _DELIVERIES
-        while left and (taken := self._hub.take()) is not None:
-            peer, data = taken
-            guest = self._guests.get(peer)
-            if guest is None:
-                self._out.append(data)
-            elif not guest.dead:
-                left -= 1
-                self._deliver(guest, data)
+        until = time.monotonic() + _AT_ONCE
+        wait: float | None = None
+        while not self._failed:
+            now = time.monotonic()
+            name, wait = self._next(now)
+            if name is None:
+                break
+            if name == UPSTREAM:
+                self._out.append(joined(self._hub.take_from(UPSTREAM)))
+                if len(self._out[-1]) > CHUNK:
+                    self._write()
+            elif not self._work(name, now) or now > until:
+                wait = 0.0
+                break
         self._write()
-        return not left
+        return wait
 
-    def _deliver(self, guest: wasm_host.Guest, data: bytes) -> None:
-        name, router = guest.name, self._hub.router
-        router.delivering(name)
+    def _next(self, now: float) -> tuple[str | None, float | None]:
+        """The peer whose turn it is; if nobody's, the seconds until it is somebody's.
+
+        What comes from outside is first, and of several guests who has waited longest. What a guest
+        does of its own waits until there is something on its account.
+        """
+        urgent: list[str] = []
+        own: list[str] = []
+        full: list[str] = []
+        wait: float | None = None
+        for name, runs in self._hub.waiting():
+            if name == UPSTREAM:
+                return name, None
+            if name not in self._rounds:
+                self._sort(name, _from_outside(runs), urgent, own, full)
+        for name, found in self._rounds.items():
+            self._sort(name, found.urgent, urgent, own, full)
+        if len(self._unsent) > _HIGH_WATER:
+            return None, None
+        if urgent:
+            return (urgent[0] if len(urgent) == 1 else self._longest(urgent)), None
+        ready = []
+        together = self._together.due(now) if own else 0.0
+        for name in own:
+            due = max(together, self._payer(name).due(now))
+            if due > 0:
+                wait = _sooner(wait, due)
+            else:
+                ready.append(name)
+        if ready:
+            return self._longest(ready), None
+        if full and not own:
+            # Guests wait for each other to take what they sent.
+            most = max(full, key=lambda name: self._accounts[name].waiting)
+            self._guest_failed(most, flooded(most, self._accounts[most].waiting))
+            return None, 0.0
+        return None, wait
+
+    def _sort(
+        self, name: str, outside: bool, urgent: list[str], own: list[str], full: list[str]
+    ) -> None:
+        if self._accounts[name].full:
+            full.append(name)
+        else:
+            (urgent if outside else own).append(name)
+
+    def _longest(self, names: list[str]) -> str:
+        """Whose last turn is the longest ago."""
+        return min(names, key=self._served.__getitem__)
+
+    def _payer(self, name: str) -> Account:
+        """On whose account the next turn of a guest is, that nobody outside has caused."""
+        found = self._rounds.get(name)
+        if found is not None:
+            return found.payer
+        return next(runs[0].cause.account for one, runs in self._hub.waiting() if one == name)
+
+    def _work(self, name: str, now: float) -> bool:
+        """One turn of a guest: lines of its are routed, or some are delivered to it.
+
+        Whether somebody outside has caused it: if not, input is looked at before anything else.
+        """
+        self._served[name] = next(self._turns)
+        found = self._rounds.get(name)
+        if found is None:
+            found = self._rounds[name] = Round(deque(self._hub.take_from(name)))
+            self._rings[name].clear()
+            self._hub.router.delivering(name)
+        outside = found.urgent
+        if outside:
+            self._turn(name, found, now)
+            return True
+        account = found.payer
+        began = time.process_time()
+        self._turn(name, found, now)
+        spent = time.process_time() - began
+        account.spend_time(spent, now)
+        self._together.spend(spent, now)
+        return False
+
+    def _turn(self, name: str, found: Round, now: float) -> None:
+        guest, account = self._guests[name], self._accounts[name]
+        if guest.dead and not found.lines:
+            self._forget(name)
+            return
+        if not found.lines:
+            data, cause = _piece(found.runs)
+            found.cause, found.echo = cause.passed(account), cause.answered(account)
+            said = self._deliver(guest, data)
+            if said is None:
+                return
+            found.lines = _lines(said)
+            fewer = data.count(b"\n") if cause.left else 0
+            size = len(said) - (len(data) if cause.left else 0)
+            if len(found.lines) > fewer or size > CHUNK:
+                found.cause.account.spend_messages(len(found.lines) - fewer, size, now)
+        if found.lines:
+            hub = self._hub
+            hub.cause, hub.echo = found.cause, found.echo
+            if len(found.lines) <= _SLICE:
+                lines, found.lines = found.lines, []
+            else:
+                lines, found.lines = found.lines[:_SLICE], found.lines[_SLICE:]
+            hub.feed(name, lines)
+            hub.cause = hub.echo = hub.outside
+        if self._rounds.get(name) is not found:
+            return  # it was ended for what it sent
+        if not found.lines and (guest.dead or not found.runs):
+            self._forget(name)
+            effects = self._hub.router.delivered(name)
+            if effects:
+                self._hub.apply(effects)
+            if guest.dead:
+                self._guest_failed(name, ended(name))
+            elif account.floods(now):
+                self._guest_failed(name, overdrawn(name, account.allowance.own_messages))
+
+    def _forget(self, name: str) -> None:
+        """Ends the round of a guest; what is not delivered is on nobody's account any more."""
+        found = self._rounds.pop(name, None)
+        if found is not None and found.runs:
+            joined(list(found.runs))
+
+    def _deliver(self, guest: wasm_host.Guest, data: bytes) -> bytes | None:
+        """Delivers lines; what the guest sends, or None if it has failed."""
+        name = guest.name
         try:
             said = deliver(guest, data, self._refusals[name])
         except wasm_host.GuestError as error:
@@ -197,20 +377,10 @@ class Segment:
                 self._reporter.delivered(name, data, error.outbox, str(error))
             self._hub.feed(name, _lines(error.outbox))
             self._guest_failed(name, error)
-            return
+            return None
         if self._reporter is not None:
             self._reporter.delivered(name, data, said)
-        by_itself = guest.dead  # afterwards it may have been ended for a violation
-        if said:
-            self._hub.feed(name, _lines(said))
-        effects = router.delivered(name)
-        if effects:
-            self._hub.apply(effects)
-        if by_itself:
-            self._guest_failed(name, ended(name))
-        elif not guest.dead and self._hub.queued > _FLOOD:
-            guest.close()
-            self._guest_failed(name, flooded(name, self._hub.queued))
+        return said
 
     def _refused(self, name: str, line: bytes, why: str) -> None:
         self._hub.apply(self._hub.router.undeliverable(name, line, why))
@@ -228,6 +398,7 @@ class Segment:
         """Ends a guest, and starts it again, goes on without it, or gives up."""
         router = self._hub.router
         self._guests[name].close()
+        self._forget(name)
         self._hub.discard(name)
         match self._recoveries[name].failed(time.monotonic()):
             case Restart(delay, number, most):
@@ -295,12 +466,15 @@ class Segment:
 
     def _serve(self, effect: Serve) -> None:
         """Performs a service that needs nothing; asks the parent for all others."""
+        hub = self._hub
         if effect.service not in LOCAL:
+            if effect.token is not None:
+                self._asked[effect.token] = hub.echo
             self._out.append(relayed_line(effect))
             return
         result, error = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
-            self._hub.apply(self._hub.router.served(effect.token, result, error))
+            hub.apply(hub.router.served(effect.token, result, error), hub.echo)
 
     def _told(self, line: bytes) -> None:
         """The parent answers what was asked for a guest, or has something to tell one."""
@@ -310,12 +484,24 @@ class Segment:
             one = said.params
             if said.method == RECONFIGURE:
                 self._hub.apply(router.reconfigure(one.component, bytes(one.params)))
-            elif not self._guests[one.component].dead:
-                self._hub.apply(router.tell(one.component, one.method, bytes(one.params)))
+            elif not self._guests[one.component].dead and self._may_ring(one):
+                effects = router.tell(one.component, one.method, bytes(one.params))
+                self._hub.apply(effects, self._accounts[one.component].caused[0])
         elif said.id is not None:
             result = bytes(said.result) if said.result is not msgspec.UNSET else None
             error = bytes(said.error) if said.error is not msgspec.UNSET else None
-            self._hub.apply(router.served(said.id, result, error))
+            cause = self._asked.pop(said.id, self._hub.outside)
+            self._hub.apply(router.served(said.id, result, error), cause)
+
+    def _may_ring(self, one: Relayed) -> bool:
+        """Whether a guest gets what its timer sends: not before it was delivered the last."""
+        if one.method != FIRED:
+            return True
+        timer, rings = msgspec.json.decode(one.params, type=Fired).timer, self._rings[one.component]
+        if timer in rings:
+            return False
+        rings.add(timer)
+        return True
 
     def _broke_rules(self, violation: Violated) -> None:
         """Ends a guest whose policy does not tolerate violations."""
@@ -345,6 +531,42 @@ def _last_words(said: str) -> str:
     if len(lines) > 2 * _LAST_WORDS:
         lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
     return "\n".join(lines)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    """The shorter of two waits; None is none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def _from_outside(runs: Iterable[Run]) -> bool:
+    """Whether somebody outside has caused any of them."""
+    return any(run.cause.left for run in runs)
+
+
+def _piece(runs: deque[Run]) -> tuple[bytes, Cause]:
+    """Takes what is delivered at once: frames caused from outside, or of one account; and why."""
+    taken: list[Run] = []
+    size = 0
+    while runs and size < _PIECE:
+        run = runs[0]
+        if taken and bool(run.cause.left) != bool(taken[0].cause.left):
+            break
+        if taken and not run.cause.left and run.cause is not taken[0].cause:
+            break
+        fit = len(run.frames)
+        for index, frame in enumerate(run.frames):
+            size += len(frame)
+            if size >= _PIECE:
+                fit = index + 1
+                break
+        if fit == len(run.frames):
+            taken.append(runs.popleft())
+        else:
+            taken.append(Run(run.cause, run.frames[:fit]))
+            del run.frames[:fit]
+    return joined(taken), max((run.cause for run in taken), key=lambda cause: cause.left)
 
 
 def _lines(data: bytes) -> list[bytes]:

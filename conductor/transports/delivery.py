@@ -38,11 +38,23 @@ def ended(name: str) -> wasm_host.GuestError:
     )
 
 
+def overdrawn(name: str, limit: int) -> wasm_host.GuestError:
+    """What is said of a guest that sends far more messages than it is given."""
+    return wasm_host.GuestError(
+        "deliver",
+        f"{name} exceeded own_messages: it sent many times the {limit} a second that it may send "
+        "of its own",
+        limit="own_messages",
+        hint="raise the component's own_messages if this is intended",
+    )
+
+
 def flooded(name: str, waiting: int) -> wasm_host.GuestError:
     """What is said of a guest that answers messages with ever more messages."""
     return wasm_host.GuestError(
         "deliver",
-        f"{name} flooded its neighbours: {waiting} bytes are waiting for delivery",
+        f"{name} exceeded waiting_bytes: {waiting} bytes that it sent are waiting for delivery",
+        limit="waiting_bytes",
         hint="the guest answers messages with ever more messages; report it to its author",
     )
 
