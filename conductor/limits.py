@@ -83,6 +83,14 @@ TABLE: Final = (
     ),
     Limit("open_requests", "count", 10_000, "chain", "its requests without an answer", "refused"),
     Limit(
+        "open_bytes",
+        "size",
+        128 * _MIB,
+        "chain",
+        "bytes of these requests",
+        "refused",
+    ),
+    Limit(
         "own_share",
         "percent",
         20,

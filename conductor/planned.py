@@ -53,7 +53,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Before each harder step of ending a process."""
     drain: float = 10.0
     """After the client's end of file: how long the chain may go without a message while requests
-    are still open."""
+    are still open …"""
+    drain_total: float = 600.0
+    """… and how long they may take altogether."""
     verbose: bool = False
     watch: bool = False
     """Replace a proxy by its new build as soon as its file changes."""

@@ -29,6 +29,7 @@ class ChainOptions:
     stall: options.Stall = None
     grace: options.Grace = None
     drain: options.Drain = None
+    drain_total: options.DrainTotal = None
     mcp_bridge: options.McpBridge = None
     trace: options.Trace = None
     trace_content: options.TraceContent = None

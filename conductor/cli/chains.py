@@ -93,7 +93,7 @@ def _run(parsed: fast.Parsed) -> int:
     return run.chain(parsed)
 
 
-@chain_options.taken(without=("stall", "drain", "watch"))
+@chain_options.taken(without=("stall", "drain", "drain_total", "watch"))
 def exec_(
     components: options.Components,
     prompt: Annotated[

@@ -81,6 +81,7 @@ VALUES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "--stall": ("stall", seconds),
     "--grace": ("grace", seconds),
     "--drain": ("drain", seconds),
+    "--drain-total": ("drain_total", seconds),
     "--trace": ("trace", str),
     "--trace-content": ("trace_content", one_of(*TRACE_CONTENTS)),
     "--mcp-bridge": ("mcp_bridge", one_of(*MCP_KINDS)),

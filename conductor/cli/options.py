@@ -193,6 +193,16 @@ Drain = Annotated[
         metavar="SECONDS",
     ),
 ]
+DrainTotal = Annotated[
+    str | None,
+    _option(
+        "--drain-total",
+        what="When the editor has closed its end: how long requests still open may take "
+        f"altogether. Default: {_DEFAULTS.drain_total:g}.",
+        panel=_LIMITS,
+        metavar="SECONDS",
+    ),
+]
 McpBridge = Annotated[
     str | None,
     _option(

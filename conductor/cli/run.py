@@ -161,6 +161,8 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:
+        if stopped:
+            os._exit(128 + number)  # the guardian ends what we started
         stopped.append(number)
         runtime.stop()
 

@@ -42,6 +42,8 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that it has sent and nobody has taken."""
     open_requests: int = 10_000
     """Its requests that have no answer, on each of its sides."""
+    open_bytes: int = 128 * 1024 * 1024
+    """Bytes of their params."""
     own_share: int = 20
     """Percent of the processor's time for what nobody else has caused."""
     own_messages: int = 500

@@ -99,6 +99,6 @@ def confirm(peer: Peer, dialect: Dialect, out: list[Effect], *, unsettled: bool 
 
 def resume_waiting(peer: Peer, out: list[Effect]) -> None:
     """Takes up again what waits for the peer, in order."""
-    waiting, peer.backlog = peer.backlog, []
+    waiting, peer.backlog, peer.held = peer.backlog, [], 0
     for resume in waiting:
         resume(out)

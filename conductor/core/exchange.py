@@ -134,7 +134,10 @@ class Exchange:
             if self.tracing:
                 self.traces.notified(source, lane, method, params, out)
         elif peer.closure is None and peer.handshake is not None:
-            peer.backlog.append(partial(self.notify, lane, method, params, source))
+            later = partial(self.notify, lane, method, params, source)
+            if not peer.hold(later, len(bytes(params)) if isinstance(params, Raw) else 0):
+                text = f"`{method}` dropped: {peer.label} is not ready, and too much waits for it"
+                self.note(out, "warning", source.lane.peer, text)
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
             self.note(out, "debug", source.lane.peer, text)
@@ -213,6 +216,7 @@ class Exchange:
                     self.cancel(pending, out)
                 pending.origin = None
             link.received.clear()
+            link.size = 0
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -272,6 +276,7 @@ class Exchange:
         if origin is None:
             return
         del origin.link.received[pending.key]
+        origin.link.size -= pending.size
         pending.origin = pending.passes = None
         pending.followers = ()
         frame = origin.writer.answer(pending.raw_id, member, body)

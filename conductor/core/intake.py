@@ -37,6 +37,9 @@ _CONDUCTORS: Final = ("_", ONE_HOP)
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
 _BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
+_LONG_METHOD: Final = 1024
+_ENTRIES: Final = 1000
+"""Messages in one array: all of them are routed at once."""
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
@@ -91,7 +94,7 @@ class Intake:
 
     def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one)."""
-        if not entries or self._exchange.version == 2:
+        if not entries or len(entries) > _ENTRIES or self._exchange.version == 2:
             body = jsonrpc.error_object(INVALID_REQUEST, "Invalid request", _NO_BATCHES)
             out.append(Send(lane.peer.name, lane.writer.answer(b"null", b"error", body)))
             return
@@ -143,6 +146,10 @@ class Intake:
             if not answers.take(self._exchange, lane, message, out):
                 refuse_message(self._exchange, lane, message, _NEITHER, batch, out)
                 return
+        elif len(method) > _LONG_METHOD:
+            text = f"a method has at most {_LONG_METHOD} characters, this one has {len(method)}"
+            refuse_message(self._exchange, lane, message, text, batch, out)
+            return
         elif message.jsonrpc != "2.0":
             refuse_message(self._exchange, lane, message, _VERSION, batch, out)
             return

@@ -54,6 +54,7 @@ class Pending:
         "past",
         "raw_id",
         "session",
+        "size",
         "stopped",
         "target",
         "target_id",
@@ -102,6 +103,8 @@ class Pending:
         """Of a request that a component passes on or sends of its own: what that is part of."""
         self.number = 0
         """Of the message that it is."""
+        self.size = 0
+        """Bytes that it keeps, as far as its asker can choose how many."""
         self.answer = 0
         """Of the message that is its answer, as far as there is one; 0: one of the conductor's."""
         self.stopped: Source | None = None
@@ -128,12 +131,14 @@ class Link:
     that have not been answered.
     """
 
-    __slots__ = ("_ids", "received", "sent")
+    __slots__ = ("_ids", "received", "sent", "size")
 
     def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._ids = count(1) if ids is None else ids
         self.sent: dict[bytes, Pending] = {}
         self.received: dict[bytes, Pending] = {}
+        self.size = 0
+        """Bytes of those received."""
 
     def fresh_id(self) -> bytes:
         """An id that is not open here, as raw JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from conductor.core.detection import Handshake
     from conductor.core.effects import Closure, Effect
     from conductor.core.offer import Shape
+
+
+_MOST_WAITING: Final = 10_000
+"""Messages that wait for a peer that cannot be written to yet …"""
+
+_MOST_HELD: Final = 64 * 1024 * 1024
+"""… and bytes of notifications among them."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -111,6 +118,7 @@ class Peer:
         "guessing",
         "handshake",
         "heard",
+        "held",
         "ids",
         "initialize",
         "kept",
@@ -167,7 +175,9 @@ class Peer:
         self.ready = dialect is not None and not dialect.launches
         """Whether it can be written to."""
         self.backlog: list[Callable[[list[Effect]], None]] = []
-        """What waits until it can be, in order."""
+        """What waits until it can be, in order …"""
+        self.held = 0
+        """… and bytes of notifications among that."""
         self.heard = 0
         """The number of the last message that came from it."""
         self.turns: dict[str, bool] | None = {} if component.limited else None
@@ -207,6 +217,14 @@ class Peer:
         """For requests to the conductor itself; joined to nothing."""
         self.sides: dict[bytes, Lane] = {}
         self.speak(dialect or PLAIN)
+
+    def hold(self, later: Callable[[list[Effect]], None], size: int) -> bool:
+        """Keeps a notification of so many bytes until it can be written; whether there was room."""
+        if self.held + size > _MOST_HELD or len(self.backlog) >= _MOST_WAITING:
+            return False
+        self.held += size
+        self.backlog.append(later)
+        return True
 
     def speak(self, dialect: Dialect) -> None:
         """Writes to this peer in `dialect` from now on."""

@@ -35,6 +35,9 @@ ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are those of nobody else."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_LONGEST_ID: Final = 1024
+"""Bytes: an id is kept until the request is answered."""
+
 _NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
 
@@ -65,17 +68,40 @@ class Requests:
             text = "a request id must be null, a 64-bit integer or a string"
         elif key == b"null" and self._exchange.version == 2:
             text = "ACP protocol v2 request ids must be a string or an integer, not null"
+        elif len(key) > _LONGEST_ID:
+            text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
         elif key in lane.link.received:
             text = f"request id {key.decode(errors='replace')} is still in use"
+        elif over := self._too_many(lane, message):
+            text = over
         else:
             pending = Pending(lane, bytes(message.id), key, method, batch)
             pending.number = self._exchange.number
+            pending.size = _size(message)
+            lane.link.size += pending.size
             if self._exchange.tracing:
                 pending.trail = Trail(lane, message.params)
             lane.link.received[key] = pending
             return pending
         refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), batch, out)
         return None
+
+    def _too_many(self, lane: Lane, message: Message) -> str:
+        """Why a component may not ask yet one more; empty if it may. The client may always."""
+        link, peer = lane.link, lane.peer
+        if peer is self._exchange.upstream:
+            return ""
+        allowed = peer.component.allowance
+        if len(link.received) >= allowed.open_requests:
+            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
+        elif link.size and link.size + _size(message) > allowed.open_bytes:
+            limit, most = "open_bytes", f"{link.size} bytes of its requests"
+        else:
+            return ""
+        return (
+            f"{peer.label} asks too much at once: {most} have no answer yet\n"
+            f"hint: raise the component's {limit} if this is intended"
+        )
 
     def route(
         self,
@@ -141,3 +167,7 @@ class Requests:
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None and self._policed.may_cancel(pending, out):
             self._exchange.cancel(pending, out, Source(lane, self._exchange.number))
+
+
+def _size(message: Message) -> int:
+    return len(memoryview(message.params)) if isinstance(message.params, Raw) else 0

@@ -126,6 +126,7 @@ class Runtime:
         self._over = asyncio.Event()
         self._stopping = False
         self._ending = Ending(router)
+        self._hosts = frozenset(one.component.name for one in planned if one.component.hosts)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
         self._reports = Reports(
@@ -156,7 +157,7 @@ class Runtime:
                 await self._ending.first_request(0 if self._client_gone else _FIRST_REQUEST)
                 await self._ending.settled(_SETTLE, most=2 * _SETTLE)
             elif self._client_gone:
-                await self._ending.settled(self._options.drain)
+                await self._ending.settled(self._options.drain, self._options.drain_total)
                 self._report_overdue()
                 if self.router.observers():
                     await self._ending.observed(_OBSERVED)
@@ -184,14 +185,16 @@ class Runtime:
         )
 
     def stop(self) -> None:
-        """Ends the chain from outside (a signal); what runs is given its grace."""
+        """Ends the chain from outside (a signal): what runs is given its grace, and nothing else is
+        waited for."""
         self._over.set()
+        self._ending.stop()
 
     # -- one chunk ---------------------------------------------------------------------------
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        self._ending.passed(name)
+        self._ending.passed(name, works=name not in self._hosts)
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
             self._serving.look(frames)

@@ -28,12 +28,19 @@ class Ending:
         self._router = router
         self._heard = asyncio.Event()
         self._passed = 0
+        self._stopped = False
 
-    def passed(self, name: str) -> None:
-        """Lines of a peer have come."""
-        self._passed += 1
+    def passed(self, name: str, *, works: bool) -> None:
+        """Lines of a peer have come; `works`: it is no host of guests, so it may be at what the
+        client waits for. What guests send by themselves prolongs nothing."""
+        self._passed += works
         if name == UPSTREAM:
             self._heard.set()
+
+    def stop(self) -> None:
+        """A signal came: nothing is waited for any more."""
+        self._stopped = True
+        self._heard.set()
 
     def client_gone(self) -> None:
         """Nothing will come from the client any more."""
@@ -47,8 +54,9 @@ class Ending:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._heard.wait(), seconds)
 
-    async def settled(self, quiet: float, most: float = float("inf")) -> None:
-        """Waits until the client's requests are answered, or nothing has moved for `quiet` s."""
+    async def settled(self, quiet: float, most: float) -> None:
+        """Waits until the client's requests are answered, or nobody has worked at them for `quiet`
+        s; at most `most` s."""
         await self._quiet(lambda: quiet if self._router.pending() else 0.0, most)
 
     async def observed(self, most: float) -> None:
@@ -60,12 +68,16 @@ class Ending:
     async def _quiet(self, patience: Callable[[], float], most: float) -> None:
         """Waits until nothing has moved for as long as there is patience now."""
         loop = asyncio.get_running_loop()
-        seen, since = self._passed, loop.time()
+        seen, since = self._moved(), loop.time()
         end = since + most
-        while loop.time() < min(end, since + patience()):
+        while loop.time() < min(end, since + patience()) and not self._stopped:
             await asyncio.sleep(_LOOK)
-            if self._passed != seen:
-                seen, since = self._passed, loop.time()
+            if self._moved() != seen:
+                seen, since = self._moved(), loop.time()
+
+    def _moved(self) -> tuple[int, int]:
+        """What changes when somebody works at what the client waits for."""
+        return self._passed, self._router.pending()
 
 
 def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:

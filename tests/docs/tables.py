@@ -126,7 +126,8 @@ FLOW: Final = {
     "hard_water": "unsent bytes above which a proxy that causes them waits too",
     "stall": "time a peer may take nothing while others wait for it",
     "grace": "before each harder step of ending a process",
-    "drain": "after the client's end of file, time without any message while requests are open",
+    "drain": "after the client's end of file, time in which nobody works at requests still open",
+    "drain_total": "after the client's end of file, time for requests still open altogether",
 }
 """What bounds the conductor itself, by the field of `launch.Options`."""
 
