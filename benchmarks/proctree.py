@@ -81,6 +81,12 @@ def pss_mb(root: int, agent: Path) -> Usage:
     )
 
 
+def rss_mb(pid: int) -> float:
+    """Resident set size of one process, in MB (10^6 bytes)."""
+    fields = _read(str(pid), "statm").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6 if fields else 0.0
+
+
 def _split(root: int, agent: Path, measure: Callable[[int], float]) -> Usage:
     sums = {True: 0.0, False: 0.0}
     for pid in descendants(root):

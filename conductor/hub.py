@@ -17,11 +17,18 @@ from conductor.core.accounts import FAR, Account, Cause
 class Run:
     """Frames in a row with one cause."""
 
-    __slots__ = ("cause", "frames")
+    __slots__ = ("cause", "echo", "frames")
 
-    def __init__(self, cause: Cause, frames: list[bytes]) -> None:
+    def __init__(self, cause: Cause, frames: list[bytes], *, echo: bool) -> None:
         self.cause = cause
         self.frames = frames
+        self.echo = echo
+        """Whether the component that they are for has caused them itself."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(map(len, self.frames))
 
 
 class Hub:
@@ -64,32 +71,35 @@ class Hub:
                 elif not effect.copy or self._has_room(effect):
                     # As `post` does; many messages take this way.
                     sent, target = effect.frame, effect.peer
-                    why = cause if target != peer else self.echo
+                    if target == peer:
+                        self.post(target, sent, self.echo, echo=True)
+                        continue
                     outbox = outboxes.get(target)
                     if outbox is None:
-                        outboxes[target] = [Run(why, [sent])]
-                    elif outbox[-1].cause is why:
+                        outboxes[target] = [Run(cause, [sent], echo=False)]
+                    elif outbox[-1].cause is cause and not outbox[-1].echo:
                         outbox[-1].frames.append(sent)
                     else:
-                        outbox.append(Run(why, [sent]))
-                    why.account.waiting += len(sent)
+                        outbox.append(Run(cause, [sent], echo=False))
+                    cause.account.waiting += len(sent)
 
-    def apply(self, effects: Iterable[Effect], cause: Cause | None = None) -> None:
-        """Takes effects that came from elsewhere than a frame, and their cause if it is another."""
+    def apply(self, effects: Iterable[Effect], echo: Cause | None = None) -> None:
+        """Takes effects that came from elsewhere than a frame. `echo`: the cause, if the component
+        that messages go to has caused them itself."""
         for effect in effects:
             if type(effect) is Send:
                 if not effect.copy or self._has_room(effect):
-                    self.post(effect.peer, effect.frame, cause or self.cause)
+                    self.post(effect.peer, effect.frame, echo or self.cause, echo=echo is not None)
             else:
                 self._perform(effect)
 
-    def post(self, peer: str, frame: bytes, cause: Cause) -> None:
+    def post(self, peer: str, frame: bytes, cause: Cause, *, echo: bool) -> None:
         """Queues a frame for a peer."""
         outbox = self._outboxes.setdefault(peer, [])
-        if outbox and outbox[-1].cause is cause:
+        if outbox and outbox[-1].cause is cause and outbox[-1].echo is echo:
             outbox[-1].frames.append(frame)
         else:
-            outbox.append(Run(cause, [frame]))
+            outbox.append(Run(cause, [frame], echo=echo))
         cause.account.waiting += len(frame)
 
     def _has_room(self, copy: Send) -> bool:
@@ -109,13 +119,27 @@ class Hub:
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
         for run in self.take_from(peer):
-            run.cause.account.waiting -= sum(map(len, run.frames))
+            run.cause.account.waiting -= run.size
 
-    def take_from(self, peer: str) -> list[Run]:
-        """All that is queued for a peer; it stays on the accounts of those who caused it."""
+    def queued(self, peer: str) -> list[Run]:
+        """What is queued for a peer."""
+        return self._outboxes.get(peer, [])
+
+    def take_from(self, peer: str, *, echo: bool | None = None) -> list[Run]:
+        """What is queued for a peer; it stays on the accounts of those who caused it.
+
+        `echo`: only what the peer has caused itself, or only what it has not.
+        """
         if self._copied:
             self._copied.pop(peer, None)
-        return self._outboxes.pop(peer, [])
+        runs = self._outboxes.pop(peer, [])
+        if echo is None:
+            return runs
+        left = [run for run in runs if run.echo is not echo]
+        if left:
+            self._outboxes[peer] = left
+            runs = [run for run in runs if run.echo is echo]
+        return runs
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with something to be written, and all of it; None when all is taken."""
@@ -129,5 +153,5 @@ def joined(runs: list[Run]) -> bytes:
     """The bytes of runs that are delivered now: they are on nobody's account any more."""
     frames = runs[0].frames if len(runs) == 1 else [one for run in runs for one in run.frames]
     for run in runs:
-        run.cause.account.waiting -= sum(map(len, run.frames))
+        run.cause.account.waiting -= run.size
     return frames[0] if len(frames) == 1 else b"".join(frames)

@@ -104,7 +104,7 @@ TABLE: Final = (
         500,
         "chain",
         "messages a second that nobody else has caused; a large one counts for each 16 KiB",
-        "waits; ended at a hundred times as many",
+        "waits; ended when it is fifty seconds ahead",
     ),
     Limit(
         "service_bytes",

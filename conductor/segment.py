@@ -41,6 +41,7 @@ from conductor.core import (
     Wake,
 )
 from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
+from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import verdicts
 from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
@@ -86,10 +87,12 @@ class Round:
     """One round of a guest: what is left to be delivered to it, and what it sent that is not routed
     yet."""
 
-    __slots__ = ("cause", "echo", "lines", "runs")
+    __slots__ = ("cause", "echo", "lines", "runs", "whole")
 
-    def __init__(self, runs: deque[Run]) -> None:
+    def __init__(self, runs: deque[Run], *, whole: bool) -> None:
         self.runs = runs
+        self.whole = whole
+        """Whether it is delivered all that others have sent it."""
         self.lines: list[bytes] = []
         self.cause: Cause
         """Why it sent these lines …"""
@@ -285,10 +288,19 @@ class Segment:
     def _sort(
         self, name: str, outside: bool, urgent: list[str], own: list[str], full: list[str]
     ) -> None:
-        if self._accounts[name].full:
+        if self._accounts[name].full and self._waits_for_others(name):
             full.append(name)
         else:
             (urgent if outside else own).append(name)
+
+    def _waits_for_others(self, name: str) -> bool:
+        """Whether what a guest has sent waits for other guests, not for itself."""
+        account = self._accounts[name]
+        found = self._rounds.get(name)
+        runs = [*self._hub.queued(name), *(found.runs if found is not None else ())]
+        own = sum(run.size for run in runs if run.cause.account is account)
+        most: int = account.allowance.waiting_bytes
+        return account.waiting - own > most
 
     def _longest(self, names: list[str]) -> str:
         """Whose last turn is the longest ago."""
@@ -299,7 +311,8 @@ class Segment:
         found = self._rounds.get(name)
         if found is not None:
             return found.payer
-        return next(runs[0].cause.account for one, runs in self._hub.waiting() if one == name)
+        runs = self._hub.queued(name)
+        return next((run for run in runs if not run.echo), runs[0]).cause.account
 
     def _work(self, name: str, now: float) -> bool:
         """One turn of a guest: lines of its are routed, or some are delivered to it.
@@ -309,9 +322,7 @@ class Segment:
         self._served[name] = next(self._turns)
         found = self._rounds.get(name)
         if found is None:
-            found = self._rounds[name] = Round(deque(self._hub.take_from(name)))
-            self._rings[name].clear()
-            self._hub.router.delivering(name)
+            found = self._rounds[name] = self._begin(name)
         outside = found.urgent
         if outside:
             self._turn(name, found, now)
@@ -323,6 +334,23 @@ class Segment:
         account.spend_time(spent, now)
         self._together.spend(spent, now)
         return False
+
+    def _begin(self, name: str) -> Round:
+        """A new round of a guest. What it has caused itself holds up nothing that others send it,
+        and waits for nothing."""
+        hub = self._hub
+        runs = hub.queued(name)
+        echo = _from_outside(run for run in runs if run.echo) and not _from_outside(
+            run for run in runs if not run.echo
+        )
+        if not echo and all(run.echo for run in runs):
+            echo = True
+        found = Round(deque(hub.take_from(name, echo=echo)), whole=not hub.queued(name) or not echo)
+        if echo:
+            self._rings[name].clear()
+        if found.whole:
+            hub.router.delivering(name)
+        return found
 
     def _turn(self, name: str, found: Round, now: float) -> None:
         guest, account = self._guests[name], self._accounts[name]
@@ -351,10 +379,12 @@ class Segment:
             hub.cause = hub.echo = hub.outside
         if self._rounds.get(name) is not found:
             return  # it was ended for what it sent
+        if account.waiting > 2 * account.allowance.waiting_bytes:
+            self._guest_failed(name, flooded(name, account.waiting))
+            return
         if not found.lines and (guest.dead or not found.runs):
             self._forget(name)
-            effects = self._hub.router.delivered(name)
-            if effects:
+            if found.whole and (effects := self._hub.router.delivered(name)):
                 self._hub.apply(effects)
             if guest.dead:
                 self._guest_failed(name, ended(name))
@@ -472,9 +502,14 @@ class Segment:
                 self._asked[effect.token] = hub.echo
             self._out.append(relayed_line(effect))
             return
-        result, error = self._services.serve(effect.peer, effect.service, effect.params)
+        answer: tuple[bytes | None, bytes | None]
+        if self._accounts[effect.peer].full:
+            text = f"{effect.service}: too much that it has asked for waits for it"
+            answer = None, error_object(INTERNAL_ERROR, text, {"limit": "waiting_bytes"})
+        else:
+            answer = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
-            hub.apply(hub.router.served(effect.token, result, error), hub.echo)
+            hub.apply(hub.router.served(effect.token, *answer), hub.echo)
 
     def _told(self, line: bytes) -> None:
         """The parent answers what was asked for a guest, or has something to tell one."""
@@ -564,7 +599,7 @@ def _piece(runs: deque[Run]) -> tuple[bytes, Cause]:
         if fit == len(run.frames):
             taken.append(runs.popleft())
         else:
-            taken.append(Run(run.cause, run.frames[:fit]))
+            taken.append(Run(run.cause, run.frames[:fit], echo=run.echo))
             del run.frames[:fit]
     return joined(taken), max((run.cause for run in taken), key=lambda cause: cause.left)
 

@@ -26,7 +26,7 @@ FAR: Final = 32
 TOGETHER: Final = 50
 """Percent of the processor's time for what all components of a host do of their own."""
 
-FLOOD: Final = 100
+FLOOD: Final = 50
 """Seconds' worth of messages by which a component that is overdrawn is ended."""
 
 _LARGE: Final = 14
