@@ -51,11 +51,8 @@ def component(spec: GuestSpec, carrier: str) -> Component:
     )
 
 
-def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_host.Module:
-    """Loads and checks one guest's module, and runs nothing of it. Raises `wasm_host.GuestError`.
-
-    `apart`: compiles it, if it has to, in a process of its own.
-    """
+def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
+    """Loads and checks one guest's module, and runs nothing of it. Raises `wasm_host.GuestError`."""
     import pathlib
 
     module = wasm_host.load(
@@ -63,7 +60,6 @@ def load(spec: GuestSpec, cache: str | None, *, apart: bool = False) -> wasm_hos
         limits=wasm_host.Limits(**limits.of(limits.GUEST, spec.limits)),
         cache_dir=pathlib.Path(cache) if cache else None,
         grants=spec.services & WASI_GRANTS,
-        apart=apart,
         check=lambda info: _as_expected(spec, info.digest),
         # Of what came with this program, or was built by it, the digest is recorded.
         digest=spec.sha256 if spec.script else "",

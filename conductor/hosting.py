@@ -65,7 +65,7 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
 
     def here(told: GuestSpec, name: str) -> wasm_host.Guest:
         folder = options.cache or cache_folder()
-        return guest_module.load(told, folder, apart=True).instantiate(name)
+        return guest_module.load(told, folder).instantiate(name)
 
     def guest() -> GuestTransport:
         try:

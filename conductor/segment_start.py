@@ -49,7 +49,7 @@ def _run(spec: SegmentSpec) -> int:
     modules: dict[str, wasm_host.Module] = {}
     for one in spec.guests:
         try:
-            modules[one.name] = load(one, spec.cache, apart=True)
+            modules[one.name] = load(one, spec.cache)
         except wasm_host.GuestError as error:
             return _cannot_start(one, error)
     if spec.auditing:

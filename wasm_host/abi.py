@@ -6,12 +6,17 @@ hundred nanoseconds that settles the usual message, and an exact one for the res
 
 from __future__ import annotations
 
+import functools
 import re
+from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from .errors import GuestError, LimitRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .limits import Limits
 
 __all__ = [
@@ -24,6 +29,7 @@ __all__ = [
     "excerpt",
     "short",
     "too_deep",
+    "too_many_values",
 ]
 
 #: Side bytes: predecessor, successor, conductor.
@@ -39,20 +45,29 @@ SHORT = 2048
 #: Above this length searching the whole text beats looking at each of its bytes.
 LONG = 65536
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
-_NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
-_AS_PARENTHESES = bytes.maketrans(b"{[}]", b"(())")
-_OPEN = 0x28
+_BACKSLASH = b"\\"
+_STRING = re.compile(rb'"[^"]*+"?')
+_NOT_BRACKETS = bytes(c for c in range(256) if c not in b'{}[]"')
+_NOT_SEPARATORS = bytes(c for c in range(256) if c not in b'{[,"')
+_AS_STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 _NOT_OPENERS = bytes(c for c in range(256) if c not in b"{[\n")
-#: Passes that remove innermost pairs at C speed before a loop walks what is left.
-_PASSES = 4
 
 
 def short(limits: Limits) -> int:
     """Below this length only the depth, and the form of lines, are left to be checked."""
     # A line takes three bytes at least.
     most = 3 * limits.messages_per_delivery
-    return min(SHORT, limits.message_bytes, limits.outbox_bytes, most)
+    return min(SHORT, limits.message_bytes, limits.outbox_bytes, limits.json_values, most)
+
+
+def _bare(line: bytes, dropped: bytes) -> bytes:
+    """A text without escapes and ``dropped`` bytes, in which no two quotes are neighbours.
+
+    What was inside of a string still is, and what was outside is outside.
+    """
+    if _BACKSLASH in line:
+        line = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return line.translate(None, dropped).replace(b'""', b"")
 
 
 def depth_of(line: bytes) -> int:
@@ -60,22 +75,40 @@ def depth_of(line: bytes) -> int:
 
     An upper bound for text that is not JSON.
     """
-    if b'"' in line:
-        line = _STRING.sub(b"", line)
-    brackets = line.translate(_AS_PARENTHESES, _NOT_BRACKETS)
-    lifted = 0
-    while lifted < _PASSES:
-        # Does not look again at what a removal joins, hence takes away exactly one level.
-        fewer = brackets.replace(b"()", b"")
-        if len(fewer) == len(brackets):
-            break
-        brackets = fewer
-        lifted += 1
-    depth = deepest = 0
-    for code in brackets:
-        depth += 1 if code == _OPEN else -1
-        deepest = max(deepest, depth)
-    return deepest + lifted
+    brackets = _STRING.sub(b"", _bare(line, _NOT_BRACKETS))
+    opened = brackets.count(b"{") + brackets.count(b"[")
+    if opened < len(brackets) - opened:
+        return opened  # not JSON, and maybe millions of them
+    return max(accumulate(array("b", brackets.translate(_AS_STEPS)), initial=0))
+
+
+@functools.cache
+def _more_separators(limit: int) -> Callable[[bytes], object]:
+    """Matches a bare text with so many openers and commas outside of strings."""
+    one = rb'(?>[^"{\[,]++|"[^"]*+(?:"|\Z))*+[{\[,]'
+    return re.compile(b"(?:%b){%d}+" % (one, limit)).match
+
+
+def too_many_values(line: bytes, limit: int) -> bool:
+    """Whether one JSON text has more than ``limit`` values.
+
+    Each value but the first comes behind an opening bracket or a comma. What those in an empty
+    array or object introduce is counted although it is not there.
+    """
+    if _separators(line) < limit:
+        return False
+    return _more_separators(limit)(_bare(line, _NOT_SEPARATORS)) is not None
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
+def _has_too_many_values(lines: bytes, limit: int) -> bool:
+    """Whether one of several lines has more values than ``limit``."""
+    if len(lines) <= limit or _separators(lines) < limit:
+        return False
+    return any(too_many_values(line, limit) for line in lines.split(b"\n"))
 
 
 def too_deep(line: bytes, limit: int) -> bool:
@@ -126,7 +159,8 @@ def check_inbox(lines: bytes, limits: Limits) -> None:
     """Check what is about to be delivered; the caller is trusted to have framed it.
 
     Raises:
-        LimitRefused: a line is too long or too deep; the guest has not seen any of it.
+        LimitRefused: a line is too long, has too many values or is too deep; the guest has not
+            seen any of it.
     """
     if len(lines) > limits.message_bytes:
         longest = max(map(len, lines.split(b"\n"))) + 1
@@ -138,6 +172,14 @@ def check_inbox(lines: bytes, limits: Limits) -> None:
                 limit="message_bytes",
                 hint="raise the component's message_bytes",
             )
+    if _has_too_many_values(lines, limits.json_values):
+        raise LimitRefused(
+            "deliver",
+            "a line of too many values was not delivered: "
+            f"the limit json_values is {limits.json_values}",
+            limit="json_values",
+            hint="raise the component's json_values if its memory can take it",
+        )
     line = _first_too_deep(lines, limits.json_depth)
     if line is not None:
         raise LimitRefused(
@@ -183,6 +225,13 @@ def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bo
             longest,
             bound=limits.message_bytes,
             unit="bytes in a line",
+        )
+    if _has_too_many_values(out, limits.json_values):
+        raise GuestError(
+            phase,
+            f"{name} exceeded json_values: more than {limits.json_values} values in a line",
+            limit="json_values",
+            hint="raise the component's json_values if this is intended",
         )
     line = _first_too_deep(out, limits.json_depth)
     if line is not None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from .errors import LoadError
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["MAGIC", "Binary", "looks_like", "parse"]
+from .errors import LoadError, over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .limits import Limits
+
+__all__ = ["MAGIC", "Binary", "looks_like", "parse", "parts"]
 
 MAGIC = b"\0asm"
 CORE_VERSION = b"\x01\0\0\0"
@@ -14,6 +21,28 @@ _KINDS = {0: "func", 1: "table", 2: "memory", 3: "global", 4: "tag"}
 _COMPONENT_KINDS = {0: "core", 1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
 _VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64", 0x7B: "v128", 0x70: "funcref",
            0x6F: "externref"}  # fmt: skip
+
+#: Sections of a core module, and of a component, whose entries are bounded, by what they hold.
+_IMPORTS_OR_EXPORTS: Final = {False: (2, 7), True: (10, 11)}
+_PORTS: Final = "imports and exports"
+_COUNTED: Final = {
+    False: {1: "types", 3: "functions", 6: "globals"},
+    True: {
+        2: "core instances",
+        3: "core types",
+        5: "instances",
+        6: "aliases",
+        7: "types",
+        8: "functions",
+    },
+}
+#: Sections of a component that hold a core module, or a component.
+_NESTED: Final = (1, 4)
+
+#: Bytes of a name; those of interfaces and functions are far shorter.
+_MOST_NAME: Final = 1000
+#: Bytes of what toolchains say of themselves; more is not looked at.
+_MOST_PRODUCERS: Final = 65536
 
 #: First bytes of files that get mistaken for modules -> what they are, what to do.
 _LOOKS = (
@@ -63,11 +92,12 @@ class Binary:
             ``None`` without a bound.
         constants: value of each exported function whose body is one ``i32.const``.
         language: what it was written in, where its toolchain says so.
+        widest: most parameters and results of one type.
     """
 
     __slots__ = (
         "component", "constants", "exports", "import_signatures", "imports", "language", "memory",
-        "signatures",
+        "signatures", "widest",
     )  # fmt: skip
 
     def __init__(self, component: bool) -> None:
@@ -79,9 +109,10 @@ class Binary:
         self.memory: tuple[int, int | None] | None = None
         self.constants: dict[str, int] = {}
         self.language: str | None = None
+        self.widest = 0
 
 
-class _Reader:
+class Reader:
     """A cursor over bytes; running off the end raises ``IndexError``."""
 
     __slots__ = ("at", "data", "end")
@@ -114,13 +145,21 @@ class _Reader:
         return result
 
     def take(self, count: int) -> bytes:
+        at = self.skip(count)
+        return self.data[at : self.at]
+
+    def skip(self, count: int) -> int:
+        """Go on behind ``count`` bytes; where they begin."""
         if self.at + count > self.end:
             raise IndexError("the file ends early")
         self.at += count
-        return self.data[self.at - count : self.at]
+        return self.at - count
 
     def text(self) -> str:
-        return self.take(self.number()).decode("utf-8", "backslashreplace")
+        size = self.number()
+        if size > _MOST_NAME:
+            raise ValueError(f"a name of {size} bytes")
+        return self.take(size).decode("utf-8", "backslashreplace")
 
     def limits(self) -> tuple[int, int | None]:
         flags = self.byte()
@@ -135,11 +174,15 @@ class _Reader:
         return _VALUES.get(code, f"type 0x{code:02x}")
 
 
-def parse(data: bytes) -> Binary:
+Sections = list[tuple[int, Reader]]
+"""Codes and contents."""
+
+
+def parse(data: bytes, limits: Limits) -> Binary:
     """Read a module's or component's imports and exports without validating the rest.
 
     Raises:
-        LoadError: it is not WebAssembly, or is damaged.
+        LoadError: it is not WebAssembly, is damaged, or is beyond a limit.
     """
     if data[:4] != MAGIC:
         what, advice = looks_like(data)
@@ -152,10 +195,14 @@ def parse(data: bytes) -> Binary:
         )
     found = Binary(version == COMPONENT_VERSION)
     try:
+        outermost: Sections = []
+        for component, sections in parts(data, limits):
+            _check(component, sections, limits)
+            outermost = outermost or sections
         if found.component:
-            _parse_component(data, found)
+            _parse_component(outermost, found)
         else:
-            _Core(found).parse(data)
+            _Core(found, limits).parse(outermost)
     except (IndexError, ValueError) as error:
         raise LoadError(
             f"a damaged WebAssembly file: {error}", hint="build or download it again"
@@ -163,20 +210,52 @@ def parse(data: bytes) -> Binary:
     return found
 
 
-def _sections(data: bytes) -> list[tuple[int, _Reader]]:
-    at = 8
-    found = []
-    while at < len(data):
-        head = _Reader(data, at, len(data))
-        code = head.byte()
-        size = head.number()
-        found.append((code, _Reader(data, head.at, head.at + size)))
-        at = head.at + size
-    return found
+def parts(data: bytes, limits: Limits) -> Iterator[tuple[bool, Sections]]:
+    """A module or component, then those in it: whether it is a component, and its sections.
+
+    Raises:
+        LoadError: there are more sections than the limit.
+        IndexError: it ends early.
+        ValueError: it is damaged.
+    """
+    room = limits.sections
+    waiting = [Reader(data, 0, len(data))]
+    while waiting:
+        part = waiting.pop()
+        component = part.take(8)[4:] == COMPONENT_VERSION
+        sections: Sections = []
+        while part.at < part.end:
+            room -= 1
+            if room < 0:
+                raise over("sections", "it has too many sections", limits.sections)
+            code, size = part.byte(), part.number()
+            if part.at + size > part.end:
+                raise IndexError("a section reaches beyond the end of the file")
+            sections.append((code, Reader(data, part.at, part.at + size)))
+            if component and code in _NESTED:
+                waiting.append(Reader(data, part.at, part.at + size))
+            part.at += size
+        yield component, sections
 
 
-def _parse_component(data: bytes, found: Binary) -> None:
-    for code, reader in _sections(data):
+def _check(component: bool, sections: Sections, limits: Limits) -> None:
+    """Refuse what has more entries than its limits allow; none of them is read."""
+    seen = dict.fromkeys((*_COUNTED[component].values(), _PORTS), 0)
+    for code, reader in sections:
+        what = _COUNTED[component].get(code)
+        if code in _IMPORTS_OR_EXPORTS[component]:
+            what = _PORTS
+        if what is not None:
+            seen[what] += Reader(reader.data, reader.at, reader.end).number()
+    for what, count in seen.items():
+        limit = "exports" if what is _PORTS else "functions"
+        bound: int = getattr(limits, limit)
+        if count > bound:
+            raise over(limit, f"it has {count} {what}", bound)
+
+
+def _parse_component(sections: Sections, found: Binary) -> None:
+    for code, reader in sections:
         if code == 10:
             for _ in range(reader.number()):
                 reader.byte()
@@ -197,7 +276,7 @@ def _parse_component(data: bytes, found: Binary) -> None:
                     _skip_extern(reader, reader.byte())
 
 
-def _skip_extern(reader: _Reader, kind: int) -> None:
+def _skip_extern(reader: Reader, kind: int) -> None:
     """Skip the rest of a component's extern description whose first byte was ``kind``."""
     if kind == 0 or (kind in (2, 3) and reader.byte() == 0):
         if kind == 0:
@@ -210,17 +289,20 @@ def _skip_extern(reader: _Reader, kind: int) -> None:
 class _Core:
     """State while a core module's sections are read in order."""
 
-    def __init__(self, found: Binary) -> None:
+    def __init__(self, found: Binary, limits: Limits) -> None:
         self.found = found
+        self.limits = limits
+        #: Values that may still occur in types.
+        self.room = limits.functions
         self.types: list[str] = []
         self.functions: list[int] = []
         self.imported = 0
         self.function_exports: dict[str, int] = {}
 
-    def parse(self, data: bytes) -> None:
+    def parse(self, sections: Sections) -> None:
         steps = {1: self._types, 2: self._imports, 3: self._functions, 5: self._memories,
                  7: self._exports, 10: self._code}  # fmt: skip
-        for code, reader in _sections(data):
+        for code, reader in sections:
             step = steps.get(code)
             if step is not None:
                 step(reader)
@@ -233,16 +315,24 @@ class _Core:
     def _signature(self, index: int) -> str:
         return self.types[index] if index < len(self.types) else "?"
 
-    def _types(self, reader: _Reader) -> None:
+    def _types(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             if reader.byte() != 0x60:
                 # Garbage-collected types; this host's engine refuses them anyway.
                 return
-            params = ", ".join(reader.value_type() for _ in range(reader.number()))
-            results = ", ".join(reader.value_type() for _ in range(reader.number()))
-            self.types.append(f"({params}) -> {results}" if results else f"({params})")
+            params, results = self._values(reader), self._values(reader)
+            self.found.widest = max(self.found.widest, len(params) + len(results))
+            inside = f"({', '.join(params)})"
+            self.types.append(f"{inside} -> {', '.join(results)}" if results else inside)
 
-    def _imports(self, reader: _Reader) -> None:
+    def _values(self, reader: Reader) -> list[str]:
+        count = reader.number()
+        self.room -= count
+        if self.room < 0:
+            raise over("functions", "its types are too long", self.limits.functions)
+        return [reader.value_type() for _ in range(count)]
+
+    def _imports(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             module, name, kind = reader.text(), reader.text(), reader.byte()
             self.found.imports.append((module, name, _KINDS.get(kind, "?")))
@@ -263,23 +353,25 @@ class _Core:
                 reader.number()
         self.imported = len(self.functions)
 
-    def _functions(self, reader: _Reader) -> None:
+    def _functions(self, reader: Reader) -> None:
         self.functions += [reader.number() for _ in range(reader.number())]
 
-    def _memories(self, reader: _Reader) -> None:
+    def _memories(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             limits = reader.limits()
             self.found.memory = self.found.memory or limits
 
-    def _exports(self, reader: _Reader) -> None:
+    def _exports(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             name, kind, index = reader.text(), reader.byte(), reader.number()
             self.found.exports.append((name, _KINDS.get(kind, "?")))
             if kind == 0:
                 self.function_exports[name] = index
 
-    def _custom(self, reader: _Reader) -> None:
+    def _custom(self, reader: Reader) -> None:
         """Learn the language; a custom section may hold anything, so nothing in it is an error."""
+        if reader.end - reader.at > _MOST_PRODUCERS:
+            return
         try:
             name = reader.text()
             if name == "go:buildid":
@@ -293,11 +385,11 @@ class _Core:
         except (IndexError, ValueError):
             return
 
-    def _code(self, reader: _Reader) -> None:
+    def _code(self, reader: Reader) -> None:
         wanted = {index - self.imported: name for name, index in self.function_exports.items()}
         for index in range(reader.number()):
             size = reader.number()
-            body = _Reader(reader.data, reader.at, reader.at + size)
+            body = Reader(reader.data, reader.at, reader.at + size)
             reader.take(size)
             name = wanted.get(index)
             # No locals, i32.const, one number, end.

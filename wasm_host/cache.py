@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Cache"]
 
 SUFFIX = ".cwasm"
+
+#: Seconds between two looks at whether a lock is free.
+_LOCK_PAUSE = 0.05
 
 
 class Cache:
@@ -74,23 +78,24 @@ class Cache:
         return not self._problem and any(self._path.glob(f"{self._key(digest)}-*{SUFFIX}"))
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """While one process compiles, others that want to wait here.
+    def alone(self, digest: str, seconds: float) -> Iterator[None]:
+        """While one process compiles a source, others that want to wait here.
 
         Several hosts of one chain start at the same time, and all of them miss the same module.
         Where the system has no such locks they compile it each for itself.
-        """
-        handle = -1
-        if not self._problem:
-            with contextlib.suppress(ImportError, OSError):
-                import fcntl
 
-                handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+        Raises:
+            TimeoutError: another process still compiles it after ``seconds``.
+        """
+        path = self._path / f".{self._key(digest)}.lock"
+        handle = -1 if self._problem else _lock(path, seconds)
         try:
             yield
         finally:
             if handle >= 0:
+                # Processes that wait find the entry; those that find neither compile it too.
+                with contextlib.suppress(OSError):
+                    path.unlink()
                 os.close(handle)
 
     def store(self, digest: str, payload: bytes | bytearray) -> str:
@@ -147,6 +152,34 @@ def _prepare(path: Path) -> str:
         if mode != 0o700:
             return f"{path} has mode {mode:04o} instead of 0700"
     return ""
+
+
+def _lock(path: Path, seconds: float) -> int:
+    """A descriptor that holds a lock, or -1 where there is no way to lock.
+
+    Raises:
+        TimeoutError: somebody else has it for longer than ``seconds``.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except (ImportError, OSError):
+        return -1
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < until:
+                time.sleep(_LOCK_PAUSE)
+                continue
+            os.close(handle)
+            raise TimeoutError from None
+        except OSError:
+            os.close(handle)
+            return -1
+        return handle
 
 
 def _genuine(path: Path, expected: str) -> bool:

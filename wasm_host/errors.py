@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["GuestError", "LimitRefused", "LoadError"]
+__all__ = ["GuestError", "LimitRefused", "LoadError", "over"]
 
 
 class GuestError(Exception):
@@ -39,8 +39,23 @@ class GuestError(Exception):
 class LoadError(GuestError):
     """The file is not a guest this host will run; nothing was executed."""
 
-    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
-        super().__init__("load", message, detail=detail, hint=hint)
+    def __init__(
+        self, message: str, *, limit: str | None = None, detail: str = "", hint: str = ""
+    ) -> None:
+        super().__init__("load", message, limit=limit, detail=detail, hint=hint)
+
+    def of(self, label: str) -> LoadError:
+        """The same, about the module called ``label``."""
+        return LoadError(f"{label}: {self}", limit=self.limit, detail=self.detail, hint=self.hint)
+
+
+def over(limit: str, found: str, bound: int) -> LoadError:
+    """The error for a module beyond a limit, of which ``found`` was found."""
+    return LoadError(
+        f"{found}: the limit {limit} is {bound}",
+        limit=limit,
+        hint=f"raise the component's {limit} if you trust it",
+    )
 
 
 class LimitRefused(GuestError):  # noqa: N818 - nothing is broken afterwards

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from .binary import Binary, parse
 from .digest import sha256
-from .errors import LoadError
+from .errors import LoadError, over
+from .limits import Limits
 from .signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
 
-if TYPE_CHECKING:
-    import os
-
 __all__ = ["ModuleInfo", "describe", "info_of", "read_source", "refusal"]
+
+#: Bytes of a file that are read at once.
+_CHUNK = 1024 * 1024
+#: Names that a message lists.
+_LISTED = 50
 
 _ABI_EXPORTS = {
     "channel_abi": "() -> i32",
@@ -47,6 +52,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
         memory_pages: minimum and maximum pages of 64 KiB (maximum ``None``: no bound of its
             own); ``None`` without a memory, and for components.
         language: what it was written in, where its toolchain says so.
+        widest_type: most parameters and results of one type of a core module.
         problems: why :func:`wasm_host.load` would refuse it; empty when it would not.
     """
 
@@ -60,6 +66,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
     abi: int | None
     memory_pages: tuple[int, int | None] | None
     language: str | None
+    widest_type: int
     problems: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,17 +75,30 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
         return result
 
 
-def read_source(source: str | os.PathLike[str] | bytes | bytearray) -> tuple[bytes, str]:
+def read_source(
+    source: str | os.PathLike[str] | bytes | bytearray, limits: Limits
+) -> tuple[bytes, str]:
     """The bytes of a module and what to call it in messages.
 
     Raises:
-        LoadError: the file cannot be read.
+        LoadError: the file cannot be read, is none, or is larger than ``module_bytes``.
     """
+    most = limits.module_bytes
     if isinstance(source, bytes | bytearray):
+        if len(source) > most:
+            raise over("module_bytes", f"a module of {len(source)} bytes", most)
         return bytes(source), "module"
     path = Path(source)
     try:
-        return path.read_bytes(), str(path)
+        with open(path, "rb", buffering=0, opener=_at_once) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise LoadError(f"{path} is no regular file", hint="name a .wasm file")
+            if found.st_size > most:
+                raise over("module_bytes", f"{path} has {found.st_size} bytes", most)
+            data = bytearray()
+            while some := file.read(min(_CHUNK, most + 1 - len(data))):
+                data += some
     except FileNotFoundError:
         raise LoadError(f"{path}: no such file", hint="check the path") from None
     except IsADirectoryError:
@@ -87,29 +107,40 @@ def read_source(source: str | os.PathLike[str] | bytes | bytearray) -> tuple[byt
         raise LoadError(
             f"{path} cannot be read: {error.strerror or error}", hint="check its permissions"
         ) from None
+    if len(data) > most:
+        raise over("module_bytes", f"{path} has more than {most} bytes", most)
+    return bytes(data), str(path)
 
 
-def describe(source: str | os.PathLike[str] | bytes | bytearray) -> ModuleInfo:
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting: a pipe that nobody writes to is first seen to be one."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def describe(
+    source: str | os.PathLike[str] | bytes | bytearray, limits: Limits | None = None
+) -> ModuleInfo:
     """Describe a module, also one that :func:`wasm_host.load` would refuse; never runs it.
 
     Raises:
-        LoadError: it cannot be read or is not WebAssembly at all.
+        LoadError: it cannot be read, is beyond a limit, or is not WebAssembly at all.
     """
-    data, label = read_source(source)
-    return info_of(data, label)
+    limits = limits if limits is not None else Limits()
+    data, label = read_source(source, limits)
+    return info_of(data, label, limits)
 
 
-def info_of(data: bytes, label: str) -> ModuleInfo:
+def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
     """As :func:`describe`, from bytes already read."""
     try:
-        found = parse(data)
+        found = parse(data, limits)
     except LoadError as error:
-        raise LoadError(f"{label}: {error}", hint=error.hint) from None
+        raise error.of(label) from None
     carrier = _carrier(found)
     forbidden, wasi = _sort_imports(found)
     problems = _export_problems(found, carrier)
     if forbidden:
-        problems.append(f"imports what a guest may not have: {', '.join(forbidden)}")
+        problems.append(f"imports what a guest may not have: {_listed(forbidden)}")
     return ModuleInfo(
         carrier=carrier,
         digest=sha256(data),
@@ -121,6 +152,7 @@ def info_of(data: bytes, label: str) -> ModuleInfo:
         abi=found.constants.get("channel_abi"),
         memory_pages=found.memory,
         language=found.language,
+        widest_type=found.widest,
         problems=tuple(problems),
     )
 
@@ -131,7 +163,7 @@ def refusal(info: ModuleInfo, label: str) -> LoadError | None:
         return None
     return LoadError(
         f"{label} is no guest this host runs: {'; '.join(info.problems)}",
-        detail="\n".join(info.forbidden),
+        detail="\n".join(info.forbidden[:_LISTED]),
         hint=_HINT_IMPORTS if info.forbidden else _HINT_EXPORTS,
     )
 
@@ -171,7 +203,7 @@ def _export_problems(found: Binary, carrier: str) -> list[str]:
             return []
         return ["a component without an exported interface"]
     if carrier == "unknown":
-        names = ", ".join(name for name, _ in found.exports) or "nothing"
+        names = _listed([name for name, _ in found.exports]) or "nothing"
         return [f"exports neither channel_deliver nor _start (it exports: {names})"]
     problems = []
     kinds = dict(found.exports)
@@ -188,3 +220,8 @@ def _export_problems(found: Binary, carrier: str) -> list[str]:
     if carrier == "core" and abi is not None and abi != 1:
         problems.append(f"speaks channel ABI {abi}, this host speaks 1")
     return problems
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

@@ -55,11 +55,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     module_bytes: int = 64 * MIB
     functions: int = 100_000
     locals: int = 10_000
-    blocks: int = 200
+    blocks: int = 2_000
     exports: int = 10_000
     sections: int = 10_000
-    compile_bytes: int = 4096 * MIB
-    compile_ms: int = 300_000
+    compile_bytes: int = 2048 * MIB
+    compile_ms: int = 120_000
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

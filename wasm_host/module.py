@@ -123,7 +123,6 @@ def load(
     limits: Limits | None = None,
     cache_dir: Path | None = None,
     grants: frozenset[str] = frozenset(),
-    apart: bool = False,
     check: Callable[[ModuleInfo], None] | None = None,
     digest: str = "",
     compiling: Callable[[], None] | None = None,
@@ -136,7 +135,6 @@ def load(
         cache_dir: directory of compiled modules; made when absent, ignored (see
             ``Module.cache_report``) unless it is ours alone. No cache when omitted.
         grants: ``clock`` and ``random`` give WASI guests the real ones.
-        apart: compile, if that is needed, in a child process: see :mod:`wasm_host.apart`.
         check: told what the bytes are that are about to be compiled; may raise to refuse them.
         digest: SHA-256 the caller vouches for; where the cache holds what was compiled from it,
             the file is not even read.
@@ -165,15 +163,15 @@ def load(
             grants=grants,
             cache_report="hit",
         )
-    data, label = read_source(source)
-    info = info_of(data, label)
+    data, label = read_source(source, limits)
+    info = info_of(data, label, limits)
     if check is not None:
         check(info)
     refused = refusal(info, label)
     if refused is not None:
         raise refused
     engine = engine_for(limits)
-    compiled, report = _compile(data, info, label, limits, cache, apart=apart, compiling=compiling)
+    compiled, report = _compile(data, info, label, limits, cache, compiling=compiling)
     if info.carrier == "component":
         from .component_guest import find_deliver
 
@@ -202,64 +200,51 @@ def _compile(
     limits: Limits,
     cache: Cache | None,
     *,
-    apart: bool,
     compiling: Callable[[], None] | None,
 ) -> tuple[Any, str]:
     """The compiled module and what the cache did."""
-    import wasmtime
+    from .compiler import compiled, seconds
 
-    kind: Any = wasmtime.Module
+    engine, kind = engine_for(limits), _kind(info)
+    if cache is None:
+        with compiled(data, info, label, limits) as result:
+            return kind.deserialize(engine, result.read()), "off"
+
+    def fetch() -> tuple[Any, str]:
+        return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
+
+    found, report = fetch()
+    if found is not None:
+        return found, report
+    try:
+        with cache.alone(info.digest, seconds(limits)):
+            found, report = fetch()
+            if found is not None:
+                return found, report
+            if compiling is not None:
+                compiling()
+            with compiled(data, info, label, limits) as result:
+                payload = result.read()
+            report = cache.store(info.digest, payload)
+            # From the file, whose pages need no memory of their own.
+            found = fetch()[0] if report == "stored" else None
+            return found or kind.deserialize(engine, payload), report
+    except TimeoutError:
+        raise LoadError(
+            f"{label}: another process has been compiling it for {seconds(limits):g} s",
+            hint="end that process, or raise the component's compile_ms",
+        ) from None
+
+
+def _kind(info: ModuleInfo) -> Any:
+    """The class of wasmtime that is made of a module."""
     if info.carrier == "component":
         from wasmtime import component
 
-        kind = component.Component
-    engine = engine_for(limits)
-    if cache is None:
-        return _by_compiler(kind, engine, data, label), "off"
-    held = cache
-
-    def fetch() -> tuple[Any, str]:
-        return held.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
-
-    compiled, report = fetch()
-    if compiled is not None:
-        return compiled, report
-    with held.alone():
-        compiled, report = fetch()
-        if compiled is not None:
-            return compiled, report
-        if compiling is not None:
-            compiling()
-        if apart and report == "miss":
-            from .apart import apart as work_apart
-
-            try:
-                done = work_apart(lambda: held.store(info.digest, kind(engine, data).serialize()))
-            except ChildProcessError as killed:
-                raise LoadError(
-                    f"{label} makes the compiler fail ({killed})",
-                    hint="do not use it; it may be meant to bring its host down",
-                ) from None
-            if done:
-                compiled, report = fetch()
-        if compiled is not None:
-            return compiled, report
-        compiled = _by_compiler(kind, engine, data, label)
-        return compiled, held.store(info.digest, compiled.serialize())
-
-
-def _by_compiler(kind: Any, engine: Any, data: bytes, label: str) -> Any:
-    """The module, compiled now. Raises `LoadError`."""
+        return component.Component
     import wasmtime
 
-    try:
-        return kind(engine, data)
-    except wasmtime.WasmtimeError as error:
-        raise LoadError(
-            f"{label} does not compile: {_first_line(error)}",
-            detail=str(error),
-            hint="it may be damaged, or need a WebAssembly feature this host leaves out",
-        ) from None
+    return wasmtime.Module
 
 
 def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:
@@ -271,17 +256,6 @@ def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] 
         info = msgspec.json.decode(text, type=ModuleInfo)
     except msgspec.DecodeError:
         return None
-    import wasmtime
-
-    kind: Any = wasmtime.Module
-    if info.carrier == "component":
-        from wasmtime import component
-
-        kind = component.Component
-    engine = engine_for(limits)
+    engine, kind = engine_for(limits), _kind(info)
     compiled, _ = cache.fetch(digest, lambda path: kind.deserialize_file(engine, path))
     return None if compiled is None or info.digest != digest else (info, compiled)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

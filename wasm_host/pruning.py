@@ -93,7 +93,7 @@ def _remove(entry: Entry) -> bool:
     except OSError:
         return False
     key = entry.path.name.partition("-")[0]
-    for beside in (_note(entry.path), *map(entry.path.with_name, (f"{key}.json", f".{key}.lock"))):
+    for beside in (_note(entry.path), entry.path.with_name(f"{key}.json")):
         with contextlib.suppress(OSError):
             beside.unlink()
     return True
@@ -102,7 +102,7 @@ def _remove(entry: Entry) -> bool:
 def _tidy(folder: Path, now: float) -> None:
     """Removes what processes left behind that were killed while they wrote."""
     with contextlib.suppress(OSError):
-        for path in folder.glob(".new-*"):
+        for path in (*folder.glob(".new-*"), *folder.glob(".*.lock")):
             held = _stat(path)
             if held is not None and now - held.st_mtime > 24 * 3600:
                 with contextlib.suppress(OSError):

@@ -48,7 +48,7 @@ def _run() -> NoReturn:
 
     opening = msgspec.json.decode(_line(), type=Opening)
     try:
-        module = load(opening.guest, opening.cache, apart=True)
+        module = load(opening.guest, opening.cache)
     except wasm_host.GuestError as error:
         _answer(FAILED, _failure(error))
         raise _Over from None

@@ -45,7 +45,7 @@ class Carrier:
 
     def load(self, limits: wasm_host.Limits | None = None) -> wasm_host.Module:
         """The pass-through guest of this carrier."""
-        return wasm_host.load(wasm(GUESTS / self.file), limits=limits)
+        return _loaded(self.file, limits)
 
     def start(self, limits: wasm_host.Limits | None = None, config: bytes = b"") -> Running:
         """An instance of it, started with ``config``."""
@@ -55,6 +55,12 @@ class Carrier:
     def line(self, json: bytes) -> bytes:
         """One line as this carrier frames it."""
         return self.side + json + b"\n"
+
+
+@functools.cache
+def _loaded(file: str, limits: wasm_host.Limits | None) -> wasm_host.Module:
+    """A component is compiled by another process, which takes a moment."""
+    return wasm_host.load(wasm(GUESTS / file), limits=limits)
 
 
 @dataclass(frozen=True, slots=True)

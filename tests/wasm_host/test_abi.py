@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasm_host import GuestError, LimitRefused, Limits, too_deep
-from wasm_host.abi import check_inbox, check_outbox, depth_of, excerpt
+from wasm_host.abi import check_inbox, check_outbox, depth_of, excerpt, too_many_values
 
 Json: TypeAlias = "int | str | list[Json] | dict[str, Json] | None"
 
@@ -42,11 +42,74 @@ def test_too_deep_is_deeper_than_the_limit(value: Json, limit: int) -> None:
     assert too_deep(text, limit) == (depth(value) > limit)
 
 
+def values(value: Json) -> int:
+    """Values as they are counted: an empty array or object as if there were one in it."""
+    if isinstance(value, list):
+        return 1 + max(1, sum(map(values, value)))
+    if isinstance(value, dict):
+        return 1 + max(1, sum(map(values, value.values())))
+    return 1
+
+
+@given(VALUES, st.booleans(), st.integers(1, 12))
+def test_too_many_values_are_more_than_the_limit(value: Json, only: bool, limit: int) -> None:
+    text = json.dumps(value, ensure_ascii=only).encode("utf-8", "replace")
+    assert too_many_values(text, limit) == (values(value) > limit)
+
+
+@given(st.lists(VALUES, max_size=60), st.integers(1, 12))
+def test_both_directions_find_the_line_of_many_values(found: list[Json], limit: int) -> None:
+    lines = b"".join(b"p" + json.dumps(value).encode() + b"\n" for value in found)
+    limits = Limits(json_values=limit)
+    if max(map(values, found), default=0) > limit:
+        with pytest.raises(LimitRefused) as inbound:
+            check_inbox(lines, limits)
+        with pytest.raises(GuestError) as outbound:
+            check_outbox(lines, limits, "deliver", "it")
+        assert inbound.value.limit == outbound.value.limit == "json_values"
+        assert inbound.value.hint
+        assert outbound.value.hint
+    else:
+        check_inbox(lines, limits)
+        check_outbox(lines, limits, "deliver", "it")
+
+
+MIB = 1024 * 1024
+HEAVY = {
+    "siblings": (b"[]", "json_values"),
+    "towers": (b"[" * 100 + b"]" * 100 + b",", "json_values"),
+    "objects": (b'{"a":{}},', "json_values"),
+    "numbers": (b"1,", "json_values"),
+    "in strings": (b'"' + b"[,{" * (4 * MIB) + b'"', None),
+    "in many strings": (b'"["]', None),
+    "backslashes": (b'"' + b"\\" * (15 * MIB) + b'"', None),
+    "escaped quotes": (b'"' + b'\\"' * (4 * MIB) + b'[,"', None),
+    "empty strings": (b'""', None),
+    "closers": (b"[" * 200 + b"]" * (14 * MIB), "json_depth"),
+    "a late opener": (b"[" * 200_000 + b"]" * (14 * MIB) + b"[", "json_depth"),
+    "strings between": (b"[" * 200 + b'"]"' * (4 * MIB), "json_depth"),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_what_is_meant_to_be_slow_is_judged_all_the_same(name: str) -> None:
+    """Each shape in a line as long as there may be; takes seconds only if a check is not linear."""
+    shape, limit = HEAVY[name]
+    line = b"p" + shape * max(1, 15 * MIB // len(shape)) + b"\n"
+    if limit is None:
+        check_inbox(line, Limits())
+        check_outbox(line, Limits(), "deliver", "it")
+    else:
+        with pytest.raises(LimitRefused) as caught:
+            check_inbox(line, Limits())
+        assert caught.value.limit == limit
+
+
 @given(st.lists(VALUES, max_size=60), st.integers(1, 6))
-def test_both_directions_find_the_deep_line_among_many(values: list[Json], limit: int) -> None:
-    lines = b"".join(b"p" + json.dumps(value).encode() + b"\n" for value in values)
+def test_both_directions_find_the_deep_line_among_many(found: list[Json], limit: int) -> None:
+    lines = b"".join(b"p" + json.dumps(value).encode() + b"\n" for value in found)
     limits = Limits(json_depth=limit)
-    if max(map(depth, values), default=0) > limit:
+    if max(map(depth, found), default=0) > limit:
         with pytest.raises(LimitRefused):
             check_inbox(lines, limits)
         with pytest.raises(GuestError):
@@ -73,9 +136,9 @@ def test_depth_at_every_size_of_text(size: int, deep: int) -> None:
 
 def test_many_shallow_siblings_are_not_deep() -> None:
     line = b"p[" + b",".join([b'{"a":{"b":[]}}'] * 100_000) + b"]\n"
-    check_inbox(line, Limits(json_depth=4))
+    check_inbox(line, Limits(json_depth=4, json_values=1_000_000))
     with pytest.raises(LimitRefused, match="nested 4 deep"):
-        check_inbox(line, Limits(json_depth=3))
+        check_inbox(line, Limits(json_depth=3, json_values=1_000_000))
 
 
 def test_an_unclosed_text_counts_what_it_opens() -> None:

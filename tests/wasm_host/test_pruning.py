@@ -23,7 +23,6 @@ def made(folder: Path, name: str, size: int, age: float, *, seen: float | None =
     path.write_bytes(bytes(size))
     os.utime(path, (NOW - age, NOW - age))
     (folder / f"{name}.json").write_text("{}", encoding="utf-8")
-    (folder / f".{name}.lock").touch()
     if seen is not None:
         note = folder / f".{path.name}.seen"
         note.write_text("seen", encoding="utf-8")
@@ -44,7 +43,7 @@ def test_what_nobody_used_for_long_goes_with_all_that_belongs_to_it(tmp_path: Pa
     gone = pruning.prune(tmp_path, now=NOW)
     assert [one.path.name for one in gone] == ["unseen-digest.cwasm", "old-digest.cwasm"]
     assert names(tmp_path) == ["new", "seen"]
-    beside = {".seen-digest.cwasm.seen", "seen.json", ".seen.lock", "new.json", ".new.lock"}
+    beside = {".seen-digest.cwasm.seen", "seen.json", "new.json"}
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".cwasm"} == beside
 
 
