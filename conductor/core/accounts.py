@@ -28,3 +28,5 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Percent of the processor's time for what nobody else has caused."""
     own_messages: int = 1000
     """Messages a second that nobody else has caused."""
+    service_bytes: int = 64 * 1024
+    """Bytes of one request to a service that brings no values along."""
