@@ -9,6 +9,7 @@ Pure functions. Time and memory are in proportion to the texts, whatever is in t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ Json = Any
 Path = tuple[str | int, ...]
 
 _MOST_COMPARED: Final = 40_000
-"""Pairs of entries that are compared to put two lists beside each other."""
+"""Pairs of entries that one diff compares, all in all, to put lists beside each other."""
 
 _MOST_ALIGNED: Final = 1_000
 _LOOKED_AT: Final = 4_096
@@ -32,7 +33,11 @@ _LOOKED_AT: Final = 4_096
 _DEEPEST: Final = 24
 """Levels below which a difference is one of the whole."""
 
-_LONGEST_INT: Final = 4_000
+_LONGEST_INT: Final = 400
+_SHORT_PRINT: Final = 32
+_MARK: Final = b"#"
+"""Begins the print of what is not its own; no JSON text does."""
+_PRINT: Final = 16
 
 
 class Number:
@@ -122,20 +127,69 @@ def diff(before: Json, after: Json) -> list[Operation]:
             return []
         op = "add" if isinstance(before, Nothing) else "remove"
         return [Operation(op, (), before, after, (), ())]
-    return list(_differences(before, after, ((), ()), {}))
+    return list(_differences(before, after, ((), ()), _Work()))
+
+
+class _Work:
+    """What one diff remembers, and what it may still do."""
+
+    __slots__ = ("left", "prints")
+
+    def __init__(self) -> None:
+        self.prints: dict[int, bytes] = {}
+        """Of containers, by identity."""
+        self.left = _MOST_COMPARED
+        """Pairs of entries that it may still compare."""
+
+    def may_compare(self, pairs: int, most: int = _MOST_COMPARED) -> bool:
+        """Whether it may compare so many pairs, which are taken off then."""
+        if pairs > min(most, self.left):
+            return False
+        self.left -= pairs
+        return True
+
+    def print(self, value: Json) -> bytes:
+        """A few bytes that are the same for equal values, in whatever order members stand, and for
+        no others."""
+        if not isinstance(value, (dict, list, Repeated)):
+            text = encode(value)
+            return text if len(text) <= _SHORT_PRINT else _digest(b'"', text)
+        known = self.prints.get(id(value))
+        if known is None:
+            digest = hashlib.blake2b(digest_size=_PRINT)
+            if isinstance(value, list):
+                digest.update(b"[")
+                for held in value:
+                    _put(digest, self.print(held))
+            else:
+                digest.update(b"{")
+                pairs = value.items() if isinstance(value, dict) else value
+                for name, held in sorted(pairs, key=_name):
+                    _put(digest, self.print(name))
+                    _put(digest, self.print(held))
+            known = self.prints[id(value)] = _MARK + digest.digest()
+        return known
+
+
+def _digest(kind: bytes, text: bytes) -> bytes:
+    return _MARK + hashlib.blake2b(kind + text, digest_size=_PRINT).digest()
+
+
+def _put(digest: hashlib.blake2b, one: bytes) -> None:
+    digest.update(b"%c%b" % (len(one), one))
 
 
 def _differences(
-    before: Json, after: Json, paths: tuple[Path, Path], known: dict[int, str]
+    before: Json, after: Json, paths: tuple[Path, Path], work: _Work
 ) -> Iterator[Operation]:
     was, now = paths
     if len(now) == _DEEPEST:
-        if _written(before, known) != _written(after, known):
+        if work.print(before) != work.print(after):
             yield Operation("replace", now, before, after, was, now)
     elif type(before) is type(after) is dict:
-        yield from _in_objects(before, after, paths, known)
+        yield from _in_objects(before, after, paths, work)
     elif type(before) is type(after) is list:
-        yield from _in_lists(before, after, paths, known)
+        yield from _in_lists(before, after, paths, work)
     elif type(before) is not type(after) or before != after:
         yield Operation("replace", now, before, after, was, now)
 
@@ -144,7 +198,7 @@ def _in_objects(
     before: dict[str, Json],
     after: dict[str, Json],
     paths: tuple[Path, Path],
-    known: dict[int, str],
+    work: _Work,
 ) -> Iterator[Operation]:
     was, now = paths
     for name, value in before.items():
@@ -155,21 +209,18 @@ def _in_objects(
             yield Operation("add", (*now, name), NOTHING, value, (*was, name), (*now, name))
     for name, value in after.items():
         if name in before:
-            yield from _differences(before[name], value, ((*was, name), (*now, name)), known)
+            yield from _differences(before[name], value, ((*was, name), (*now, name)), work)
 
 
 def _in_lists(
     before: list[Json],
     after: list[Json],
     paths: tuple[Path, Path],
-    known: dict[int, str],
+    work: _Work,
 ) -> Iterator[Operation]:
     """Entries taken out, last first; then those put in; then those that have changed."""
     was, now = paths
-    partners = _partners(
-        [_written(one, known).encode() for one in before],
-        [_written(one, known).encode() for one in after],
-    )
+    partners = _partners(before, after, work)
     kept = {place for place in partners if place is not None}
     for at in range(len(before) - 1, -1, -1):
         if at not in kept:
@@ -178,18 +229,19 @@ def _in_lists(
         if place is None:
             yield Operation("add", (*now, at), NOTHING, after[at], (*was, at), (*now, at))
     for at, place in enumerate(partners):
-        if place is not None:
-            yield from _differences(before[place], after[at], ((*was, place), (*now, at)), known)
+        if place is not None and work.print(before[place]) != work.print(after[at]):
+            yield from _differences(before[place], after[at], ((*was, place), (*now, at)), work)
 
 
-def _partners(before: Sequence[bytes], after: Sequence[bytes]) -> list[int | None]:
+def _partners(was: list[Json], now: list[Json], work: _Work) -> list[int | None]:
     """For each entry after the place of the one it was before, in order; None for a new one."""
+    before, after = [work.print(one) for one in was], [work.print(one) for one in now]
     head = _shared(before, after)
     tail = _shared(before[head:][::-1], after[head:][::-1])
     left = before[head : len(before) - tail]
     right = after[head : len(after) - tail]
     middle: list[int | None]
-    if len(left) * len(right) > _MOST_COMPARED:
+    if not work.may_compare(len(left) * len(right)):
         middle = [at if at < len(left) else None for at in range(len(right))]
     else:
         middle = []
@@ -197,7 +249,8 @@ def _partners(before: Sequence[bytes], after: Sequence[bytes]) -> list[int | Non
             if what == "equal":
                 middle += range(i, j)
             else:
-                middle += [None if at is None else i + at for at in _block(left[i:j], right[k:m])]
+                found = _block(was[head + i : head + j], now[head + k : head + m], work)
+                middle += [None if at is None else i + at for at in found]
     last = len(before) - len(after)
     return [
         *range(head),
@@ -206,13 +259,32 @@ def _partners(before: Sequence[bytes], after: Sequence[bytes]) -> list[int | Non
     ]
 
 
-def _block(left: Sequence[bytes], right: Sequence[bytes]) -> list[int | None]:
+def _block(left: list[Json], right: list[Json], work: _Work) -> list[int | None]:
     """The partners where no entry is the same."""
     if len(left) == len(right) == 1:
         return [0]
-    if len(left) * len(right) > _MOST_ALIGNED:
+    if not work.may_compare(len(left) * len(right), _MOST_ALIGNED):
         return [at if at < len(left) else None for at in range(len(right))]
-    return align([one[:_LOOKED_AT] for one in left], [one[:_LOOKED_AT] for one in right])
+    return align([_beginning(one) for one in left], [_beginning(one) for one in right])
+
+
+def _beginning(value: Json) -> bytes:
+    """As much of a value's text as tells which it is a version of."""
+    parts: list[str] = []
+    room, left = _LOOKED_AT, [value]
+    while left and room > 0:
+        one = left.pop()
+        if isinstance(one, list):
+            parts.append("[")
+            left += reversed(one)
+        elif isinstance(one, (dict, Repeated)):
+            parts.append("{")
+            pairs = one.items() if isinstance(one, dict) else one
+            left += (part for pair in sorted(pairs, key=_name, reverse=True) for part in pair[::-1])
+        else:
+            parts.append(_written(one[:room] if isinstance(one, str) else one))
+        room -= len(parts[-1])
+    return ",".join(parts).encode()[:_LOOKED_AT]
 
 
 def _shared(one: Sequence[bytes], other: Sequence[bytes]) -> int:
@@ -253,33 +325,24 @@ def at(value: Json, path: Path) -> Json:
 
 def encode(value: Json) -> bytes:
     """A value as JSON text without space. Half a surrogate pair stays an escape."""
-    return _written(value, None).encode()
+    return _written(value).encode()
 
 
-def _written(value: Json, known: dict[int, str] | None) -> str:
-    """The text of a value; with a table of `known` ones (by identity) names are in order, so that
-    equal objects have equal texts, and no text is made twice."""
+def _written(value: Json) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, Number):
         return value.text
     if not isinstance(value, (dict, list, Repeated)):
         return json.dumps(value)
-    if known is not None and (text := known.get(id(value))) is not None:
-        return text
     parts = []  # filled by loops: a comprehension is one more level for each level
     if isinstance(value, list):
         for held in value:
-            parts.append(_written(held, known))  # noqa: PERF401
-        text = f"[{','.join(parts)}]"
-    else:
-        pairs = value.items() if isinstance(value, dict) else value
-        for name, held in pairs if known is None else sorted(pairs, key=_name):
-            parts.append(f"{_quoted(name)}:{_written(held, known)}")
-        text = f"{{{','.join(parts)}}}"
-    if known is not None:
-        known[id(value)] = text
-    return text
+            parts.append(_written(held))  # noqa: PERF401
+        return f"[{','.join(parts)}]"
+    for name, held in value.items() if isinstance(value, dict) else value:
+        parts.append(f"{_quoted(name)}:{_written(held)}")
+    return f"{{{','.join(parts)}}}"
 
 
 def _name(pair: tuple[str, Json]) -> str:

@@ -111,7 +111,7 @@ TABLE: Final = (
         "size",
         64 * _KIB,
         "services",
-        "one request to `log`, `metric`, `timer`, `clock` or `random`",
+        "one request to a service, `kv/set` and `fetch` apart",
         "refused",
     ),
     Limit(

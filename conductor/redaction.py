@@ -8,22 +8,26 @@ answers and file contents stay.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from conductor.core import members
+from conductor.core import surrogates
 
 REDACTED: Final = b'"[redacted]"'
 """What stands in place of a secret."""
 
+MOST_VALUES: Final = 100_000
+"""Values of a payload for which it is still cheap enough to look through it."""
+
 _MARK: Final = "[redacted]"
-_SECRET: Final = re.compile(
-    r"secret|passw(?:or)?d|passphrase|api[_-]?key|private[_-]?key|credential|authorization|cookie",
-    re.IGNORECASE,
-)
-_TOKEN: Final = re.compile("token|bearer", re.IGNORECASE)
+_SECRET: Final = (
+    "secret", "password", "passwd", "passphrase", "apikey", "api_key", "api-key", "privatekey",
+    "private_key", "private-key", "credential", "authorization", "cookie",
+)  # fmt: skip
+_TOKEN: Final = ("token", "bearer")
 """Under such a name a text is a secret, but a number is a count (`inputTokens`)."""
 
 _PAIRS: Final = frozenset({"env", "headers"})
@@ -38,19 +42,24 @@ _HINTS: Final = (
 )  # fmt: skip
 """A payload without any of these, in lower case, holds nothing to be taken out."""
 
-_QUERY: Final = re.compile(
-    r"([?&;][^=&;#]{0,64}(?:token|key|secret|passw|pwd|auth|bearer|sig|credential)"
-    r"[^=&;#]{0,64}=)[^&;#]*",
-    re.IGNORECASE,
-)
+_KEYED: Final = ("token", "key", "secret", "passw", "pwd", "auth", "bearer", "sig", "credential")
+"""Parts of the names of secrets in the query of a URL."""
+_QUERY: Final = re.compile(r"([?&;])([^=&;#?]*+)=[^&;#]*+")
 _USER: Final = re.compile(r"(://)[^/?#]*@")
-_LARGE: Final = 64 * 1024
-_DEEPEST: Final = 64
+_NAMED: Final = re.compile(r"[^=:\s]*[=:]").match
+_DEEPEST: Final = 24
 """Below this many levels a suspicious container is replaced as a whole."""
+_RESCAN: Final = 16
+"""What is so many times smaller than what was found suspicious is searched again by itself."""
+_MOST_READ: Final = 1024 * 1024
+"""Characters of URLs and arguments of one payload that are looked at; further ones are replaced."""
 
 _list = msgspec.json.Decoder(list[Raw])
+_members = msgspec.json.Decoder(dict[str, Raw])
 _text = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
+
+_Value = Raw | bytes
 
 
 def redacted(payload: bytes, method: str | None = None) -> bytes:
@@ -58,12 +67,20 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
 
     Never raises: what cannot be read is replaced as a whole.
     """
+    login = method in _LOGIN
+    if not login and not _suspicious(payload):
+        return payload.strip()
+    hidden = surrogates.hide(payload) if b"\\u" in payload else None
+    text = payload.strip() if hidden is None else hidden.strip()
     try:
-        if method not in _LOGIN:
-            return _clean(payload, 0)
-        held = members.read(payload)
+        cleaned = _login(text) if login else bytes(_Pass().clean(text, 0, len(text)))
     except RecursionError:
         return REDACTED
+    return cleaned if hidden is None else surrogates.show(cleaned)
+
+
+def _login(value: bytes) -> bytes:
+    held = _opened(value)
     if held is None:
         return REDACTED
     return _object({k: bytes(v) if k in _LOGIN_KEPT else _blank(v) for k, v in held.items()})
@@ -71,7 +88,12 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
 
 def is_secret(name: str) -> bool:
     """Whether a value under such a name is taken out."""
-    return bool(_SECRET.search(name) or _TOKEN.search(name))
+    return _holds(name, _SECRET) or _holds(name, _TOKEN)
+
+
+def _holds(name: str, words: tuple[str, ...]) -> bool:
+    folded = name.casefold()
+    return any(word in folded for word in words)
 
 
 def _suspicious(value: bytes) -> bool:
@@ -79,45 +101,92 @@ def _suspicious(value: bytes) -> bool:
     return any(hint in lower for hint in _HINTS)
 
 
-def _clean(value: bytes, level: int) -> bytes:
-    """A value under a harmless name."""
-    value = value.strip()
-    if value[:1] not in (b"{", b"[") or b"{" not in value:
-        return value
-    large = len(value) >= _LARGE
-    if not large and not _suspicious(value):
-        return value
-    if level == _DEEPEST:
-        return REDACTED
-    cleaned = _container(value, level + 1)
-    # A large value is opened before it is searched: what makes it large is mostly one text.
-    return value if large and cleaned != value and not _suspicious(value) else cleaned
+class _Pass:
+    """Takes the secrets out of one payload."""
 
+    def __init__(self) -> None:
+        self._left = _MOST_READ
 
-def _container(value: bytes, level: int) -> bytes:
-    if value[:1] == b"[":
-        entries = _entries(value)
-        if entries is None:
+    def clean(self, value: _Value, level: int, searched: int) -> _Value:
+        """A value under a harmless name, the very same where it holds no secret. `searched`: the
+        size of what was found suspicious, and holds it."""
+        view = memoryview(value)
+        if _first(value) not in (b"{", b"["):
+            return value
+        if view.nbytes * _RESCAN <= searched or level == _DEEPEST:
+            searched = view.nbytes
+            if not _suspicious(bytes(value)):
+                return value
+        return REDACTED if level == _DEEPEST else self._container(value, level + 1, searched)
+
+    def _container(self, value: _Value, level: int, searched: int) -> _Value:
+        if _first(value) == b"[":
+            entries = _entries(value)
+            if entries is None:
+                return REDACTED
+            cleaned = [self.clean(one, level, searched) for one in entries]
+            if all(one is other for one, other in zip(cleaned, entries, strict=True)):
+                return value
+            return b"[" + b",".join(cleaned) + b"]"
+        held = _opened(value)
+        if held is None:
             return REDACTED
-        return b"[" + b",".join([_clean(one, level) for one in entries]) + b"]"
-    held = members.read(value)
-    if held is None:
-        return REDACTED
-    return _object({k: _member(k, bytes(v), level) for k, v in held.items()})
+        found = {k: self._member(k, v, level, searched) for k, v in held.items()}
+        if all(found[name] is held[name] for name in held) and _is_whole(value, held):
+            return value
+        return _object(found)
+
+    def _member(self, name: str, value: Raw, level: int, searched: int) -> _Value:
+        if name in _PAIRS:
+            return _pairs(value)
+        if name == "url":
+            return self._url(value)
+        if name == "args":
+            return self._arguments(value)
+        if _holds(name, _SECRET):
+            return _blank(value)
+        if _holds(name, _TOKEN) and _first(value) in (b'"', b"{", b"["):
+            return _blank(value)
+        return self.clean(value, level, searched)
+
+    def _read(self, value: _Value) -> str | None:
+        """A text that is to be looked at; None for what is none, or where that is too much."""
+        self._left -= memoryview(value).nbytes
+        return _string(value) if self._left >= 0 else None
+
+    def _url(self, value: Raw) -> _Value:
+        text = self._read(value)
+        if text is None:
+            return _blank(value)
+        cleaned = clean_url(text)
+        return value if cleaned == text else _encode(cleaned)
+
+    def _arguments(self, value: Raw) -> _Value:
+        """A command's arguments: `--token=X`, `--token X` and `--header "Authorization: X"`."""
+        entries = _entries(value) if _first(value) == b"[" else None
+        if entries is None:
+            return _blank(value)
+        cleaned: list[_Value] = []
+        next_is_secret = False
+        for entry in entries:
+            text = None if next_is_secret else self._read(entry)
+            next_is_secret = False
+            if text is None:
+                cleaned.append(REDACTED)
+                continue
+            shown, next_is_secret = _argument(text)
+            cleaned.append(entry if shown == text else _encode(shown))
+        return b"[" + b",".join(cleaned) + b"]"
 
 
-def _member(name: str, value: bytes, level: int) -> bytes:
-    if name in _PAIRS:
-        return _pairs(value)
-    if name == "url":
-        return _url(value)
-    if name == "args":
-        return _arguments(value)
-    if _SECRET.search(name):
-        return _blank(value)
-    if _TOKEN.search(name) and value[:1] in (b'"', b"{", b"["):
-        return _blank(value)
-    return _clean(value, level)
+def _first(value: _Value) -> bytes:
+    return bytes(memoryview(value)[:1])
+
+
+def _is_whole(value: _Value, held: dict[str, Raw]) -> bool:
+    """Whether an object has no other text than that of these members: none stands there twice."""
+    texts = sum(len(_encode(name)) + memoryview(one).nbytes + 2 for name, one in held.items())
+    return memoryview(value).nbytes == texts + 1
 
 
 def _blank(value: Raw | bytes) -> bytes:
@@ -125,84 +194,69 @@ def _blank(value: Raw | bytes) -> bytes:
     return b"null" if bytes(value) == b"null" else REDACTED
 
 
-def _pairs(value: bytes) -> bytes:
+def _pairs(value: Raw) -> _Value:
     """Environment variables or headers: the names stay."""
-    if value[:1] == b"{":
-        held = members.read(value)
+    first = _first(value)
+    if first == b"{":
+        held = _opened(value)
         return REDACTED if held is None else _object(dict.fromkeys(held, REDACTED))
-    entries = _entries(value) if value[:1] == b"[" else None
+    entries = _entries(value) if first == b"[" else None
     if entries is None:
         return _blank(value)
     cleaned = []
     for entry in entries:
-        held = members.read(entry)
+        held = _opened(entry)
         if held is None:
             cleaned.append(REDACTED)
         else:
-            kept = {k: bytes(v) if k == "name" else REDACTED for k, v in held.items()}
-            cleaned.append(_object(kept))
+            cleaned.append(_object({k: v if k == "name" else REDACTED for k, v in held.items()}))
     return b"[" + b",".join(cleaned) + b"]"
-
-
-def _url(value: bytes) -> bytes:
-    text = _string(value)
-    if text is None:
-        return _blank(value)
-    cleaned = clean_url(text)
-    return value if cleaned == text else _encode(cleaned)
 
 
 def clean_url(url: str) -> str:
     """A URL without user, password and the query values whose names look like secrets'."""
-    return _QUERY.sub(rf"\1{_MARK}", _USER.sub(rf"\1{_MARK}@", url))
+    url = _USER.sub(rf"\1{_MARK}@", url)
+    return _QUERY.sub(_without_value, url) if _holds(url, _KEYED) else url
 
 
-def _arguments(value: bytes) -> bytes:
-    """A command's arguments: `--token=X`, `--token X` and `--header "Authorization: X"`."""
-    entries = _entries(value) if value[:1] == b"[" else None
-    if entries is None:
-        return _blank(value)
-    cleaned = []
-    next_is_secret = False
-    for entry in entries:
-        text = _string(entry)
-        if text is None or next_is_secret:
-            cleaned.append(REDACTED)
-            next_is_secret = False
-            continue
-        shown, next_is_secret = _argument(text)
-        cleaned.append(entry if shown == text else _encode(shown))
-    return b"[" + b",".join(cleaned) + b"]"
+def _without_value(found: re.Match[str]) -> str:
+    return f"{found[1]}{found[2]}={_MARK}" if _holds(found[2], _KEYED) else found[0]
 
 
 def _argument(text: str) -> tuple[str, bool]:
     """What is shown of an argument, and whether the one after it is a secret."""
     if "://" in text:
         return clean_url(text), False
-    named = re.match(r"[^=:\s]*[=:]", text)
+    named = _NAMED(text)
     name = named[0] if named else text
-    if not (_SECRET.search(name) or _TOKEN.search(name)):
-        looks = _TOKEN.search(text) or _SECRET.search(text)
+    if not is_secret(name):
+        looks = is_secret(text)
         return (name + _MARK, False) if named and looks else (text, False)
     if named:
         return name + _MARK, False
     return (text, True) if text.startswith("-") else (_MARK, False)
 
 
-def _entries(value: bytes) -> list[bytes] | None:
+def _opened(value: _Value) -> dict[str, Raw] | None:
     try:
-        return [bytes(one) for one in _list.decode(value)]
+        return _members.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def _string(value: bytes) -> str | None:
+def _entries(value: _Value) -> list[Raw] | None:
+    try:
+        return _list.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _string(value: _Value) -> str | None:
     try:
         return _text.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def _object(held: dict[str, bytes]) -> bytes:
-    parts = [_encode(name) + b":" + value for name, value in held.items()]
-    return b"{" + b",".join(parts) + b"}"
+def _object(held: Mapping[str, _Value]) -> bytes:
+    return b"{" + b",".join([b"".join((_encode(k), b":", v)) for k, v in held.items()]) + b"}"

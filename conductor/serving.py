@@ -13,11 +13,12 @@ import msgspec
 from conductor.core import Effect, Router, Serve
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.keeping import Keeping
-from conductor.core.services import CALLS, KEEP, RELAYED
+from conductor.core.services import CALLS, KEEP, RELAYED, too_large
 from conductor.guest_spec import LOCAL, RECONFIGURE, TELL, Relayed
 from conductor.planned import Options, Planned
 from conductor.services.client import Client
 from conductor.services.local import Services as Local
+from conductor.services.log_lines import LogLines
 from conductor.services.roots import Roots
 
 
@@ -31,9 +32,15 @@ class Serving:
         options: Options,
         log: Callable[[str, str, str], None],
         apply: Callable[[Iterable[Effect]], None],
+        *,
+        lines: LogLines | None = None,
+        held: Callable[[str], int] = lambda name: 0,
     ) -> None:
+        """`lines`: where components' lines go on their way to the log. `held`: how many bytes wait
+        to be written to a peer."""
         self._log = log
-        self._local = Local(log, options.clock)
+        self._local = Local(lines.say if lines is not None else log, options.clock)
+        self._held = held
         self._router = router
         self._options = options
         self._apply = apply
@@ -74,8 +81,12 @@ class Serving:
                     asked.method not in CALLS and asked.method != KEEP
                 ):
                     raise ValueError(f"`{asked.component}` is not one of its guests")
-            except (ValueError, UnicodeDecodeError) as wrong:  # a `DecodeError` is a ValueError
-                done(None, error_object(INVALID_PARAMS, str(wrong)))
+                most = self._clients[asked.component].limit("service_bytes")
+                wrong = too_large(asked.method, memoryview(asked.params).nbytes, most)
+                if wrong is not None:
+                    raise ValueError(wrong)
+            except (ValueError, UnicodeDecodeError) as error:  # a `DecodeError` is a ValueError
+                done(None, error_object(INVALID_PARAMS, str(error)))
                 return []
             name, service, params = asked.component, asked.method, bytes(asked.params)
             if service == KEEP:
@@ -124,6 +135,7 @@ class Serving:
                 self._roots,
                 tell,
                 self._log,
+                held=lambda name: self._held(self._hosts.get(name, name)),
                 store=self._options.values,
                 metrics=self._options.metrics,
             )

@@ -6,6 +6,7 @@ texts, and shown without secrets and without long values (docs/cli.md, "Audits")
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import Raw
 
 from conductor import json_diff
 from conductor.core import Changed
+from conductor.core.depth import too_many_values
 from conductor.json_diff import NOTHING, Json, Nothing, Operation, Repeated
 from conductor.redaction import REDACTED, redacted
 from conductor.reports.changes import Sized, sized
@@ -26,7 +28,10 @@ _CUT_TEXT: Final = 1_000
 
 MOST_OPERATIONS: Final = 64
 _MOST_COMPARED: Final = 4 * 1024 * 1024
-"""Bytes, before and after together, that are compared; of more there are digests only."""
+"""Bytes, before and after together, that are compared …"""
+
+_MOST_VALUES: Final = 20_000
+"""… and values, in each of them; of more there are digests only."""
 
 _MARK: Final = json_diff.parse(REDACTED)
 
@@ -69,7 +74,8 @@ def described(
     if content != "none":
         members["diff"] = None
         if comparison is not None:
-            members |= comparison.shown(changed, content)
+            with contextlib.suppress(MemoryError, RecursionError):
+                members |= comparison.shown(changed, content)
     return members
 
 
@@ -94,13 +100,16 @@ class _Comparison(msgspec.Struct, frozen=True):
 
 def _compared(changed: Changed) -> _Comparison | None:
     """What differs; None where that cannot be told."""
-    if len(changed.before or b"") + len(changed.after or b"") > _MOST_COMPARED:
+    texts = (changed.before or b"", changed.after or b"")
+    if sum(map(len, texts)) > _MOST_COMPARED:
+        return None
+    if any(too_many_values(one, _MOST_VALUES) for one in texts):
         return None
     try:
         before, after = _parsed(changed.before), _parsed(changed.after)
         found = json_diff.repeated(before) + json_diff.repeated(after)
         return _Comparison(json_diff.diff(before, after), list(dict.fromkeys(found)))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError):
         return None
 
 
@@ -165,7 +174,8 @@ def _value(name: str, value: Json) -> dict[str, Any]:
 
 
 def _pointer(path: json_diff.Path) -> str:
-    return _writable(json_diff.pointer(path))
+    short = [one[:MOST_TEXT] if isinstance(one, str) else one for one in path]
+    return _writable(json_diff.pointer(tuple(short)))
 
 
 def _id(raw: str | None) -> Raw | None:

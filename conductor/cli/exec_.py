@@ -104,8 +104,9 @@ def execute(turn: Turn) -> int:
         auditor = start_audit(options, turn.log, "agent", specs)
         with refusals(auditor):
             specs = locked(specs, options, turn.log, agent_last=True)
+            lines = report.lines(turn.log, specs)
             planned, guardian = plan(
-                specs, options, agent_last=True, on_stderr=report.relay(turn.log)
+                specs, options, agent_last=True, on_stderr=report.relay(turn.log, lines)
             )
     except ConductorError as error:
         report.error(error.text, error.hint)

@@ -7,8 +7,12 @@ import re
 import select
 import stat
 import sys
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from conductor.catalog import Spec
+    from conductor.services.log_lines import LogLines
 
 _PATIENCE_MS: Final = 1000
 """How long a reader of our standard error who was there until now is waited for."""
@@ -135,7 +139,16 @@ def logger(level: str) -> Callable[[str, str, str], None]:
     return log
 
 
-def relay(level: str) -> Callable[[str, str], None]:
+def lines(level: str, specs: Iterable[Spec]) -> LogLines:
+    """The lines that components put into the log from `level` on, each no more than its limit."""
+    from conductor.limits import DEFAULT_LIMITS
+    from conductor.services.log_lines import LogLines
+
+    limits = {one.name: one.limits.get("log_lines", DEFAULT_LIMITS["log_lines"]) for one in specs}
+    return LogLines(limits, logger(level), level)
+
+
+def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
     """A function `(component, line)` for lines of a component's standard error.
 
     Without a component it is the host of sandboxed ones, whose entries in the log are written from
@@ -147,6 +160,8 @@ def relay(level: str) -> Callable[[str, str], None]:
     def told(name: str, line: str) -> None:
         nonlocal hidden
         if name:
+            if not lines.admits(name, line):
+                return
             write(f"[{name}] {_COLOURED.sub('', line)}")
         elif found := _LOGGED.fullmatch(line):
             hidden = _RANK[found[1]] < _RANK[level]

@@ -50,7 +50,7 @@ def chain(parsed: Parsed) -> int:
                 specs,
                 parsed.options,
                 agent_last=parsed.mode != "proxy",
-                on_stderr=report.relay(parsed.log),
+                on_stderr=report.relay(parsed.log, report.lines(parsed.log, specs)),
             )
     except ConductorError as error:
         early.discard()

@@ -48,6 +48,8 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Percent of the processor's time for what nobody else has caused."""
     own_messages: int = 500
     """Messages a second that nobody else has caused; a large one counts for each 16 KiB."""
+    service_bytes: int = 64 * 1024
+    """Bytes of one request to a service that brings no values along."""
 
 
 class Bucket:
@@ -68,10 +70,6 @@ class Bucket:
     def due(self, now: float) -> float:
         """Seconds until there is some; 0: there is."""
         return max(0.0, -self._now(now) / self.rate)
-
-    def overdrawn(self, now: float) -> float:
-        """Seconds' worth that are owed."""
-        return self.due(now)
 
     def _now(self, now: float) -> float:
         return min(BURST * self.rate, self._level + (now - self._since) * self.rate)

@@ -15,9 +15,6 @@ from conductor.core import members
 MOST: Final = 256 * 1024
 """Bytes of names and values that are kept of one component; the oldest members go."""
 
-LARGEST: Final = 4 * MOST
-"""Bytes of one message with members; more could not be kept, and takes long to look through."""
-
 _NULL: Final = b"null"
 
 
@@ -33,10 +30,7 @@ class Keeping:
         self.take(held)
 
     def take(self, params: Raw | bytes | UnsetType | None) -> bool:
-        """Sets members, or drops those that are null; False if the parameters are no object, or
-        hold more than `LARGEST` bytes."""
-        if isinstance(params, (Raw, bytes)) and len(bytes(params)) > LARGEST:
-            return False
+        """Sets members, or drops those that are null; False if the parameters are no object."""
         found = members.read(params)
         if found is None:
             return False

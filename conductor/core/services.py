@@ -56,6 +56,13 @@ RELAYED: Final = "service"
 """By this a child that hosts guests passes on what a guest asks for: `{component, service,
 params}`. What it may ask for, the guest itself must have been granted."""
 
+LARGEST: Final = {"kv/set": 320 * 1024, "fetch": 4 * 1024 * 1024}
+"""Bytes of params of the calls that bring values along; those of all others have at most the
+component's `service_bytes`."""
+
+_SHOWN: Final = 80
+"""Characters of a component's own word that stand in an error."""
+
 SHOWN_GRANTS: Final = {"fetch": "fetch:HOST", "files": "files:GLOB"}
 """How grants look that need more than the name."""
 
@@ -108,6 +115,19 @@ def called(lane: Lane, method: str) -> str | None:
     return None
 
 
+def too_large(name: str, size: int, service_bytes: int) -> str | None:
+    """What is wrong with a request of so many bytes, before anything of it is read."""
+    if name in INTERNAL or size <= LARGEST.get(name, service_bytes):
+        return None
+    if name in LARGEST:
+        hint = f"send less at a time: {LARGEST[name]:,} bytes are the most for everybody"
+    else:
+        hint = f"raise it with `,limit.service_bytes={size}` behind the component"
+    most = LARGEST.get(name, service_bytes)
+    limit = "" if name in LARGEST else " (limit `service_bytes`)"
+    return f"`{name}` takes at most {most:,} bytes of params{limit}, not {size:,}\nhint: {hint}"
+
+
 class Services:
     """Grants and refuses; remembers which request an outcome belongs to."""
 
@@ -133,8 +153,12 @@ class Services:
         if refused is not None:
             self._exchange.note(out, "info", peer, refused)
             if pending is not None:
-                data = {"service": CALLS.get(name, name)}
+                data = {"service": CALLS.get(name, name[:_SHOWN])}
                 self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
+            return
+        wrong = too_large(name, _size(params), peer.component.allowance.service_bytes)
+        if wrong is not None:
+            self._decline(peer, name, wrong, pending, out)
             return
         if name == CONFIG:
             if pending is not None:
@@ -154,14 +178,20 @@ class Services:
         self, peer: Peer, params: Raw | UnsetType, pending: Pending | None, out: list[Effect]
     ) -> None:
         if isinstance(params, UnsetType) or not peer.kept.take(params):
-            wrong = f"`{KEEP}` takes an object of at most 1 MiB: what is to be kept"
-            self._exchange.note(out, "warning", peer, f"{peer.label}: {wrong}")
-            if pending is not None:
-                self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong), out)
+            self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending, out)
             return
         out.append(Serve(peer.name, KEEP, None, bytes(params)))
         if pending is not None:
             self._exchange.reply(pending, b"result", b"{}", out)
+
+    def _decline(
+        self, peer: Peer, name: str, wrong: str, pending: Pending | None, out: list[Effect]
+    ) -> None:
+        """Refuses a request for what is wrong with its params."""
+        self._exchange.note(out, "warning", peer, f"{peer.label}: {wrong}")
+        if pending is not None:
+            data = {"service": CALLS.get(name, name)}
+            self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
 
     def served(self, token: int, result: bytes | None, error: bytes | None) -> list[Effect]:
         """Answers the request `token` stands for, if the peer is still there."""
@@ -191,7 +221,7 @@ class Services:
     @staticmethod
     def _refusal(peer: Peer, name: str) -> str | None:
         if peer.role is not Role.PROXY:
-            return f"Method not found: `{PREFIX}{name}` is for proxies only"
+            return f"Method not found: `{PREFIX}{name[:_SHOWN]}` is for proxies only"
         granted = peer.component.services
         if name in INTERNAL and granted is not None and name in granted:
             return None
@@ -199,7 +229,7 @@ class Services:
             return None
         service = CALLS.get(name)
         if service is None:
-            return f"Method not found: the conductor has no service `{name}`"
+            return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
         if granted is None or service in granted or service in ALWAYS_GRANTED:
             return None
         shown = SHOWN_GRANTS.get(service, service)
@@ -207,6 +237,10 @@ class Services:
             f"Method not found: service `{service}` is not granted to {peer.label}\n"
             f"hint: grant it with `,grant={shown}` behind it"
         )
+
+
+def _size(params: Raw | UnsetType) -> int:
+    return 0 if isinstance(params, UnsetType) else memoryview(params).nbytes
 
 
 def configuration(peer: Peer) -> bytes | None:

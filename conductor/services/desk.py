@@ -26,12 +26,9 @@ from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
 from conductor.services.timers import Timers
 
-MOST_OPEN: Final = 32
-"""Requests of one component that may be under way at a time."""
-
 _AT_ONCE: Final = {"files": 1, "fetch": 4, "kv": 1}
-"""… and that are worked on, by what they are for: none takes all threads, or much memory. Values
-are kept in the order in which they were given."""
+"""Requests of one component that are worked on at a time, by what they are for: none takes all
+threads, or much memory. Values are kept in the order in which they were given."""
 
 _METRICS_EVERY: Final = 1.0
 """Seconds between two writings of the metrics file."""
@@ -50,15 +47,16 @@ class Desk:
         tell: Callable[[str, str, bytes], None],
         log: Callable[[str, str, str], None],
         *,
+        held: Callable[[str], int] = lambda name: 0,
         store: str | None = None,
         project: str | None = None,
         metrics: str | None = None,
     ) -> None:
-        """`store`: the file values are kept in; `metrics`: where metrics are written, or None."""
+        """`held`: how many bytes a component has not taken yet. `store`: the file values are kept in; `metrics`: where metrics are written, or None."""
         self._clients = clients
         self._log = log
         self._files = Files(roots)
-        self._timers = Timers(lambda name, params: tell(name, "timer/fired", params))
+        self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
         self._store = Store(store or store_path(), project or os.getcwd())
         self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._storing = asyncio.Lock()
@@ -78,10 +76,10 @@ class Desk:
                 return
             result: object = None
             if service == "metric":
-                self._metrics.serve(name, params)
+                self._metrics.serve(client, params)
                 self._metrics_changed()
             else:
-                result = self._timers.serve(name, service, params)
+                result = self._timers.serve(client, service, params)
         except ServiceError as problem:
             done(None, problem.body(service))
         else:
@@ -114,8 +112,13 @@ class Desk:
             raise ServiceError("not-granted", text, METHOD_NOT_FOUND)
 
     def _later(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
-        if self._open[client.name] >= MOST_OPEN:
-            raise ServiceError("too-many", f"{MOST_OPEN} requests are under way already")
+        most = client.limit("calls")
+        if self._open[client.name] >= most:
+            raise ServiceError(
+                "too-many",
+                f"{most} requests are under way already (limit `calls`)\n"
+                "hint: wait for answers, or raise it with `,limit.calls=NUMBER` behind it",
+            )
         self._open[client.name] += 1
         task = asyncio.get_running_loop().create_task(self._run(client, service, params, done))
         self._tasks.add(task)

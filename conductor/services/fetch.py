@@ -31,6 +31,7 @@ BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
 _TIMEOUT_MS: Final = 60_000
 _REDIRECTS: Final = 5
+_HEADER_BYTES: Final = 64 * 1024
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
 _OURS: Final = frozenset(
@@ -64,7 +65,7 @@ _SECRET: Final = frozenset({"authorization", "cookie"})
 class _Fetch(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     url: str
     method: str = "GET"
-    headers: dict[str, str] = {}
+    headers: msgspec.Raw = msgspec.Raw(b"{}")
     text: str | None = None
     base64: str | None = None
     max_bytes: int = _BODY
@@ -151,13 +152,16 @@ def _checked(asked: _Fetch) -> _Request:
             body = base64.b64decode(asked.base64, validate=True)
         except binascii.Error as error:
             raise bad_params(f"base64: {error}") from None
-    for name, value in asked.headers.items():
+    if memoryview(asked.headers).nbytes > _HEADER_BYTES:
+        raise bad_params(f"headers have at most {_HEADER_BYTES:,} bytes")
+    chosen = read(bytes(asked.headers), dict[str, str])
+    for name, value in chosen.items():
         if name.lower() in _OURS:
             raise bad_params(f"the header `{name}` cannot be set")
         if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise bad_params(f"the header `{name}` is not plain ASCII on one line")
-    headers = list(asked.headers.items())
-    if not any(name.lower() == "user-agent" for name in asked.headers):
+    headers = list(chosen.items())
+    if not any(name.lower() == "user-agent" for name in chosen):
         headers.append(_AGENT)
     return _Request(asked.url, asked.method, headers, body)
 

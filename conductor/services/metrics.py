@@ -14,10 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from conductor.services.client import Client
 from conductor.services.problem import ServiceError, bad_params, read
-
-MOST: Final = 1000
-"""Series of one component: a name with one set of labels is one."""
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.]{0,99}")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,49}")
@@ -40,13 +38,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self._values: dict[str, dict[Series, float]] = {}
+        """By component: a name with one set of labels is one series."""
         self._kinds: dict[tuple[str, str], Kind] = {}
         """By component and name: nobody settles what another may count."""
         self.changed = False
         """Whether something has been counted since this was set to False."""
 
-    def serve(self, component: str, params: bytes | None) -> None:
+    def serve(self, client: Client, params: bytes | None) -> None:
         """Counts one. Raises `ServiceError`."""
+        component, most = client.name, client.limit("series")
         asked = read(params, _Metric)
         if not _NAME.fullmatch(asked.name):
             raise bad_params("a name is up to 100 letters, digits, `_` and `.`")
@@ -63,8 +63,12 @@ class Metrics:
             raise ServiceError("kind", f"`{name}` is a {kind} already")
         values = self._values.setdefault(component, {})
         series = (name, tuple(sorted(asked.labels.items())))
-        if series not in values and len(values) >= MOST:
-            raise ServiceError("too-many", f"{MOST} series are kept for a component")
+        if series not in values and len(values) >= most:
+            raise ServiceError(
+                "too-many",
+                f"{most} series are kept for a component (limit `series`)\n"
+                "hint: use fewer labels, or raise it with `,limit.series=NUMBER` behind it",
+            )
         before = values.get(series, 0.0) if asked.kind == "counter" else 0.0
         values[series] = before + asked.value
         self._kinds[component, name] = kind

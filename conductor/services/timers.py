@@ -8,16 +8,16 @@ from typing import Final
 
 import msgspec
 
+from conductor.services.client import Client
 from conductor.services.problem import ServiceError, bad_params, read
-
-MOST: Final = 64
-"""Timers of one component at a time."""
 
 DATA_BYTES: Final = 4096
 """JSON that a timer brings along: it is kept here, and told again and again."""
 
 _SHORTEST: Final = 10
 _LONGEST: Final = 7 * 24 * 3600 * 1000
+_AGAIN: Final = 100
+"""Milliseconds after which one that fires once is tried again."""
 
 
 class _Start(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -39,15 +39,23 @@ class Fired(msgspec.Struct, omit_defaults=True):
 
 
 class Timers:
-    """The timers of all components of one chain. `fire` is called with component and params."""
+    """The timers of all components of one chain. `fire` is called with component and params.
 
-    def __init__(self, fire: Callable[[str, bytes], None]) -> None:
+    A component that has not taken what was written to it before (`held` says how many bytes) is
+    not rung: one that repeats leaves that time out and counts it, one that fires once waits.
+    """
+
+    def __init__(
+        self, fire: Callable[[str, bytes], None], held: Callable[[str], int] = lambda name: 0
+    ) -> None:
         self._fire = fire
+        self._held = held
         self._running: dict[str, dict[str, asyncio.TimerHandle]] = {}
         self._number = 0
 
-    def serve(self, component: str, service: str, params: bytes | None) -> object:
+    def serve(self, client: Client, service: str, params: bytes | None) -> object:
         """Performs one request. Raises `ServiceError`."""
+        component, most = client.name, client.limit("timers")
         running = self._running.setdefault(component, {})
         if service == "timer/stop":
             handle = running.pop(read(params, _Stop).timer, None)
@@ -62,8 +70,12 @@ class Timers:
         if data is not msgspec.UNSET and len(bytes(data)) > DATA_BYTES:
             text = f"data has {len(bytes(data)):,} bytes; {DATA_BYTES:,} are allowed"
             raise ServiceError("too-large", text)
-        if len(running) >= MOST:
-            raise ServiceError("too-many", f"{MOST} timers run already; stop one first")
+        if len(running) >= most:
+            raise ServiceError(
+                "too-many",
+                f"{most} timers run already (limit `timers`)\n"
+                "hint: stop one first, or raise it with `,limit.timers=NUMBER` behind it",
+            )
         self._number += 1
         timer = f"t{self._number}"
         self._arm(component, Fired(timer, 0, data), asked.after_ms, asked.every_ms)
@@ -85,9 +97,14 @@ class Timers:
         self._running[component][fired.timer] = handle
 
     def _ring(self, component: str, fired: Fired, every: int | None) -> None:
-        fired.count += 1
-        if every is None:
-            self._running[component].pop(fired.timer)
-        else:
+        busy = self._held(component) > 0
+        if every is not None:
+            fired.count += 1
             self._arm(component, fired, every, every)
-        self._fire(component, msgspec.json.encode(fired))
+        elif busy:
+            self._arm(component, fired, _AGAIN, None)
+        else:
+            fired.count += 1
+            self._running[component].pop(fired.timer)
+        if not busy:
+            self._fire(component, msgspec.json.encode(fired))

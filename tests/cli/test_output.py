@@ -33,10 +33,12 @@ def test_errors_and_logs_of_components_are_shown_not_obeyed(
     report.error("\x1b]0;x\x07", "\x1b[A")
     report.logger("warning")("warning", "guest", "\x1b[31m")
     report.logger("warning")("warning", "gu\x1b[31mest\nerror: me", "said")
-    report.relay("warning")("gu\x1b[31mest", "said")
+    report.relay("warning", report.lines("warning", ()))("gu\x1b[31mest", "said")
     report.write("\x1b[31m", dim=True)
-    report.relay("warning")("", "\x1b[31m")
-    report.relay("warning")("agent", "\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;x\x07\u200f")
+    report.relay("warning", report.lines("warning", ()))("", "\x1b[31m")
+    report.relay("warning", report.lines("warning", ()))(
+        "agent", "\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;x\x07\u200f"
+    )
     said = capsys.readouterr().err
     assert "\x1b" not in said
     assert "\nwarning: gu\\x1b[31mest\n  error: me: said\n" in said
@@ -75,11 +77,13 @@ def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
     lines = ["debug: p: a", "  more of a", "info: p: b", "warning: p: c", "  more of c", "panicked"]
     shown = {"warning": lines[3:], "info": lines[2:], "debug": lines}
     for level, expected in shown.items():
-        told = report.relay(level)
+        told = report.relay(level, report.lines(level, ()))
         for line in lines:
             told("", line)
         assert capsys.readouterr().err.splitlines() == expected
-    report.relay("error")("agent", "info: agent: its own words are not ours")
+    report.relay("error", report.lines("error", ()))(
+        "agent", "info: agent: its own words are not ours"
+    )
     report.logger("warning")("warning", "p", "one\nerror: conductor: two")
     assert capsys.readouterr().err.splitlines() == [
         "[agent] info: agent: its own words are not ours",

@@ -12,21 +12,30 @@ from typing import Any
 import msgspec
 import pytest
 
+from conductor.limits import DEFAULT_LIMITS
 from conductor.services.client import Client
-from conductor.services.desk import MOST_OPEN, Desk
+from conductor.services.desk import Desk
 from conductor.services.metrics import Metrics
 from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
-from conductor.services.timers import DATA_BYTES, MOST
+from conductor.services.timers import DATA_BYTES
 
 Params = dict[str, object]
+P = Client("p", "p", None)
+CALLS = DEFAULT_LIMITS["calls"]
 
 
 class Office:
     """A desk, what was told and logged, and requests as awaitables."""
 
-    def __init__(self, folder: Path, **grants: frozenset[str] | None) -> None:
-        clients = {name: Client(name, name, held) for name, held in grants.items()}
+    def __init__(
+        self,
+        folder: Path,
+        limits: dict[str, int] | None = None,
+        **grants: frozenset[str] | None,
+    ) -> None:
+        clients = {name: Client(name, name, held, limits or {}) for name, held in grants.items()}
+        self.held = 0
         self.told: list[tuple[str, str, Any]] = []
         self.logged: list[str] = []
         self.heard = asyncio.Event()
@@ -35,6 +44,7 @@ class Office:
             Roots(),
             self._tell,
             lambda *line: self.logged.append(" ".join(line)),
+            held=lambda name: self.held,
             store=str(folder / "kv.sqlite"),
             project="/",
             metrics=str(folder / "metrics.txt"),
@@ -97,7 +107,7 @@ def test_a_timer_fires_once_or_again_and_again(tmp_path: Path) -> None:
 def test_timers_are_few_and_end_with_their_component(tmp_path: Path) -> None:
     async def play() -> None:
         office = Office(tmp_path, p=None, q=None)
-        for _ in range(MOST):
+        for _ in range(64):
             await office.begin("p", "timer/start", afterMs=10_000)
         wrong = await office.error("p", "timer/start", afterMs=10_000)
         assert wrong["data"] == {"service": "timer/start", "reason": "too-many"}
@@ -112,6 +122,50 @@ def test_timers_are_few_and_end_with_their_component(tmp_path: Path) -> None:
         assert wrong["data"]["reason"] == "too-large"
         await office.desk.close()
         assert office.told == []
+
+    run(play)
+
+
+def test_a_timer_does_not_ring_who_has_not_heard_the_last_one(tmp_path: Path) -> None:
+    """64 timers of 10 ms with 4 KiB each made the conductor grow by 23 MB a second."""
+
+    async def play() -> None:
+        office = Office(tmp_path, p=None)
+        await office.begin("p", "timer/start", afterMs=10, everyMs=10)
+        await office.heard.wait()
+        office.held = 1
+        before = len(office.told)
+        once = await office.begin("p", "timer/start", afterMs=10)
+        await asyncio.sleep(0.2)  # both are due, several times
+        assert len(office.told) == before
+        office.held = 0
+        while all(params["timer"] != once["timer"] for _, _, params in office.told):
+            office.heard.clear()
+            await office.heard.wait()
+        counts = [one["count"] for _, _, one in office.told if one["timer"] != once["timer"]]
+        assert counts[before] > before + 1, "what was left out is counted"
+        assert [one["count"] for _, _, one in office.told if one["timer"] == once["timer"]] == [1]
+        assert await office.begin("p", "timer/stop", timer=once["timer"]) == {"stopped": False}
+        await office.desk.close()
+
+    run(play)
+
+
+def test_how_much_a_component_may_ask_for_is_for_the_user_to_say(tmp_path: Path) -> None:
+    async def play() -> None:
+        office = Office(tmp_path, {"timers": 1, "series": 1, "calls": 1}, p=None)
+        first = office.begin("p", "kv/get", key="a")
+        await office.begin("p", "timer/start", afterMs=10_000)
+        await office.begin("p", "metric", name="a")
+        for name, wrong in (
+            ("calls", await office.error("p", "kv/get", key="b")),
+            ("timers", await office.error("p", "timer/start", afterMs=10_000)),
+            ("series", await office.error("p", "metric", name="b")),
+        ):
+            assert wrong["data"]["reason"] == "too-many"
+            assert f"(limit `{name}`)\nhint: " in wrong["message"]
+        await first
+        await office.desk.close()
 
     run(play)
 
@@ -131,12 +185,12 @@ def test_what_was_not_granted_is_refused_by_name(tmp_path: Path) -> None:
 def test_values_are_kept_in_the_order_they_were_given(tmp_path: Path) -> None:
     async def play() -> None:
         office = Office(tmp_path, p=frozenset({"kv"}))
-        asked = [office.begin("p", "kv/set", key="a", value=n) for n in range(MOST_OPEN - 1)]
+        asked = [office.begin("p", "kv/set", key="a", value=n) for n in range(CALLS - 1)]
         last = office.begin("p", "kv/get", key="a")
         too_many = await office.error("p", "kv/get", key="a")
         assert too_many["data"]["reason"] == "too-many"
         await asyncio.gather(*asked)
-        assert await last == {"found": True, "value": MOST_OPEN - 2}
+        assert await last == {"found": True, "value": CALLS - 2}
         await office.desk.close()
 
     run(play)
@@ -149,7 +203,7 @@ def test_a_service_that_breaks_answers_all_the_same(
 
     async def play() -> None:
         office = Office(tmp_path, p=frozenset({"files:**"}))
-        for _ in range(MOST_OPEN + 1):
+        for _ in range(CALLS + 1):
             error = await office.error("p", "files/roots")
             assert error["data"] == {"service": "files/roots", "reason": "internal"}
         assert office.logged[0].startswith("error conductor files/roots for `p` failed: Unicode")
@@ -265,27 +319,27 @@ def test_metrics_that_cannot_be_written_are_told_once(tmp_path: Path) -> None:
 )
 def test_what_is_no_metric(params: Params, reason: str) -> None:
     metrics = Metrics()
-    metrics.serve("p", b'{"name":"taken"}')
+    metrics.serve(P, b'{"name":"taken"}')
     with pytest.raises(ServiceError) as caught:
-        metrics.serve("p", msgspec.json.encode(params))
+        metrics.serve(P, msgspec.json.encode(params))
     assert caught.value.reason == reason
 
 
 def test_series_are_bounded() -> None:
     metrics = Metrics()
     for number in range(1000):
-        metrics.serve("p", msgspec.json.encode({"name": "a", "labels": {"n": str(number)}}))
+        metrics.serve(P, msgspec.json.encode({"name": "a", "labels": {"n": str(number)}}))
     for name in ("a", "b", "c"):
         with pytest.raises(ServiceError, match="1000 series"):
-            metrics.serve("p", b'{"name":"%b","kind":"counter"}' % name.encode())
-    metrics.serve("p", b'{"name":"a","labels":{"n":"1"}}')
+            metrics.serve(P, b'{"name":"%b","kind":"counter"}' % name.encode())
+    metrics.serve(P, b'{"name":"a","labels":{"n":"1"}}')
     assert metrics.text().count("# TYPE") == 1
 
 
 def test_nobody_settles_what_another_counts() -> None:
     metrics = Metrics()
-    metrics.serve("greedy", b'{"name":"prompts","kind":"gauge"}')
-    metrics.serve("p", b'{"name":"prompts"}')
+    metrics.serve(Client("greedy", "", None), b'{"name":"prompts","kind":"gauge"}')
+    metrics.serve(P, b'{"name":"prompts"}')
     assert metrics.text() == (
         "# TYPE conductor_proxy_prompts untyped\n"
         'conductor_proxy_prompts{component="greedy"} 1\n'

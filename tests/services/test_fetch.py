@@ -277,6 +277,7 @@ def test_a_public_name_may_not_lead_to_a_private_address(
         {"headers": {"X": "é"}},
         {"headers": {"": "a"}},
         {"headers": {"X Y": "a"}},
+        {"headers": {f"X-{number}": "" for number in range(10_000)}},
         {"headers": {"Content-Length": "5"}},
         {"follow": True},
     ],
