@@ -27,6 +27,7 @@ _MOST: Final = 16 * 1024 * 1024
 
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 _MAINS: Final = ("proxy.py", "main.py", "__main__.py")
+COMPILING: Final = "conductor: compiling the Python guest; once on this machine …"
 INSTALL: Final = "pip install componentize-py"
 
 

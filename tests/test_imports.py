@@ -35,7 +35,8 @@ TRANSPORTS: Final = ("conductor.transports", "conductor.errors", "conductor.core
 RULES: Final = (
     # The most specific scope counts. What has no rule here (the command line, the catalogue, how a
     # chain is put together) may see everything, except where the second table says otherwise.
-    Rule("conductor.core", CORE, ("msgspec",)),
+    Rule("conductor.core", (*CORE, "conductor.foreign"), ("msgspec",)),
+    Rule("conductor.foreign", (), ()),
     Rule(
         "conductor.transports",
         # `early` is the start of a process before the event loop: `process` takes it over.
@@ -46,7 +47,7 @@ RULES: Final = (
     Rule("conductor.transports.delivery", ("wasm_host",)),
     Rule("conductor.early", (), ()),
     Rule("conductor.lean", (), ("msgspec",)),
-    Rule("conductor.errors", (), ()),
+    Rule("conductor.errors", ("conductor.foreign",), ()),
     Rule("conductor.scripts", ("conductor.errors", "conductor.hosting"), ("msgspec",)),
     Rule(
         "conductor.script_facts",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Final
 
@@ -35,11 +34,9 @@ def verify(path: str, head: str | None, *, as_json: bool) -> int:
     """Prints the verdict; 1 if the chain is broken. Raises `UsageError` for no readable file."""
     verdict = judged(path, None if head is None else head.strip().lower())
     if as_json:
-        text = msgspec.json.format(msgspec.json.encode(verdict)).decode()
+        report.say_json(verdict)
     else:
-        text = _worded(path, verdict)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+        report.say(*_worded(path, verdict))
     if verdict.ok:
         return 0
     where = f"line {verdict.line} " if verdict.line is not None else ""
@@ -83,13 +80,13 @@ def judged(path: str, head: str | None) -> Verdict:
     )
 
 
-def _worded(path: str, verdict: Verdict) -> str:
+def _worded(path: str, verdict: Verdict) -> list[str]:
     state = "unbroken" if verdict.ok else "BROKEN"
     lines = [f"{path}: {state}, {verdict.records} records are as they were written"]
     if verdict.records:
-        lines.append(f"  from       {report.visible(verdict.first or '')}")
-        lines.append(f"  to         {report.visible(verdict.last or '')}")
-        counts = ", ".join(f"{report.visible(k)} {n}" for k, n in verdict.events.items())
+        lines.append(f"  from       {verdict.first}")
+        lines.append(f"  to         {verdict.last}")
+        counts = ", ".join(f"{k} {n}" for k, n in verdict.events.items())
         lines.append(f"  events     {counts}")
         lines.append(f"  last hash  {verdict.head}")
-    return "\n".join(lines)
+    return lines

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,11 +42,9 @@ def show(component: str, *, as_json: bool) -> int:
     """Prints the facts; 1 if something is wrong with the component. Raises `UsageError`."""
     facts = gather(component)
     if as_json:
-        text = msgspec.json.format(msgspec.json.encode(facts)).decode()
+        report.say_json(facts)
     else:
-        text = "\n".join(inspect_text.lines(facts, shutil.get_terminal_size().columns))
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+        report.say(*inspect_text.lines(facts, shutil.get_terminal_size().columns))
     if not facts.problems:
         return 0
     report.error(f"`{facts.name}`: {'; '.join(facts.problems)}", facts.hint)

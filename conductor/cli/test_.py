@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from conductor import foreign
 from conductor.cli import report
 from conductor.errors import ConductorError, UsageError
 from conductor.manifest.reading import load, path_of
@@ -117,17 +117,14 @@ def _own(folder: str, path: str) -> str:
     real = os.path.realpath(whole)
     if not real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep):
         raise UsageError(
-            f"`{_shown(whole)}` is a link that leads out of the folder of its component",
-            f"it leads to {_shown(real)}; name it on the command line if you want it played",
+            f"`{foreign.path(whole)}` is a link that leads out of the folder of its component",
+            f"it leads to {foreign.path(real)}; name it on the command line if you want it played",
         )
     if not os.path.isfile(real):
-        raise UsageError(f"`{_shown(whole)}` is no ordinary file", "take it out of the folder")
+        raise UsageError(
+            f"`{foreign.path(whole)}` is no ordinary file", "take it out of the folder"
+        )
     return whole
-
-
-def _shown(path: str) -> str:
-    """A path for people, on one line."""
-    return report.visible(path).replace("\n", r"\n")
 
 
 def _transcripts(paths: Sequence[str]) -> Iterator[str]:
@@ -167,7 +164,6 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
             except ValueError as error:
                 raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
             failed += _told(path, played, text, update=update)
-    sys.stdout.flush()
     if not failed:
         return 0
     _summary(failed, len(files))
@@ -182,41 +178,37 @@ def _summary(failed: int, files: int) -> None:
 def _told(path: str, played: Played, text: bytes, *, update: bool) -> bool:
     """Prints how one transcript went; whether it failed."""
     if played.failure is not None:
-        sys.stdout.write(f"FAILED  {_shown(path)}\n")
+        report.say(f"FAILED  {foreign.path(path)}")
         _error(played.failure)
         return True
     if not played.differences:
         count = f"{played.deliveries} deliver{'y' if played.deliveries == 1 else 'ies'}"
-        sys.stdout.write(f"passed  {_shown(path)}: {count}\n")
+        report.say(f"passed  {foreign.path(path)}: {count}")
         return False
     if update and played.text != text:
         with open(path, "wb") as file:
             file.write(played.text)
         changed = len(played.differences)
-        sys.stdout.write(
-            f"updated {_shown(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}\n"
+        report.say(
+            f"updated {foreign.path(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}"
         )
         return False
-    sys.stdout.write(f"FAILED  {_shown(path)}\n")
+    report.say(f"FAILED  {foreign.path(path)}")
     for one in played.differences[:_SHOWN]:
-        for line in explained(path, one):
-            sys.stdout.write(f"    {line}\n")
+        report.say(*(f"    {line}" for line in explained(path, one)))
     if len(played.differences) > _SHOWN:
         more = len(played.differences) - _SHOWN
-        sys.stdout.write(f"    and {more} more deliver{'y' if more == 1 else 'ies'}\n")
+        report.say(f"    and {more} more deliver{'y' if more == 1 else 'ies'}")
     return True
 
 
 def _error(error: ConductorError) -> None:
-    for line in report.visible(error.text).splitlines():
-        sys.stdout.write(f"    {line}\n")
-    if error.hint:
-        sys.stdout.write(f"    hint: {report.visible(error.hint)}\n")
+    report.say(f"    {error.text}", *([f"    hint: {error.hint}"] if error.hint else []))
 
 
 def explained(path: str, one: Difference) -> Iterator[str]:
     """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
-    yield f"{_shown(path)}:{one.line}"
+    yield f"{foreign.path(path)}:{one.line}"
     for line in one.given:
         yield f"> {_cut(_text(line))}"
     if not one.said:
@@ -244,7 +236,7 @@ def explained(path: str, one: Difference) -> Iterator[str]:
 
 
 def _text(line: bytes) -> str:
-    return report.visible(line.decode("utf-8", "backslashreplace"))
+    return foreign.visible(line.decode("utf-8", "backslashreplace"))
 
 
 def _cut(text: str) -> str:

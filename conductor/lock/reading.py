@@ -12,6 +12,7 @@ from conductor.core.policy.rights import PROFILE_NAMES
 from conductor.core.policy.words import parse_grant, parse_rule
 from conductor.errors import UsageError
 from conductor.lock.values import OLDER, REMAKE, VERSION, Lock
+from conductor.programs import NAME_RULE, is_name
 
 _HEAD: Final = re.compile(r"\s*\[\[\s*component\s*\]\]")
 _PLACE: Final = re.compile(r" - at `\$?(?:\.component\[(\d+)\])?(?:\.?(\w+))?.*`$")
@@ -74,6 +75,8 @@ def parse(text: str, path: str) -> Lock:
     except msgspec.ValidationError as error:
         raise _refused(text, path, str(error)) from None
     for at, entry in enumerate(lock.component):
+        if not is_name(entry.name):
+            raise _wrong(path, _line(text, at, "name"), f"a name is {NAME_RULE}")
         if entry.role == "proxy" and entry.profile not in PROFILE_NAMES:
             where = _line(text, at, "profile")
             raise _wrong(path, where, f"a proxy's profile is one of {', '.join(PROFILE_NAMES)}")

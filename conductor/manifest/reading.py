@@ -36,6 +36,7 @@ from conductor.manifest.values import (
     Wants,
     is_a,
 )
+from conductor.programs import AGENT, NAME_RULE, is_name, is_reserved
 
 _MOST: Final = 64 * 1024
 """Bytes of a manifest."""
@@ -44,7 +45,6 @@ _LONGEST: Final = 4096
 """Bytes of one of its lines: the time to read a key grows with the square of its dots."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_NAME: Final = re.compile(r"[\w-]{1,64}")
 
 
 def path_of(folder: str) -> str | None:
@@ -116,9 +116,12 @@ def _checked(found: Manifest) -> Manifest:
 
 
 def _identity(found: Manifest) -> None:
-    if not _NAME.fullmatch(found.name):
-        raise Wrong("`name` is up to 64 letters, digits and any of `_-`", "name")
     _among(found.kind, KINDS, "kind")
+    if not is_name(found.name):
+        raise Wrong(f"`name` is {NAME_RULE}", "name")
+    if is_reserved(found.name) and (found.name, found.kind) != (AGENT, AGENT):
+        hint = "the log and records use that word for something else: give it another name"
+        raise Wrong(f"a component cannot be called `{found.name}`", "name", hint=hint)
     _among(found.carrier, CARRIERS, "carrier")
     _among(found.dialect, DIALECTS, "dialect")
 

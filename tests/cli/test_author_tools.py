@@ -391,10 +391,10 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     ran = author("test", "./theirs")
     assert (ran.code, ran.out) == (
         0,
-        "passed  theirs/transcripts/a\\x1b[31m\\nerror: forged.txt: 0 deliveries\n",
+        "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n",
     )
     assert "it is a program, not sandboxed, and runs with your rights: " in ran.err
-    assert "service clock, to know hint: forged too\\x1b[2J: given" in ran.err
+    assert "service clock, to know hint: forged too\\u{1b}[2J: given" in ran.err
     told = ran.err.splitlines()
     assert [line for line in told if line.startswith(("error", "hint", "\x1b"))] == []
     assert author("check", "--only", "handshake", "./theirs").err == ""  # it was told before
