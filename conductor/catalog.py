@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor import component_options
+from conductor import component_options, opened
 from conductor.core.policy.rights import TRUSTED
 from conductor.core.policy.words import PolicyWords, alike, merged
 from conductor.errors import ConductorError, UsageError
@@ -148,7 +148,7 @@ def manifest(name: str) -> Manifest | None:
         return None
     from conductor.manifest.reading import load
 
-    return load(path)
+    return load(path, links=True)
 
 
 def resolve_all(specs: Sequence[str], *, agent_last: bool = True) -> list[Spec]:
@@ -269,8 +269,11 @@ def _module(path: str) -> Spec:
             if not os.path.isabs(path)
             else "check the path",
         )
-    with open(path, "rb") as file:
-        magic = file.read(4)
+    try:
+        with opened.ordinary(path) as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}", "check the file") from None
     if magic != WASM_MAGIC:
         looks = "text" if magic.isascii() and magic else "something else"
         raise UsageError(

@@ -47,8 +47,14 @@ RULES: Final = (
     Rule("conductor.transports.delivery", ("wasm_host",)),
     Rule("conductor.early", (), ()),
     Rule("conductor.lean", (), ("msgspec",)),
+    Rule("conductor.opened", (), ()),
+    Rule("conductor.toml", (), ("msgspec",)),
     Rule("conductor.errors", ("conductor.foreign",), ()),
-    Rule("conductor.scripts", ("conductor.errors", "conductor.hosting"), ("msgspec",)),
+    Rule(
+        "conductor.scripts",
+        ("conductor.errors", "conductor.hosting", "conductor.opened"),
+        ("msgspec",),
+    ),
     Rule(
         "conductor.script_facts",
         ("conductor.scripts", "conductor.script_settings"),
@@ -56,7 +62,7 @@ RULES: Final = (
     ),
     Rule("conductor.script_settings", (), ("msgspec",)),
     Rule("guest_sdk.python.build", (), ()),
-    Rule("conductor.digests", ("conductor.errors",), ()),
+    Rule("conductor.digests", ("conductor.errors", "conductor.opened"), ()),
     Rule(
         "conductor.guest_spec",
         ("conductor.transports.framing", "conductor.core.policy"),
@@ -94,7 +100,11 @@ RULES: Final = (
         (*CORE, "conductor.guest_spec", "conductor.planned", "conductor.services"),
         ("msgspec",),
     ),
-    Rule("conductor.settings", ("conductor.errors",), ("msgspec",)),
+    Rule(
+        "conductor.settings",
+        ("conductor.errors", "conductor.opened", "conductor.toml"),
+        ("msgspec",),
+    ),
     Rule(
         "conductor.runtime",
         (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor import opened
 from conductor.audit.file import BrokenChainError, verified
 from conductor.cli import report
 from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline
@@ -92,7 +93,7 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
 def _lines(path: str) -> Iterator[bytes]:
     """The lines of an audit, each checked before it is given. Raises as `show` does."""
     try:
-        with open(path, "rb") as file, open(path, "rb") as again:
+        with opened.ordinary(path) as file, opened.ordinary(path) as again:
             for _ in verified(file):
                 yield again.readline()
     except (OSError, ValueError) as error:

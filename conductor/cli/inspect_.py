@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import wasm_host
-from conductor import catalog, component_options, limits
+from conductor import catalog, component_options, limits, opened
 from conductor.catalog import Spec
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
@@ -75,7 +75,7 @@ def gather(component: str) -> Facts:
 
 
 def _is_module(path: str) -> bool:
-    with Path(path).open("rb") as file:
+    with opened.ordinary(path) as file:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 

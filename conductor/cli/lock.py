@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-import tomllib
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from conductor import component_options, digests
+from conductor import component_options, digests, toml
 from conductor.catalog import Spec, resolve_all
 from conductor.cli import report
 from conductor.cli.version import version
@@ -80,7 +79,7 @@ def _upgrade(wanted: Wanted) -> int:
     head = [line.removeprefix("#").removeprefix(" ") for line in comments]
     writing.save(wanted.path, writing.document(lock.component, head))
     lines = [f"{wanted.path} rewritten in today's words: {_count(lock.component)}"]
-    for one in older.translated(tomllib.loads(text))[1]:
+    for one in older.translated(toml.loads(text))[1]:
         lines.append(f"  {one.component}: {one.said} → {one.today or 'nothing'}")
         lines += [f"    {one.lost}"] if one.lost else []
     report.say(*lines)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor import foreign
+from conductor import foreign, opened
 from conductor.cli import report
 from conductor.errors import ConductorError, UsageError
 from conductor.manifest.reading import load, path_of
 from conductor.manifest.values import FILE, MATCHES, Manifest
+from conductor.services.globs import compile_glob
 
 if TYPE_CHECKING:
     from conductor.playback.playing import Played
     from conductor.playback.transcript import Difference
 
 EXIT_DIFFERENT: Final = 1
+_MOST_FILES: Final = 1_000
+"""Transcripts that are played at once."""
+
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of one."""
+
 _SHOWN: Final = 3
 """Deliveries that are shown of each transcript; the others are counted."""
 
@@ -97,9 +103,7 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
         return "", files, Manifest(name="component")
     found = load(path)
     files = [path for path in paths if not os.path.isdir(path)] or sorted(
-        _own(folder, one)
-        for pattern in found.test.transcripts
-        for one in glob.glob(pattern, root_dir=folder, recursive=True)
+        _own(folder, one) for one in _matching(folder, found.test.transcripts)
     )
     if not files:
         raise UsageError(
@@ -110,27 +114,45 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
     return os.path.join(folder, ""), files, found
 
 
+def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
+    """The files below a folder that one of the patterns stands for. Raises `UsageError`."""
+    try:
+        globs = [compile_glob(pattern) for pattern in patterns]
+        every = opened.below(folder, lambda _: True)
+        found = [path for path in every if any(one.fullmatch(path) for one in globs)]
+    except ValueError as error:
+        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {FILE}") from None
+    except OSError as error:
+        raise UsageError(
+            f"`{folder}`: {error.strerror}", "name the transcripts, or put them elsewhere"
+        ) from None
+    if len(found) > _MOST_FILES:
+        raise UsageError(
+            f"`{folder}` has more than {_MOST_FILES:,} transcripts", "name those you want played"
+        )
+    return found
+
+
 def _own(folder: str, path: str) -> str:
     """The path of a transcript that a manifest names. Raises `UsageError` for what is none: a link
     in a stranger's folder may lead to any file, which `--update` would write."""
     whole = os.path.normpath(os.path.join(folder, path))
-    real = os.path.realpath(whole)
-    if not real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep):
+    shown = foreign.path(whole)
+    if os.path.islink(whole):
         raise UsageError(
-            f"`{foreign.path(whole)}` is a link that leads out of the folder of its component",
-            f"it leads to {foreign.path(real)}; name it on the command line if you want it played",
+            f"`{shown}` is a link, and links in the folder of a component are not followed",
+            f"it leads to {foreign.path(os.path.realpath(whole))}; name it on the command line if "
+            "you want it played",
         )
-    if not os.path.isfile(real):
-        raise UsageError(
-            f"`{foreign.path(whole)}` is no ordinary file", "take it out of the folder"
-        )
+    if not os.path.isfile(whole):
+        raise UsageError(f"`{shown}` is no ordinary file", "take it out of the folder")
     return whole
 
 
 def _transcripts(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
-            yield from sorted(glob.glob(os.path.join(path, "*.txt")))
+            yield from (os.path.join(path, one) for one in _matching(path, ["*.txt"]))
         else:
             yield path
 
@@ -157,8 +179,11 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
     first_use.tell_program(spec)
     with playing.targets(spec) as make:
         for path in files:
-            with open(path, "rb") as file:
-                text = file.read()
+            try:
+                text = opened.read(path, _MOST_BYTES)
+            except OSError as error:
+                shown = foreign.path(path)
+                raise UsageError(f"`{shown}`: {error.strerror}", "check the path") from None
             try:
                 played = playing.play(make, text, path, loose=loose)
             except ValueError as error:
