@@ -77,6 +77,10 @@ RULES: Final = (
         (
             "conductor.cage",
             "conductor.early",
+            "conductor.errors",
+            "conductor.opened",
+            "conductor.script_facts",
+            "conductor.scripts",
             "conductor.guest_module",
             "conductor.guest_spec",
             "conductor.limits",
