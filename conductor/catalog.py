@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor import component_options
-from conductor.core import UPSTREAM
+from conductor import component_options, opened
 from conductor.core.policy.rights import TRUSTED
 from conductor.core.policy.words import PolicyWords, alike, merged
 from conductor.errors import ConductorError, UsageError
-from conductor.programs import name_of, plain, runnable, stem, which
+from conductor.programs import AGENT, is_reserved, name_of, plain, runnable, stem, which
 
 if TYPE_CHECKING:
     import pathlib
@@ -149,15 +148,15 @@ def manifest(name: str) -> Manifest | None:
         return None
     from conductor.manifest.reading import load
 
-    return load(path)
+    return load(path, links=True)
 
 
-def resolve_all(specs: Sequence[str]) -> list[Spec]:
-    """Resolves a whole chain; a name that is taken gets a number."""
+def resolve_all(specs: Sequence[str], *, agent_last: bool = True) -> list[Spec]:
+    """Resolves a whole chain; a name that is taken, or reserved, gets a number."""
     found: list[Spec] = []
-    taken = {UPSTREAM}
-    for text in specs:
-        spec = _named(_resolved(text), taken)
+    taken: set[str] = set()
+    for at, text in enumerate(specs, 1):
+        spec = _named(_resolved(text), taken, maybe_agent=agent_last and at == len(specs))
         taken.add(spec.name)
         found.append(spec)
     return found
@@ -165,13 +164,14 @@ def resolve_all(specs: Sequence[str]) -> list[Spec]:
 
 def resolve(text: str) -> Spec:
     """Resolves one component spec. Raises `UsageError` with a hint."""
-    return _named(_resolved(text), {UPSTREAM})
+    return _named(_resolved(text), (), maybe_agent=True)
 
 
-def _named(spec: Spec, taken: Collection[str]) -> Spec:
-    """The component under a name that nobody else has."""
+def _named(spec: Spec, taken: Collection[str], *, maybe_agent: bool) -> Spec:
+    """The component under a name that nobody else has, and that means nothing else."""
     name, number = spec.name, 1
-    while name in taken:
+    own = name == AGENT and maybe_agent and not spec.sandboxed
+    while name in taken or (is_reserved(name) and not own):
         number += 1
         name = f"{spec.name}-{number}"
     return spec if number == 1 else msgspec.structs.replace(spec, name=name)
@@ -203,7 +203,7 @@ def _resolved(text: str) -> Spec:
 
 def _resolve(base: str, options: list[tuple[str, str]]) -> Spec:
     if base.startswith("py:"):
-        spec = Spec(name=base.rpartition(":")[2], attribute=base[3:], source=base)
+        spec = Spec(name=plain(base.rpartition(":")[2]), attribute=base[3:], source=base)
         return _apply(spec, options)
     try:
         words = shlex.split(base)
@@ -269,8 +269,11 @@ def _module(path: str) -> Spec:
             if not os.path.isabs(path)
             else "check the path",
         )
-    with open(path, "rb") as file:
-        magic = file.read(4)
+    try:
+        with opened.ordinary(path) as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}", "check the file") from None
     if magic != WASM_MAGIC:
         looks = "text" if magic.isascii() and magic else "something else"
         raise UsageError(

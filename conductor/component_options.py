@@ -29,6 +29,7 @@ from conductor.core.policy.words import (
 from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
+from conductor.programs import NAME_RULE, is_name
 from conductor.recovery import CHOICES
 
 ALL: Final = "*"
@@ -175,8 +176,8 @@ def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
 
 
 def _name(value: Any, _: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[\w.@+-]{1,64}", value):
-        raise ValueError("a name is up to 64 letters, digits and any of `._@+-`")
+    if not isinstance(value, str) or not is_name(value):
+        raise ValueError(f"a name is {NAME_RULE}")
     return value
 
 

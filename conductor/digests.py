@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from conductor import opened
 from conductor.errors import ComponentError
+
+_MOST = 2 * 1024**3
+"""Bytes of a file whose digest is taken: programs are smaller, and it takes a second or two."""
 
 CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 """Folders that are no part of a program."""
@@ -50,7 +54,9 @@ def short(digest: str) -> str:
 def _file(path: str) -> str:
     import hashlib  # only where there is a lock: an editor waits for everything else
 
-    with open(path, "rb") as file:
+    with opened.ordinary(path) as file:
+        if os.fstat(file.fileno()).st_size > _MOST:
+            raise opened.TooLargeError(path, f"it is larger than {_MOST >> 30} GiB")
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

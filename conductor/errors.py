@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from conductor.foreign import marked
+
 
 class ConductorError(Exception):
-    """A failure with a sentence for a person, a hint what to do, and details for machines."""
+    """A failure with a sentence for a person, a hint what to do, and details for machines.
+
+    Both texts may quote other people: they are kept as they can be shown (`conductor.foreign`).
+    """
 
     exit_code = 1
 
     def __init__(self, text: str, hint: str = "", data: dict[str, Any] | None = None) -> None:
-        super().__init__(text)
-        self.text = text
-        self.hint = hint
+        self.text = marked(text)
+        self.hint = marked(hint)
+        super().__init__(self.text)
         self.data = data or {}
 
 

@@ -71,7 +71,9 @@ def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
 
 
 def _announce() -> None:
-    sys.stderr.write("conductor: compiling the Python guest; once on this machine …\n")
+    from conductor.scripts import COMPILING
+
+    sys.stderr.write(f"{COMPILING}\n")
     sys.stderr.flush()
 
 

@@ -24,6 +24,25 @@ _INSTALL: Final = {
 }
 """How agents people ask for are installed; for the hint only, nothing is run."""
 
+AGENT: Final = "agent"
+NAME_RULE: Final = "up to 64 of the letters a to z, digits and `._@+-`"
+_NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+_UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._@+-]+")
+_LONGEST: Final = 60
+"""Characters of a name that is made of another; it may still get a number."""
+
+RESERVED: Final = frozenset(
+    {
+        # What an entry in the log, or an error, begins with.
+        "debug", "info", "warning", "error", "hint", "note", "health",
+        # Who speaks there besides components.
+        "conductor", "host", "trace", "audit", "mcp",
+        # The ends of a chain in traces; of components only an agent may be called `agent`.
+        "client", AGENT, "upstream",
+    }
+)  # fmt: skip
+"""Names that no component has: it gets a number behind it, or is refused."""
+
 _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
 
 
@@ -75,9 +94,19 @@ def name_of(words: Sequence[str]) -> str:
     return plain(stem(words[0]) or words[0])
 
 
+def is_name(name: str) -> bool:
+    """Whether a component may be called so: names are ASCII, so that no two look the same."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a component of this name would pass for something else in a log or a record."""
+    return name.strip("._@+-").lower() in RESERVED
+
+
 def plain(name: str) -> str:
     """A name made of what names may be made of: it is written into logs and records."""
-    return re.sub(r"[^\w.@+-]", "-", name)
+    return _UNNAMEABLE.sub("-", name).strip("-")[:_LONGEST] or "component"
 
 
 def stem(path: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from conductor.script_settings import UNREADABLE, Field, fields
+from conductor.script_settings import MOST_READ, UNREADABLE, Field, fields
 from conductor.scripts import Script
 
 _PROFILE: Final = "profile"
@@ -72,8 +72,12 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
 def _read(sources: Iterable[str]) -> _Read:
     calls = []
     elsewhere = False
+    left = MOST_READ
     for source in sources:
         try:
+            if len(source) > left:
+                raise ValueError("too much to be read")
+            left -= len(source)
             tree = ast.parse(source)
         except UNREADABLE:
             elsewhere = elsewhere or _PROFILE in source

@@ -14,6 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+MOST_READ: Final = 256 * 1024
+"""Characters of source that are read for what it says of itself: Python's own reader takes a
+thousand bytes of memory for one of those. Of more source nothing is known."""
+
 _TYPES: Final = {
     "str": "string",
     "int": "integer",
@@ -63,7 +67,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 def fields(sources: Iterable[str], name: str) -> dict[str, Field]:
     """The settings in the class of this name, wherever it stands; none if it cannot be found."""
+    left = MOST_READ
     for source in sources:
+        if len(source) > left:
+            continue
+        left -= len(source)
         try:
             body = ast.parse(source).body
         except UNREADABLE:
@@ -92,27 +100,32 @@ def _constants(body: list[ast.stmt]) -> dict[str, Any]:
 
 def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Field]:
     found: dict[str, Field] = {}
+    left = MOST_READ
     for node, after in zip(body, [*body[1:], None], strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         kind, enum = _typed(node.annotation, constants)
         known, default = _default(node.value, constants)
+        size = _size(default) if known else left + 1
+        fits = size <= left
+        left -= size if fits else 0
         found[node.target.id] = Field(
             type=kind,
             description=_described(after),
-            default=default if known and _is_json(default) else None,
+            default=default if fits else None,
             required=node.value is None,
             enum=enum,
         )
     return found
 
 
-def _is_json(value: object) -> bool:
+def _size(value: object) -> int:
+    """Bytes of a value as JSON; more than are taken for what is none."""
     try:
-        json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be passed on
+        # Half a character cannot be passed on.
+        return len(json.dumps(value, ensure_ascii=False).encode())
     except UNREADABLE:
-        return False
-    return True
+        return MOST_READ + 1
 
 
 def _described(after: ast.stmt | None) -> str:
@@ -131,7 +144,7 @@ def _typed(annotation: ast.expr, constants: dict[str, Any]) -> tuple[str, list[A
         inner = annotation.slice
         choices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
         read = (_value(one, constants) for one in choices)
-        values = [value for known, value in read if known and _is_json(value)]
+        values = [value for known, value in read if known and _size(value) <= MOST_READ]
         if values and all(isinstance(one, str) for one in values):
             return "string", values
         return "any", values
@@ -189,6 +202,7 @@ def _listed(node: ast.List, constants: dict[str, Any]) -> tuple[bool, Any]:
     """A list of plain values, some of them by name."""
     found = [_value(one, constants) for one in node.elts[:_MOST]]
     plain = all(known and isinstance(value, (str, int, float)) for known, value in found)
+    plain = plain and sum(len(one) for _, one in found if isinstance(one, str)) <= MOST_READ
     return (
         (True, [value for _, value in found])
         if plain and len(node.elts) <= _MOST

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 import time
 import zlib
@@ -17,16 +16,20 @@ from typing import Final
 
 import msgspec
 
+from conductor import opened
 from conductor.errors import ComponentError, UsageError
 
 LIMITS: Final = {"memory_bytes": 256 * 1024 * 1024, "cpu_ms": 5000}
 """Defaults of a `.py` proxy where they differ from other guests': Python needs more of both."""
 
-_MOST: Final = 16 * 1024 * 1024
+MOST: Final = 4 * 1024 * 1024
 """Bytes of source one proxy may have."""
+
+_OWN_FOLDER: Final = "give the proxy a folder of its own, with what it needs and nothing else"
 
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 _MAINS: Final = ("proxy.py", "main.py", "__main__.py")
+COMPILING: Final = "conductor: compiling the Python guest; once on this machine …"
 INSTALL: Final = "pip install componentize-py"
 
 
@@ -81,10 +84,11 @@ def read(path: str) -> Script:
     """Reads a script, and what lies beside it in its folder. Raises `OSError`, or `ComponentError`
     for source that cannot be run."""
     if not os.path.isdir(path):
-        with open(path, "rb") as file:
-            content = file.read(_MOST + 1)
+        try:
+            content = opened.read(path, MOST)
+        except opened.TooLargeError:
+            raise _too_large(path) from None
         name = os.path.basename(path)
-        _bounded(len(content), path)
         return Script({name: _text(content, path)}, name, folder=False)
     main = _main_of(path)
     if main is None:
@@ -99,21 +103,22 @@ def _main_of(folder: str) -> str | None:
 def _folder(path: str, main: str) -> Script:
     files: dict[str, str] = {}
     size = 0
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(f for f in folders if f not in _SKIPPED and not f.startswith("."))
-        for name in names:
+    try:
+        for name in opened.below(path, lambda f: f not in _SKIPPED and not f.startswith(".")):
             if not name.endswith(".py"):
                 continue
-            whole = os.path.join(folder, name)
-            content = _own(whole, path)
+            whole = os.path.join(path, name)
+            content = _own(whole, path, MOST - size)
             size += len(content)
-            _bounded(size, path)
-            shown = os.path.relpath(whole, path).replace(os.sep, "/")
-            files[shown] = _text(content, whole)
+            files[name] = _text(content, whole)
+    except opened.TooLargeError as error:
+        if error.filename != path:
+            raise _too_large(path) from None
+        raise ComponentError(f"`{path}`: {error.strerror}", _OWN_FOLDER) from None
     return Script(files, main, folder=True)
 
 
-def _own(path: str, folder: str) -> bytes:
+def _own(path: str, folder: str, most: int) -> bytes:
     """The content of a file of a folder. What lies elsewhere is nothing its proxy may read, and a
     link in a stranger's folder may lead to anything. Raises `ComponentError`."""
     real, home = os.path.realpath(path), os.path.realpath(folder)
@@ -122,19 +127,15 @@ def _own(path: str, folder: str) -> bytes:
             f"`{path}` is a link that leads out of the folder of its proxy, to {real}",
             "a sandboxed proxy is given its own folder only: put a copy there",
         )
-    # Not blocking: a named pipe would else hold us up until somebody writes to it.
-    with open(os.open(real, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb") as it:
-        if not stat.S_ISREG(os.fstat(it.fileno()).st_mode):
-            raise ComponentError(f"`{path}` is no ordinary file", "take it out of the folder")
-        return it.read(_MOST + 1)
+    if not os.path.isfile(real):
+        raise ComponentError(f"`{path}` is no ordinary file", "take it out of the folder")
+    return opened.read(real, most, links=False)
 
 
-def _bounded(size: int, path: str) -> None:
-    if size > _MOST:
-        raise ComponentError(
-            f"`{path}` holds more than {_MOST >> 20} MiB of Python source",
-            "give the proxy a folder of its own, with what it needs and nothing else",
-        )
+def _too_large(path: str) -> ComponentError:
+    return ComponentError(
+        f"`{path}` holds more than {MOST >> 20} MiB of Python source", _OWN_FOLDER
+    )
 
 
 def _text(content: bytes, path: str) -> str:

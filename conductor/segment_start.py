@@ -86,6 +86,7 @@ def _cannot_start(spec: GuestSpec, error: wasm_host.GuestError) -> int:
     text, hint = explain(spec.name, error)
     data = {"component": spec.name, "phase": error.phase, "limit": error.limit}
     if spec.script and error.detail:  # the author's own traceback
-        sys.stderr.write("".join(f"error: {line}\n" for line in error.detail.splitlines()))
+        told = "\n  ".join(["its own words:", *error.detail.splitlines()])
+        sys.stderr.write(f"error: {spec.name}: {told}\n")
     os.write(1, failed_line(Closure(f"{spec.label or spec.name} {text}", hint, data)))
     return EXIT_GUEST_FAILED

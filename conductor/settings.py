@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from conductor import opened
 from conductor.errors import UsageError
 
 _MOST: int = 1024 * 1024
@@ -24,16 +25,15 @@ def settings(config: dict[str, Any], file: str | None) -> dict[str, Any]:
 def _read(path: str) -> dict[str, Any]:
     hint = "settings are a TOML table (`key = value` lines), or a JSON object in a `.json` file"
     try:
-        with open(path, "rb") as file:
-            text = file.read(_MOST + 1)
-        if len(text) > _MOST:
-            raise UsageError(f"{path}: settings are at most {_MOST:,} bytes", hint)
+        text = opened.read(path, _MOST)
         if path.endswith(".json"):
             return msgspec.json.decode(text, type=dict[str, Any])
-        import tomllib
+        from conductor import toml
 
-        found = tomllib.loads(text.decode())
+        found = toml.loads(text.decode())
         return msgspec.to_builtins(found, str_keys=True)  # type: ignore[no-any-return]
+    except opened.TooLargeError:
+        raise UsageError(f"{path}: settings are at most {_MOST:,} bytes", hint) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "check the path behind `config=`") from None
     except ValueError as error:  # of JSON, TOML and UTF-8 alike

@@ -35,7 +35,8 @@ TRANSPORTS: Final = ("conductor.transports", "conductor.errors", "conductor.core
 RULES: Final = (
     # The most specific scope counts. What has no rule here (the command line, the catalogue, how a
     # chain is put together) may see everything, except where the second table says otherwise.
-    Rule("conductor.core", CORE, ("msgspec",)),
+    Rule("conductor.core", (*CORE, "conductor.foreign"), ("msgspec",)),
+    Rule("conductor.foreign", (), ()),
     Rule(
         "conductor.transports",
         # `early` is the start of a process before the event loop: `process` takes it over.
@@ -46,8 +47,14 @@ RULES: Final = (
     Rule("conductor.transports.delivery", ("wasm_host",)),
     Rule("conductor.early", (), ()),
     Rule("conductor.lean", (), ("msgspec",)),
-    Rule("conductor.errors", (), ()),
-    Rule("conductor.scripts", ("conductor.errors", "conductor.hosting"), ("msgspec",)),
+    Rule("conductor.opened", (), ()),
+    Rule("conductor.toml", (), ("msgspec",)),
+    Rule("conductor.errors", ("conductor.foreign",), ()),
+    Rule(
+        "conductor.scripts",
+        ("conductor.errors", "conductor.hosting", "conductor.opened"),
+        ("msgspec",),
+    ),
     Rule(
         "conductor.script_facts",
         ("conductor.scripts", "conductor.script_settings"),
@@ -55,7 +62,7 @@ RULES: Final = (
     ),
     Rule("conductor.script_settings", (), ("msgspec",)),
     Rule("guest_sdk.python.build", (), ()),
-    Rule("conductor.digests", ("conductor.errors",), ()),
+    Rule("conductor.digests", ("conductor.errors", "conductor.opened"), ()),
     Rule(
         "conductor.guest_spec",
         ("conductor.transports.framing", "conductor.core.policy"),
@@ -70,6 +77,10 @@ RULES: Final = (
         (
             "conductor.cage",
             "conductor.early",
+            "conductor.errors",
+            "conductor.opened",
+            "conductor.script_facts",
+            "conductor.scripts",
             "conductor.guest_module",
             "conductor.guest_spec",
             "conductor.limits",
@@ -93,7 +104,11 @@ RULES: Final = (
         (*CORE, "conductor.guest_spec", "conductor.planned", "conductor.services"),
         ("msgspec",),
     ),
-    Rule("conductor.settings", ("conductor.errors",), ("msgspec",)),
+    Rule(
+        "conductor.settings",
+        ("conductor.errors", "conductor.opened", "conductor.toml"),
+        ("msgspec",),
+    ),
     Rule(
         "conductor.runtime",
         (

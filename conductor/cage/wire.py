@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 
 from conductor.guest_spec import GuestSpec
+from conductor.script_facts import Declared
+from wasm_host.info import ModuleInfo
 
 ASK: Final = struct.Struct("<BIQ")
 """What is asked (one of the next four), of which instance, and how many bytes follow."""
@@ -37,3 +39,25 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: str = ""
     outbox: bytes = b""
     refused: bool = False
+
+
+# -- what is only read ---------------------------------------------------------------------------
+
+MODULE: Final = "module"
+SOURCE: Final = "source"
+
+
+class Question(msgspec.Struct, frozen=True):
+    """The line before the bytes that are to be read. `label`: what they are called in messages."""
+
+    what: str
+    label: str
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What they are: one of the first two; or why they are not that."""
+
+    module: ModuleInfo | None = None
+    source: Declared | None = None
+    error: str = ""
+    hint: str = ""

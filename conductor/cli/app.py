@@ -54,7 +54,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"conductor {version()}\n")
+        report.say(f"conductor {version()}")
         raise typer.Exit
 
 
@@ -180,8 +180,10 @@ def doctor(
     from conductor.doctor import checks as examination
 
     found = examination.checks(cache)
-    render = examination.render_json if json_ else examination.render
-    sys.stdout.write(render(found))
+    if json_:
+        report.say_json(examination.as_json(found))
+    else:
+        report.say(*examination.lines(found))
     return examination.exit_code(found)
 
 

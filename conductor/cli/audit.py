@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Final
 
 import msgspec
 
+from conductor import opened
 from conductor.audit.file import BrokenChainError, Head, verified
 from conductor.cli import report
 from conductor.errors import UsageError
@@ -35,11 +35,9 @@ def verify(path: str, head: str | None, *, as_json: bool) -> int:
     """Prints the verdict; 1 if the chain is broken. Raises `UsageError` for no readable file."""
     verdict = judged(path, None if head is None else head.strip().lower())
     if as_json:
-        text = msgspec.json.format(msgspec.json.encode(verdict)).decode()
+        report.say_json(verdict)
     else:
-        text = _worded(path, verdict)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+        report.say(*_worded(path, verdict))
     if verdict.ok:
         return 0
     where = f"line {verdict.line} " if verdict.line is not None else ""
@@ -57,7 +55,7 @@ def judged(path: str, head: str | None) -> Verdict:
     first = last = line = problem = None
     known = head is None
     try:
-        with open(path, "rb") as file:
+        with opened.ordinary(path) as file:
             for record, found in verified(file):
                 events[record.event] += 1
                 first, last = first or record.ts, record.ts
@@ -83,13 +81,13 @@ def judged(path: str, head: str | None) -> Verdict:
     )
 
 
-def _worded(path: str, verdict: Verdict) -> str:
+def _worded(path: str, verdict: Verdict) -> list[str]:
     state = "unbroken" if verdict.ok else "BROKEN"
     lines = [f"{path}: {state}, {verdict.records} records are as they were written"]
     if verdict.records:
-        lines.append(f"  from       {report.visible(verdict.first or '')}")
-        lines.append(f"  to         {report.visible(verdict.last or '')}")
-        counts = ", ".join(f"{report.visible(k)} {n}" for k, n in verdict.events.items())
+        lines.append(f"  from       {verdict.first}")
+        lines.append(f"  to         {verdict.last}")
+        counts = ", ".join(f"{k} {n}" for k, n in verdict.events.items())
         lines.append(f"  events     {counts}")
         lines.append(f"  last hash  {verdict.head}")
-    return "\n".join(lines)
+    return lines

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor import opened
 from conductor.audit.file import BrokenChainError, verified
 from conductor.cli import report
 from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline
 from conductor.errors import UsageError
+from conductor.foreign import json_text, marked
 from conductor.reports.changes import CHANGES
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
 def _lines(path: str) -> Iterator[bytes]:
     """The lines of an audit, each checked before it is given. Raises as `show` does."""
     try:
-        with open(path, "rb") as file, open(path, "rb") as again:
+        with opened.ordinary(path) as file, opened.ordinary(path) as again:
             for _ in verified(file):
                 yield again.readline()
     except (OSError, ValueError) as error:
@@ -100,11 +102,12 @@ def _lines(path: str) -> Iterator[bytes]:
 
 
 class _Json:
-    """The lines as they are in the file."""
+    """The lines as they are in the file; on a terminal with escapes for what that would obey."""
 
     def record(self, record: Record, line: bytes) -> None:
         """Prints one."""
-        sys.stdout.write(line.decode())
+        text = line.decode()
+        sys.stdout.write(json_text(text) if sys.stdout.isatty() else text)
 
     def end(self, broken: BrokenChainError | None) -> None:
         """Prints nothing more."""
@@ -126,7 +129,7 @@ class _Words:
         try:
             lines = [headline(record), *details(record)]
         except (KeyError, TypeError, AttributeError):
-            lines = [(WRONG, report.visible(f"no record conductor writes: {line.decode()}"))]
+            lines = [(WRONG, f"no record conductor writes: {line.decode()}")]
         for one in lines:
             self._print(one)
         who = str(record.get("component"))
@@ -145,11 +148,9 @@ class _Words:
             self._print((PLAIN, ""))
             self._print((HEAD, "In short"))
         for (who, change, kind, method), count in sorted(self._changes.items()):
-            self._print(
-                (PLAIN, report.visible(f"  {who}: {change} {kind} {method}, {count} times"))
-            )
+            self._print((PLAIN, f"  {who}: {change} {kind} {method}, {count} times"))
         for who, count in sorted(self._violations.items()):
-            self._print((PLAIN, report.visible(f"  {who}: stopped {count} times")))
+            self._print((PLAIN, f"  {who}: stopped {count} times"))
         if broken is None:
             self._print((DIM, "The record is unbroken."))
         sys.stdout.flush()
@@ -158,7 +159,7 @@ class _Words:
         from rich.text import Text
 
         style, text = line
-        self._console.print(Text(text, style), soft_wrap=True)
+        self._console.print(Text(marked(text), style), soft_wrap=True)
 
 
 def _console() -> Console:

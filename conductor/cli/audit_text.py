@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conductor.cli.report import visible
-
 Line = tuple[str, str]
 Record = dict[str, Any]
 
@@ -46,7 +44,7 @@ def headline(record: Record) -> Line:
     """The first line of a record."""
     when = str(record.get("ts", "")).replace("T", " ")
     style, text = _said(record)
-    return style, visible(f"{when}  {text}")
+    return style, f"{when}  {text}"
 
 
 def _said(record: Record) -> Line:
@@ -88,9 +86,9 @@ def details(record: Record) -> Iterator[Line]:
     """The lines below it."""
     if record["event"] == "violation":
         where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
-        yield DIM, visible(f"    rule {record['rule']}; {where}")
+        yield DIM, f"    rule {record['rule']}; {where}"
     if record["event"] == "change":
-        yield DIM, visible(f"    {_route(record)}")
+        yield DIM, f"    {_route(record)}"
         yield from _difference(record)
 
 
@@ -126,7 +124,7 @@ def _difference(record: Record) -> Iterator[Line]:
     for path in record.get("repeated", ()):
         yield (
             WRONG,
-            visible(f"    {path or 'the whole'} has a name twice: programs differ on it"),
+            f"    {path or 'the whole'} has a name twice: programs differ on it",
         )
     for operation in diff:
         yield from _operation(operation)
@@ -136,7 +134,7 @@ def _difference(record: Record) -> Iterator[Line]:
 
 def _operation(operation: Record) -> Iterator[Line]:
     what = {"add": "added", "remove": "removed", "replace": "changed"}[operation["op"]]
-    yield POINTER, visible(f"    {operation['pointer'] or 'the whole'} {what}")
+    yield POINTER, f"    {operation['pointer'] or 'the whole'} {what}"
     if "at" in operation:
         sizes = [operation[f"{end}_digest"]["bytes"] for end in ("before", "after")]
         yield (
@@ -157,11 +155,11 @@ def _operation(operation: Record) -> Iterator[Line]:
 def _side(operation: Record, name: str, style: str, sign: str) -> Iterator[Line]:
     if name in operation:
         for line in _worded(operation[name]):
-            yield style, visible(f"      {sign} {line}")
+            yield style, f"      {sign} {line}"
     elif f"{name}_cut" in operation:
         digest = operation[f"{name}_digest"]
         for line in operation[f"{name}_cut"].split("\n"):
-            yield style, visible(f"      {sign} {line}")
+            yield style, f"      {sign} {line}"
         yield DIM, f"        ({digest['bytes']} bytes, sha256 {digest['sha256']})"
 
 
@@ -183,7 +181,7 @@ def unified(old: str, new: str) -> Iterator[Line]:
             yield DIM, "      …"
         for what, i, j, k, m in group:
             if what == "equal":
-                yield from ((PLAIN, visible(f"        {line}")) for line in before[i:j])
+                yield from ((PLAIN, f"        {line}") for line in before[i:j])
                 continue
-            yield from ((REMOVED, visible(f"      - {line}")) for line in before[i:j])
-            yield from ((ADDED, visible(f"      + {line}")) for line in after[k:m])
+            yield from ((REMOVED, f"      - {line}") for line in before[i:j])
+            yield from ((ADDED, f"      + {line}") for line in after[k:m])

@@ -60,7 +60,7 @@ def _script(folder: str, found: Manifest) -> int:
 
     with playing.targets(resolve(os.path.join(folder, ""))) as make:
         make()
-    sys.stdout.write(f"{found.file}: nothing to compile; it loads in the sandbox\n")
+    report.say(f"{found.file}: nothing to compile; it loads in the sandbox")
     return 0
 
 
@@ -85,7 +85,6 @@ def _run(found: Manifest, folder: str) -> None:
         command = runnable(words, tuple)
     except UsageError:
         raise UsageError(f"`{words[0]}` is no program on PATH", needs or "install it") from None
-    sys.stdout.flush()
     env = {**os.environ, **found.build.env}
     done = subprocess.run(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=2, check=False
@@ -141,7 +140,7 @@ def _record(found: Manifest, folder: str, path: str) -> int:
         _replace(path, recorded(source, info.digest))
     what = "as recorded" if same else "recorded"
     said = f"{found.file}: {info.carrier}, {info.size:,} bytes, sha256 {info.digest[:16]}… {what}"
-    sys.stdout.write(report.visible(said) + "\n")
+    report.say(said)
     return 0
 
 

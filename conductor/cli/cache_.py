@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Final
 
 import typer
 
-from conductor.cli import options
+from conductor.cli import options, report
 
 HELP: Final = (
     "Show what is kept on this machine to save work: compiled modules, and Python guests that were "
@@ -33,11 +32,11 @@ def show(context: typer.Context, json_: Json = False, cache: options.Cache = Non
 
     found = cached.kept(cache)
     if json_:
-        _print_json({"folders": found})
+        report.say_json({"folders": found})
         return 0
     for one in found:
         what = f"{one.files} {_NAMES[one.kind][one.files != 1]}"
-        sys.stdout.write(f"{what:<24} {one.bytes / 1e6:>8.1f} MB  {one.folder}\n")
+        report.say(f"{what:<24} {one.bytes / 1e6:>8.1f} MB  {one.folder}")
     return 0
 
 
@@ -58,14 +57,8 @@ def prune(
 
     gone = cached.prune(cache, everything=everything)
     if json_:
-        _print_json({"removed": gone})
+        report.say_json({"removed": gone})
     else:
         files = f"{gone.files} file{'' if gone.files == 1 else 's'}"
-        sys.stdout.write(f"removed {files}, {gone.bytes / 1e6:.1f} MB\n")
+        report.say(f"removed {files}, {gone.bytes / 1e6:.1f} MB")
     return 0
-
-
-def _print_json(held: object) -> None:
-    import msgspec
-
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(held)).decode() + "\n")

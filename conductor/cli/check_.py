@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,6 +10,7 @@ import typer
 
 from conductor.cli import fast, options, report
 from conductor.errors import UsageError
+from conductor.foreign import visible
 
 if TYPE_CHECKING:
     from conductor.check.suite import Outcome
@@ -81,14 +81,12 @@ def check(
         found_all.append(one)
         if not json_:
             for line in told(one):
-                sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+                report.say(line)
     failed = [one.name for one in found_all if one.status == "fail"]
     if json_:
         _print_json(spec.name, found_all)
     else:
-        sys.stdout.write(f"\n{summary(spec.name, found_all)}\n")
-    sys.stdout.flush()
+        report.say("", summary(spec.name, found_all))
     if not failed:
         return 0
     hint = f"`conductor check --only {failed[0]} COMPONENT` repeats one of them"
@@ -132,7 +130,7 @@ def _field(label: str, text: str) -> Iterator[str]:
 
 def _wrapped(head: str, text: str) -> Iterator[str]:
     yield from textwrap.wrap(
-        report.visible(text).replace("\n", " "),
+        visible(text).replace("\n", " "),
         _WIDTH,
         initial_indent=head,
         subsequent_indent=" " * len(head),
@@ -156,7 +154,4 @@ def summary(name: str, found: list[Outcome]) -> str:
 
 
 def _print_json(name: str, found: list[Outcome]) -> None:
-    import msgspec
-
-    result = {"component": name, "counts": _counts(found), "checks": found}
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(result)).decode() + "\n")
+    report.say_json({"component": name, "counts": _counts(found), "checks": found})

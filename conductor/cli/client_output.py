@@ -13,7 +13,7 @@ import sys
 from typing import Any, Final, Protocol
 
 from conductor.cli import report
-from conductor.cli.report import visible
+from conductor.foreign import one_line, visible
 
 _ATOMIC: Final = 4096
 """Bytes a pipe that is reported writable takes without blocking, at least."""
@@ -39,12 +39,6 @@ class View(Protocol):
 
     async def finish(self) -> None:
         """The turn is over."""
-
-
-def one_line(text: object, most: int = 200) -> str:
-    """Any value as one short line that is safe to show."""
-    line = visible(" ".join(str(text).split()))
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 class Output:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
-import msgspec
-
 from conductor import catalog
+from conductor.cli import report
 
 
 def show(*, as_json: bool) -> int:
@@ -23,10 +20,10 @@ def show(*, as_json: bool) -> int:
             }
             for one in found
         ]
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+        report.say_json(rows)
         return 0
     width = max((len(one.name) for one in found), default=0)
     for one in found:
         kind = "sandboxed proxy" if one.file is not None else one.kind
-        sys.stdout.write(f"{one.name:<{width}}  {kind:<15}  {one.description}\n")
+        report.say(f"{one.name:<{width}}  {kind:<15}  {one.description}")
     return 0

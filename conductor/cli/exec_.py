@@ -224,8 +224,8 @@ def _report(control: _Control, client: Client, runtime: Runtime) -> int:
 def _report_error(client: Client) -> int:
     match client.error:
         case RpcError(code=code, message=message):
-            text, _, hint = message.partition("\nhint: ")
-            report.error(f"{client.stage} failed: {text}", hint or _ADVICE.get(code, _LOOK))
+            # Of a hint in it nobody can tell whether it is ours: all of it is quoted.
+            report.error(f"{client.stage} failed: {message}", _ADVICE.get(code, _LOOK))
             return EXIT_NO_SESSION if client.stage == "session/new" else EXIT_FAILED
         case OutputClosed():
             report.error(f"standard output cannot be written: {client.error}", "read it to its end")

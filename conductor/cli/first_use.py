@@ -48,7 +48,7 @@ def tell_program(spec: Spec) -> None:
 def _tell(place: str, what: Any, said: Iterable[str]) -> None:
     if what and _remember(place, what):
         for line in said:
-            # On one line: none of what a stranger wrote passes for a line of ours.
+            # On one line: what follows the first line of an entry is indented, as ours are.
             report.write(line.replace("\n", " "))
 
 

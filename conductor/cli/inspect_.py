@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 import wasm_host
-from conductor import catalog, component_options, limits
+from conductor import catalog, component_options, limits, opened
+from conductor.cage.judge import Judge
 from conductor.catalog import Spec
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
@@ -43,11 +43,9 @@ def show(component: str, *, as_json: bool) -> int:
     """Prints the facts; 1 if something is wrong with the component. Raises `UsageError`."""
     facts = gather(component)
     if as_json:
-        text = msgspec.json.format(msgspec.json.encode(facts)).decode()
+        report.say_json(facts)
     else:
-        text = "\n".join(inspect_text.lines(facts, shutil.get_terminal_size().columns))
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+        report.say(*inspect_text.lines(facts, shutil.get_terminal_size().columns))
     if not facts.problems:
         return 0
     report.error(f"`{facts.name}`: {'; '.join(facts.problems)}", facts.hint)
@@ -57,28 +55,41 @@ def show(component: str, *, as_json: bool) -> int:
 def gather(component: str) -> Facts:
     """Everything known of what a user typed. Raises `UsageError`."""
     text = component.strip()
-    path = "" if text.startswith("{") else component_options.split(text)[0]
-    if os.path.isfile(path):
-        if path.endswith(".wasm"):
+    path, given = ("", []) if text.startswith("{") else component_options.split(text)
+    with Judge() as judge:
+        info = None
+        if os.path.isfile(path):
+            if path.endswith(".wasm"):
+                chosen = component_options.read(path, given).limits
+                try:
+                    info = judge.module(path, _most({**limits.DEFAULT_LIMITS, **chosen}))
+                except wasm_host.LoadError as error:
+                    return _no_module(component, Path(path), error)
+            elif _is_module(path):
+                raise UsageError(
+                    f"`{path}` is a WebAssembly module, but would be run as a program",
+                    "rename it: the name of a module ends with .wasm",
+                )
+        spec = catalog.resolve(component)
+        if spec.script:
+            return _script(component, spec, judge)
+        if spec.wasm is None:
+            return _unsandboxed(component, spec)
+        if info is None:
             try:
-                wasm_host.describe(path)
+                info = judge.module(spec.wasm, _most({**limits.DEFAULT_LIMITS, **spec.limits}))
             except wasm_host.LoadError as error:
-                return _no_module(component, Path(path), error)
-        elif _is_module(path):
-            raise UsageError(
-                f"`{path}` is a WebAssembly module, but would be run as a program",
-                "rename it: the name of a module ends with .wasm",
-            )
-    spec = catalog.resolve(component)
-    if spec.script:
-        return _script(component, spec)
-    if spec.wasm is None:
-        return _unsandboxed(component, spec)
-    return _module(component, spec)
+                return _no_module(component, Path(spec.wasm), error)
+        return _module(component, spec, info)
+
+
+def _most(held: dict[str, int]) -> int:
+    """Bytes that a module may have."""
+    return held["module_bytes"]
 
 
 def _is_module(path: str) -> bool:
-    with Path(path).open("rb") as file:
+    with opened.ordinary(path) as file:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 
@@ -174,15 +185,11 @@ def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
     )
 
 
-def _module(component: str, spec: Spec) -> Facts:
+def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
     assert spec.wasm is not None
     path = Path(spec.wasm)
     bundled = spec.bundled or path.parent.parent == catalog.components_folder()
     manifest = _manifest(spec)
-    try:
-        info = wasm_host.describe(spec.wasm)
-    except wasm_host.LoadError as error:
-        return _no_module(component, path, error)
     limits, problems, hint = _limits(spec)
     if info.problems:
         problems = [f"refused: it {problem}" for problem in info.problems] + problems
@@ -215,9 +222,9 @@ def _module(component: str, spec: Spec) -> Facts:
     )
 
 
-def _script(component: str, spec: Spec) -> Facts:
+def _script(component: str, spec: Spec, judge: Judge) -> Facts:
     """Python source: what runs it is the same for all."""
-    from conductor import script_facts, scripts
+    from conductor import scripts
 
     try:
         script = scripts.read(spec.script)
@@ -225,7 +232,7 @@ def _script(component: str, spec: Spec) -> Facts:
         raise UsageError(
             f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
         ) from None
-    said = script_facts.declared(script)
+    said = judge.source(script, spec.script)
     limits, problems, hint = _limits(spec)
     manifest = _manifest(spec)
     # What the source declares is for those who give the file alone.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from conductor.cli import inspect_policy
-from conductor.cli.client_output import one_line
+from conductor.foreign import CONTINUED, one_line
 
 if TYPE_CHECKING:
     from conductor.cli.inspect_facts import Facts
@@ -62,7 +62,7 @@ def lines(facts: Facts, width: int) -> Iterator[str]:
     version = f" {one_line(facts.version)}" if facts.version else ""
     yield f"{one_line(facts.name)}{version}: {facts.kind}, {facts.role}"
     if facts.description:
-        yield from page.text(one_line(facts.description))
+        yield from page.quoted(one_line(facts.description))
     yield ""
     yield from _what(facts, page)
     if facts.policy is not None:
@@ -88,6 +88,10 @@ class _Page:
     def text(self, text: str) -> Iterator[str]:
         """A paragraph."""
         yield from self._wrapped(text, "", "")
+
+    def quoted(self, text: str) -> Iterator[str]:
+        """A paragraph in somebody else's words: none of its lines begins as ours do."""
+        yield from self._wrapped(text, CONTINUED, CONTINUED)
 
     def _wrapped(self, text: str, first: str, rest: str) -> Iterator[str]:
         yield from textwrap.wrap(

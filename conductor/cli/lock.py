@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-import sys
-import tomllib
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from conductor import component_options, digests
+from conductor import component_options, digests, toml
 from conductor.catalog import Spec, resolve_all
 from conductor.cli import report
 from conductor.cli.version import version
@@ -43,7 +41,7 @@ def run(wanted: Wanted) -> int:
         return _upgrade(wanted)
     if not wanted.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = resolve_all(wanted.components)
+    specs = resolve_all(wanted.components, agent_last=not wanted.proxy)
     lock = _before(wanted.path)
     before = lock.component if lock is not None else None
     entries = _entries(wanted, specs, before)
@@ -54,12 +52,12 @@ def run(wanted: Wanted) -> int:
         and lock.version == VERSION
         and _same(lock.component, entries, _without_place)
     ):
-        _say(f"{wanted.path} is up to date: {_count(entries)}")
+        report.say(f"{wanted.path} is up to date: {_count(entries)}")
         return 0
     writing.save(wanted.path, writing.document(entries, _head(wanted)))
     lines = [_line(one) for one in entries] if before is None else _changes(before, entries)
     made = "written" if before is None else "updated"
-    _say("\n".join([f"{wanted.path} {made}: {_count(entries)}", *lines]))
+    report.say(f"{wanted.path} {made}: {_count(entries)}", *lines)
     return 0
 
 
@@ -75,16 +73,16 @@ def _upgrade(wanted: Wanted) -> int:
     text = reading.text_of(wanted.path)
     lock = reading.parse(text, wanted.path)
     if lock.version == VERSION:
-        _say(f"{wanted.path} is in today's words: {_count(lock.component)}")
+        report.say(f"{wanted.path} is in today's words: {_count(lock.component)}")
         return 0
     comments = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
     head = [line.removeprefix("#").removeprefix(" ") for line in comments]
     writing.save(wanted.path, writing.document(lock.component, head))
     lines = [f"{wanted.path} rewritten in today's words: {_count(lock.component)}"]
-    for one in older.translated(tomllib.loads(text))[1]:
-        lines.append(f"  {compare.one_line(one.component)}: {one.said} → {one.today or 'nothing'}")
+    for one in older.translated(toml.loads(text))[1]:
+        lines.append(f"  {one.component}: {one.said} → {one.today or 'nothing'}")
         lines += [f"    {one.lost}"] if one.lost else []
-    _say("\n".join(lines))
+    report.say(*lines)
     return 0
 
 
@@ -117,7 +115,7 @@ def _check(wanted: Wanted, lock: Lock | None, entries: list[Entry]) -> int:
         raise UsageError(f"no lock file `{wanted.path}`", "make it: leave out --check")
     before = lock.component
     if lock.version == VERSION and _same(before, entries, _material):
-        _say(f"{wanted.path} is up to date: {_count(entries)}")
+        report.say(f"{wanted.path} is up to date: {_count(entries)}")
         return 0
     lines = "\n".join(_changes(before, entries))
     report.error(f"{wanted.path} would change\n{lines}", "leave out --check to write it")
@@ -152,11 +150,6 @@ def _line(entry: Entry) -> str:
 
 def _count(entries: Sequence[Entry]) -> str:
     return f"{len(entries)} component{'' if len(entries) == 1 else 's'}"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(report.visible(text) + "\n")
-    sys.stdout.flush()
 
 
 def _head(wanted: Wanted) -> list[str]:

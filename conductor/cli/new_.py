@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import guest_sdk
+from conductor.cli import report
 from conductor.errors import UsageError
 
 TEMPLATES: Final = Path(__file__).parent.parent / "templates"
@@ -62,11 +62,8 @@ def new(
         raise UsageError(
             f"`{error.filename}` cannot be written: {error.strerror}", "check the folder"
         ) from None
-    sys.stdout.write(f"{name}: {template(lang)['title']}\n")
-    for path in sorted(made):
-        sys.stdout.write(f"  {path}\n")
-    steps = "\n".join(f"  {step}" for step in [f"cd {name}", *template(lang)["next"]])
-    sys.stdout.write(f"\nNext:\n{steps}\n")
+    report.say(f"{name}: {template(lang)['title']}", *(f"  {path}" for path in sorted(made)))
+    report.say("", "Next:", f"  cd {name}", *(f"  {step}" for step in template(lang)["next"]))
     return 0
 
 

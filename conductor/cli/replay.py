@@ -123,8 +123,7 @@ def _one(
     tell = replay_report.tell_json if as_json else replay_report.tell
     tell(shown, found, len(recording.runs))
     if to is not None and not as_json:
-        sys.stdout.write(f"written {to}\n")
-    sys.stdout.flush()
+        report.say(f"written {to}")
     return 0 if found[-1].difference is None else EXIT_DIFFERENT
 
 

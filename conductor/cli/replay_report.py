@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
 from conductor import json_diff
 from conductor.cli import report
+from conductor.foreign import visible
 from conductor.replay.player import Difference, Outcome
 from conductor.replay.wire import SIDES, Told
 
@@ -24,7 +24,7 @@ def tell(name: str, outcomes: list[Outcome], runs: int) -> None:
         said = sum(one.said for one in outcomes)
         given = sum(one.given for one in outcomes)
         times = f", in {runs} runs" if runs > 1 else ""
-        sys.stdout.write(f"same    {name}: {_count(said)} said, {given} given{times}\n")
+        report.say(f"same    {name}: {_count(said)} said, {given} given{times}")
         return
     where = f" of run {len(outcomes)}" if runs > 1 else ""
     one = last.difference
@@ -32,10 +32,7 @@ def tell(name: str, outcomes: list[Outcome], runs: int) -> None:
         place = f"after {_count(last.said)}{where}"
     else:
         place = f"at message {one.number} of {last.said}{where}"
-    sys.stdout.write(f"DIFFERS {name}: {place}\n")
-    for line in explained(one):
-        sys.stdout.write(f"    {line}\n")
-    sys.stdout.flush()
+    report.say(f"DIFFERS {name}: {place}", *(f"    {line}" for line in explained(one)))
     report.error(
         f"`{name}` does not say what it said when it was recorded",
         "if that is what you want, record it anew",
@@ -58,7 +55,7 @@ def explained(one: Difference) -> Iterator[str]:
     elif one.expected is None and one.said is not None:
         yield "- nothing more like it"
     elif one.text:
-        yield report.visible(one.text)
+        yield one.text
     for entry in _changes(one)[:_SHOWN]:
         yield entry["path"] or "all of it"
         if "before" in entry:
@@ -73,7 +70,7 @@ def _headline(told: Told) -> str:
     what = {"response": "answer to ", "text": "line that is no message"}.get(told.kind, "")
     of = f" of session {json.loads(told.session)}" if told.session else ""
     kind = "" if told.kind in ("response", "text") else f", a {told.kind},"
-    return report.visible(f"{what}{told.method}{kind} to the {SIDES[told.side]}{of}")
+    return f"{what}{told.method}{kind} to the {SIDES[told.side]}{of}"
 
 
 def _changes(one: Difference) -> list[dict[str, Any]]:
@@ -89,7 +86,7 @@ def _changes(one: Difference) -> list[dict[str, Any]]:
 
 
 def _cut(text: bytes) -> str:
-    shown = report.visible(text.decode("utf-8", "backslashreplace"))
+    shown = visible(text.decode("utf-8", "backslashreplace"))
     return shown if len(shown) <= _LONG else f"{shown[:_LONG]}… ({len(shown):,} characters)"
 
 
@@ -108,7 +105,7 @@ def tell_json(name: str, outcomes: list[Outcome], runs: int) -> None:
     }
     if last.difference is not None:
         told["difference"] = _difference(last.difference, len(outcomes))
-    sys.stdout.write(json.dumps(told) + "\n")
+    report.say(json.dumps(told))
 
 
 def _difference(one: Difference, run: int) -> dict[str, Any]:

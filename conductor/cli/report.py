@@ -1,4 +1,8 @@
-"""How errors and log lines look to a person. Always on stderr."""
+"""How errors, log lines and what commands print look to a person.
+
+Nothing else in `conductor.cli` writes to standard error, or for people to standard output: what is
+quoted of others goes through `conductor.foreign` here, so that no command can forget it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,12 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from conductor.foreign import CONTINUED, json_text, marked
+from conductor.programs import is_reserved
 
 if TYPE_CHECKING:
     from conductor.catalog import Spec
@@ -24,12 +33,8 @@ _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
 _LOGGED: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
 """A line that the host of sandboxed proxies has put into the log."""
-CONTINUED: Final = "  "
-"""What a further line of one entry in the log begins with, so that none passes for an entry."""
-_CONTROLS: Final = re.compile(
-    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-_FURTHER: Final = re.compile(r"\n(?=\S)")
+_LOGGED_FURTHER: Final = "  "
+"""What a further line of such an entry begins with."""
 _COLOURED: Final = re.compile(r"\x1b\[[\d;]*m")
 """What changes colours and nothing else: many programs do that in their logs."""
 _DIM: Final = "\x1b[2m"
@@ -43,22 +48,13 @@ def _coloured(text: str, colour: str) -> str:
     return text
 
 
-def visible(text: str) -> str:
-    """`text` with control characters written out; tabs and newlines stay.
-
-    What untrusted components say must not be obeyed by the terminal: an escape sequence could
-    rewrite what the user sees.
-    """
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
 def write(text: str, *, word: str = "", dim: bool = False) -> None:
-    """One line on stderr, with its control characters written out.
+    """One entry on stderr, as `conductor.foreign.marked` shows it.
 
     It begins with `word`, in its colour, and is dim where it is to step back. What a reader who is
     gone, or does not read, does not get is lost.
     """
-    text = _coloured(visible(text), _DIM if dim else "")
+    text = _coloured(marked(text), _DIM if dim else "")
     if word:
         text = f"{_coloured(word, _COLOURS.get(word, ''))}: {text}"
     try:
@@ -106,16 +102,23 @@ def _to_pipe(fd: int, line: bytes) -> None:
 
 def error(text: str, hint: str = "") -> None:
     """`error: …`, and after a blank line `hint: …`."""
-    write(_continued(text), word="error")
+    write(text, word="error")
     if hint:
         write("")
-        write(_continued(hint), word="hint")
+        write(hint, word="hint")
 
 
-def _continued(text: str) -> str:
-    """A text whose further lines cannot be taken for the beginning of something else: parts of it
-    may be a component's words."""
-    return _FURTHER.sub(f"\n{CONTINUED}", text)
+def say(*lines: str) -> None:
+    """Lines on stdout, for people; one that holds a newline goes on in marked ones."""
+    sys.stdout.write("".join(f"{marked(line)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def say_json(value: Any) -> None:
+    """A value on stdout, for programs, and safe for a terminal."""
+    text = msgspec.json.format(msgspec.json.encode(value)).decode()
+    sys.stdout.write(json_text(text) + "\n")
+    sys.stdout.flush()
 
 
 def logger(level: str) -> Callable[[str, str, str], None]:
@@ -134,7 +137,7 @@ def logger(level: str) -> Callable[[str, str, str], None]:
             if count == _MOST_REPEATS + 1:
                 write(f"{name}: further lines are not shown (--log info shows all)", word=rank)
             return
-        write(f"{name}: {text}".replace("\n", f"\n{CONTINUED}"), word=rank)
+        write(f"{name}: {text}", word=rank)
 
     return log
 
@@ -152,21 +155,33 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
     """A function `(component, line)` for lines of a component's standard error.
 
     Without a component it is the host of sandboxed ones, whose entries in the log are written from
-    `level` on as all others are.
+    `level` on as all others are. All else that it says is marked as its own words.
     """
     log = logger(level)
     hidden = False
+    open_ = False
 
     def told(name: str, line: str) -> None:
-        nonlocal hidden
+        nonlocal hidden, open_
         if name:
             if not lines.admits(name, line):
                 return
             write(f"[{name}] {_COLOURED.sub('', line)}")
-        elif found := _LOGGED.fullmatch(line):
-            hidden = _RANK[found[1]] < _RANK[level]
+        elif (found := _LOGGED.fullmatch(line)) and not is_reserved(found[2]):
+            hidden, open_ = _RANK[found[1]] < _RANK[level], True
             log(found[1], found[2], found[3])
-        elif not (hidden and line.startswith(CONTINUED)):
-            write(line)
+        elif open_ and line.startswith(_LOGGED_FURTHER):
+            if not hidden:
+                write(CONTINUED + line.removeprefix(_LOGGED_FURTHER))
+        else:
+            open_ = False
+            write(_of_host(line))
 
     return told
+
+
+def _of_host(line: str) -> str:
+    """What the host says besides its log: one thing we know, or what went wrong with it."""
+    from conductor.scripts import COMPILING
+
+    return line if line == COMPILING else f"[host] {line}"

@@ -40,7 +40,7 @@ _FIRST_REQUEST: Final = 2.0
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
-        specs = resolve_all(parsed.components)
+        specs = resolve_all(parsed.components, agent_last=parsed.mode != "proxy")
         tell_first_use(specs)
         tracer = start_trace(parsed.options, parsed.log)
         auditor = start_audit(parsed.options, parsed.log, parsed.mode, specs)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from conductor import foreign, opened
 from conductor.cli import report
 from conductor.errors import ConductorError, UsageError
 from conductor.manifest.reading import load, path_of
 from conductor.manifest.values import FILE, MATCHES, Manifest
+from conductor.services.globs import compile_glob
 
 if TYPE_CHECKING:
     from conductor.playback.playing import Played
     from conductor.playback.transcript import Difference
 
 EXIT_DIFFERENT: Final = 1
+_MOST_FILES: Final = 1_000
+"""Transcripts that are played at once."""
+
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of one."""
+
 _SHOWN: Final = 3
 """Deliveries that are shown of each transcript; the others are counted."""
 
@@ -97,9 +103,7 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
         return "", files, Manifest(name="component")
     found = load(path)
     files = [path for path in paths if not os.path.isdir(path)] or sorted(
-        _own(folder, one)
-        for pattern in found.test.transcripts
-        for one in glob.glob(pattern, root_dir=folder, recursive=True)
+        _own(folder, one) for one in _matching(folder, found.test.transcripts)
     )
     if not files:
         raise UsageError(
@@ -110,30 +114,45 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
     return os.path.join(folder, ""), files, found
 
 
+def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
+    """The files below a folder that one of the patterns stands for. Raises `UsageError`."""
+    try:
+        globs = [compile_glob(pattern) for pattern in patterns]
+        every = opened.below(folder, lambda _: True)
+        found = [path for path in every if any(one.fullmatch(path) for one in globs)]
+    except ValueError as error:
+        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {FILE}") from None
+    except OSError as error:
+        raise UsageError(
+            f"`{folder}`: {error.strerror}", "name the transcripts, or put them elsewhere"
+        ) from None
+    if len(found) > _MOST_FILES:
+        raise UsageError(
+            f"`{folder}` has more than {_MOST_FILES:,} transcripts", "name those you want played"
+        )
+    return found
+
+
 def _own(folder: str, path: str) -> str:
     """The path of a transcript that a manifest names. Raises `UsageError` for what is none: a link
     in a stranger's folder may lead to any file, which `--update` would write."""
     whole = os.path.normpath(os.path.join(folder, path))
-    real = os.path.realpath(whole)
-    if not real.startswith(os.path.realpath(folder).rstrip(os.sep) + os.sep):
+    shown = foreign.path(whole)
+    if os.path.islink(whole):
         raise UsageError(
-            f"`{_shown(whole)}` is a link that leads out of the folder of its component",
-            f"it leads to {_shown(real)}; name it on the command line if you want it played",
+            f"`{shown}` is a link, and links in the folder of a component are not followed",
+            f"it leads to {foreign.path(os.path.realpath(whole))}; name it on the command line if "
+            "you want it played",
         )
-    if not os.path.isfile(real):
-        raise UsageError(f"`{_shown(whole)}` is no ordinary file", "take it out of the folder")
+    if not os.path.isfile(whole):
+        raise UsageError(f"`{shown}` is no ordinary file", "take it out of the folder")
     return whole
-
-
-def _shown(path: str) -> str:
-    """A path for people, on one line."""
-    return report.visible(path).replace("\n", r"\n")
 
 
 def _transcripts(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
-            yield from sorted(glob.glob(os.path.join(path, "*.txt")))
+            yield from (os.path.join(path, one) for one in _matching(path, ["*.txt"]))
         else:
             yield path
 
@@ -160,14 +179,16 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
     first_use.tell_program(spec)
     with playing.targets(spec) as make:
         for path in files:
-            with open(path, "rb") as file:
-                text = file.read()
+            try:
+                text = opened.read(path, _MOST_BYTES)
+            except OSError as error:
+                shown = foreign.path(path)
+                raise UsageError(f"`{shown}`: {error.strerror}", "check the path") from None
             try:
                 played = playing.play(make, text, path, loose=loose)
             except ValueError as error:
                 raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
             failed += _told(path, played, text, update=update)
-    sys.stdout.flush()
     if not failed:
         return 0
     _summary(failed, len(files))
@@ -182,41 +203,37 @@ def _summary(failed: int, files: int) -> None:
 def _told(path: str, played: Played, text: bytes, *, update: bool) -> bool:
     """Prints how one transcript went; whether it failed."""
     if played.failure is not None:
-        sys.stdout.write(f"FAILED  {_shown(path)}\n")
+        report.say(f"FAILED  {foreign.path(path)}")
         _error(played.failure)
         return True
     if not played.differences:
         count = f"{played.deliveries} deliver{'y' if played.deliveries == 1 else 'ies'}"
-        sys.stdout.write(f"passed  {_shown(path)}: {count}\n")
+        report.say(f"passed  {foreign.path(path)}: {count}")
         return False
     if update and played.text != text:
         with open(path, "wb") as file:
             file.write(played.text)
         changed = len(played.differences)
-        sys.stdout.write(
-            f"updated {_shown(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}\n"
+        report.say(
+            f"updated {foreign.path(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}"
         )
         return False
-    sys.stdout.write(f"FAILED  {_shown(path)}\n")
+    report.say(f"FAILED  {foreign.path(path)}")
     for one in played.differences[:_SHOWN]:
-        for line in explained(path, one):
-            sys.stdout.write(f"    {line}\n")
+        report.say(*(f"    {line}" for line in explained(path, one)))
     if len(played.differences) > _SHOWN:
         more = len(played.differences) - _SHOWN
-        sys.stdout.write(f"    and {more} more deliver{'y' if more == 1 else 'ies'}\n")
+        report.say(f"    and {more} more deliver{'y' if more == 1 else 'ies'}")
     return True
 
 
 def _error(error: ConductorError) -> None:
-    for line in report.visible(error.text).splitlines():
-        sys.stdout.write(f"    {line}\n")
-    if error.hint:
-        sys.stdout.write(f"    hint: {report.visible(error.hint)}\n")
+    report.say(f"    {error.text}", *([f"    hint: {error.hint}"] if error.hint else []))
 
 
 def explained(path: str, one: Difference) -> Iterator[str]:
     """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
-    yield f"{_shown(path)}:{one.line}"
+    yield f"{foreign.path(path)}:{one.line}"
     for line in one.given:
         yield f"> {_cut(_text(line))}"
     if not one.said:
@@ -244,7 +261,7 @@ def explained(path: str, one: Difference) -> Iterator[str]:
 
 
 def _text(line: bytes) -> str:
-    return report.visible(line.decode("utf-8", "backslashreplace"))
+    return foreign.visible(line.decode("utf-8", "backslashreplace"))
 
 
 def _cut(text: str) -> str:

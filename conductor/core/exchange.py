@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, UnsetType
 
+from conductor import foreign
 from conductor.core import jsonrpc
 from conductor.core.chain import Chain
 from conductor.core.dialects import CANCEL, Dialect
@@ -301,7 +302,8 @@ class Exchange:
 
     def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
         """Answers `pending` with the reason a component is gone."""
-        text = f"{reason.text}\nhint: {reason.hint}" if reason.hint else reason.text
+        text, hint = foreign.marked(reason.text), foreign.marked(reason.hint)
+        text = f"{text}\nhint: {hint}" if hint else text
         self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None), out)
 
     # -- reports -------------------------------------------------------------------------------

@@ -14,9 +14,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
-
-import msgspec
+from typing import Any, Final
 
 from conductor import catalog, launch
 from conductor.doctor import guest
@@ -43,27 +41,26 @@ def failed(found: Sequence[Check]) -> list[Check]:
     return [check for check in found if check.needed and not check.ok]
 
 
-def render(found: Sequence[Check]) -> str:
+def lines(found: Sequence[Check]) -> list[str]:
     """The findings as a person reads them, hints below what they are for."""
     width = max(len(check.name) for check in found)
-    lines = []
+    told = []
     for check in found:
         mark = "ok" if check.ok else "MISSING" if check.needed else "-"
-        lines.append(f"{mark:<7}  {check.name:<{width}}  {check.detail}")
+        told.append(f"{mark:<7}  {check.name:<{width}}  {check.detail}")
         if check.hint and not check.ok:
-            lines.append(f"{'':<9}{'':<{width}}  hint: {check.hint}")
+            told.append(f"{'':<9}{'':<{width}}  hint: {check.hint}")
     bad = failed(found)
     if bad:
-        lines += ["", f"{len(bad)} of {len(found)} checks failed"]
+        told += ["", f"{len(bad)} of {len(found)} checks failed"]
     else:
-        lines += ["", "everything needed is there"]
-    return "\n".join(lines) + "\n"
+        told += ["", "everything needed is there"]
+    return told
 
 
-def render_json(found: Sequence[Check]) -> str:
+def as_json(found: Sequence[Check]) -> dict[str, Any]:
     """The findings for machines: an object with `ok` and `checks`."""
-    body = {"ok": not failed(found), "checks": found}
-    return msgspec.json.format(msgspec.json.encode(body)).decode() + "\n"
+    return {"ok": not failed(found), "checks": found}
 
 
 def exit_code(found: Sequence[Check]) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from conductor import catalog, digests
+from conductor import catalog, digests, opened
 from conductor.catalog import Spec
 from conductor.core.policy.rights import PROFILES, ROWS, TRUSTED, Direction, Grants, Right, Rule
 from conductor.core.policy.words import PolicyWords, merged, shown
@@ -196,7 +196,7 @@ def _script(path: str) -> bool:
     if path.lower().endswith(_SCRIPTS):
         return True
     try:
-        with open(path, "rb") as file:
+        with opened.ordinary(path) as file:
             return file.read(2) == b"#!"
     except OSError:
         return False

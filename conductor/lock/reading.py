@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Final
 
 import msgspec
 
+from conductor import opened, toml
 from conductor.core.policy.rights import PROFILE_NAMES
 from conductor.core.policy.words import parse_grant, parse_rule
 from conductor.errors import UsageError
 from conductor.lock.values import OLDER, REMAKE, VERSION, Lock
+from conductor.programs import NAME_RULE, is_name
 
 _HEAD: Final = re.compile(r"\s*\[\[\s*component\s*\]\]")
 _PLACE: Final = re.compile(r" - at `\$?(?:\.component\[(\d+)\])?(?:\.?(\w+))?.*`$")
 _UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
-_MOST: Final = 16 * 1024 * 1024
+_MOST: Final = 1024 * 1024
 
 
 def read(path: str) -> Lock:
@@ -28,11 +29,9 @@ def read(path: str) -> Lock:
 def text_of(path: str) -> str:
     """What is in the file. Raises `UsageError`."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST + 1)
-        if len(data) > _MOST:
-            raise UsageError(f"{path} is too large to be a lock file", REMAKE)
-        return data.decode()
+        return opened.read(path, _MOST).decode()
+    except opened.TooLargeError:
+        raise UsageError(f"{path} is too large to be a lock file", REMAKE) from None
     except FileNotFoundError:
         raise UsageError(
             f"no lock file `{path}`",
@@ -50,8 +49,8 @@ def text_of(path: str) -> str:
 def parse(text: str, path: str) -> Lock:
     """The lock that `text` is; `path` is for messages. Raises `UsageError`."""
     try:
-        held = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        held = toml.loads(text)
+    except ValueError as error:
         raise UsageError(f"cannot read the lock file `{path}`: {error}", REMAKE) from None
     version = held.get("version")
     if version not in (VERSION, OLDER) or isinstance(version, bool):
@@ -74,6 +73,8 @@ def parse(text: str, path: str) -> Lock:
     except msgspec.ValidationError as error:
         raise _refused(text, path, str(error)) from None
     for at, entry in enumerate(lock.component):
+        if not is_name(entry.name):
+            raise _wrong(path, _line(text, at, "name"), f"a name is {NAME_RULE}")
         if entry.role == "proxy" and entry.profile not in PROFILE_NAMES:
             where = _line(text, at, "profile")
             raise _wrong(path, where, f"a proxy's profile is one of {', '.join(PROFILE_NAMES)}")

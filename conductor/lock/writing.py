@@ -11,10 +11,12 @@ import tomlkit
 from tomlkit.items import Table
 
 import wasm_host
+from conductor.cage.judge import Judge
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL
 from conductor.core.policy.rights import TRUSTED
 from conductor.errors import UsageError
+from conductor.limits import DEFAULT_LIMITS
 from conductor.lock.values import VERSION, Entry
 
 _BY_SHAPE: Final = ("core", "component")
@@ -39,7 +41,8 @@ def described(entry: Entry, spec: Spec) -> Entry:
     if spec.wasm is None or spec.script:
         return entry
     try:
-        info = wasm_host.describe(spec.wasm)
+        with Judge() as judge:
+            info = judge.module(spec.wasm, {**DEFAULT_LIMITS, **spec.limits}["module_bytes"])
     except wasm_host.LoadError as error:
         raise UsageError(f"{spec.label('proxy')}: {error}", error.hint) from None
     if info.digest != entry.sha256:

@@ -130,10 +130,12 @@ def _verify(spec: Spec, found: Manifest) -> None:
     path = spec.wasm if not found.scripted else spec.script
     if not found.sha256 or not path or not os.path.isfile(path):
         return
-    import hashlib
+    from conductor import digests
 
-    with open(path, "rb") as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
+    try:
+        digest = digests.of(path)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be read: {error.strerror}", "check the file") from None
     if digest != found.sha256:
         raise UsageError(
             f"`{found.file}` of `{found.name}` is not the file its manifest records "

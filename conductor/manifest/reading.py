@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from conductor import component_options, limits
+from conductor import component_options, limits, opened, toml
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.rights import PROFILE_NAMES
 from conductor.core.policy.words import (
@@ -36,15 +35,17 @@ from conductor.manifest.values import (
     Wants,
     is_a,
 )
+from conductor.programs import AGENT, NAME_RULE, is_name, is_reserved
 
 _MOST: Final = 64 * 1024
 """Bytes of a manifest."""
+
+_TOO_LARGE: Final = f"a manifest is at most {_MOST:,} bytes"
 
 _LONGEST: Final = 4096
 """Bytes of one of its lines: the time to read a key grows with the square of its dots."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_NAME: Final = re.compile(r"[\w-]{1,64}")
 
 
 def path_of(folder: str) -> str | None:
@@ -53,11 +54,15 @@ def path_of(folder: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def load(path: str) -> Manifest:
-    """Reads a manifest. Raises `UsageError` that names the file and the line."""
+def load(path: str, *, links: bool = False) -> Manifest:
+    """Reads a manifest. Raises `UsageError` that names the file and the line.
+
+    One that is a link is refused, unless `links`: a stranger's may lead anywhere.
+    """
     try:
-        with open(path, "rb") as file:
-            text = file.read(_MOST + 1)
+        text = opened.read(path, _MOST, links=links)
+    except opened.TooLargeError:
+        raise UsageError(f"{path}: {_TOO_LARGE}", "it holds no data") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "check the path") from None
     return parse(text, path)
@@ -66,7 +71,7 @@ def load(path: str) -> Manifest:
 def parse(text: bytes, path: str = FILE) -> Manifest:
     """A manifest's text, read. `path` is what errors call it. Raises `UsageError`."""
     if len(text) > _MOST:
-        raise UsageError(f"{path}: a manifest is at most {_MOST:,} bytes", "it holds no data")
+        raise UsageError(f"{path}: {_TOO_LARGE}", "it holds no data")
     for number, line in enumerate(text.split(b"\n"), 1):
         if len(line) > _LONGEST:
             raise UsageError(
@@ -75,11 +80,11 @@ def parse(text: bytes, path: str = FILE) -> Manifest:
             )
     try:
         source = text.decode()
-        found = tomllib.loads(source)
+        found = toml.loads(source)
     except ValueError as error:  # of TOML and UTF-8 alike
-        raise UsageError(f"{path}: {error}", "a manifest is a TOML file in UTF-8") from None
-    except RecursionError:
-        raise UsageError(f"{path}: it nests too deeply", "a manifest is a few tables") from None
+        raise UsageError(
+            f"{path}: {error}", "a manifest is a few tables: a TOML file in UTF-8"
+        ) from None
     try:
         read = msgspec.convert(found, Manifest)
         return _checked(read)
@@ -116,9 +121,12 @@ def _checked(found: Manifest) -> Manifest:
 
 
 def _identity(found: Manifest) -> None:
-    if not _NAME.fullmatch(found.name):
-        raise Wrong("`name` is up to 64 letters, digits and any of `_-`", "name")
     _among(found.kind, KINDS, "kind")
+    if not is_name(found.name):
+        raise Wrong(f"`name` is {NAME_RULE}", "name")
+    if is_reserved(found.name) and (found.name, found.kind) != (AGENT, AGENT):
+        hint = "the log and records use that word for something else: give it another name"
+        raise Wrong(f"a component cannot be called `{found.name}`", "name", hint=hint)
     _among(found.carrier, CARRIERS, "carrier")
     _among(found.dialect, DIALECTS, "dialect")
 

@@ -10,12 +10,17 @@ import os
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
+from conductor import opened
+from conductor.errors import UsageError
+
 SECTION: Final = "conductor.manifest"
 """What the section is called."""
 
 _NAME: Final = SECTION.encode()
 _HEAD: Final = 8
 _CUSTOM: Final = 0
+_SECTIONS: Final = 20_000
+"""Sections that are looked at: twice as many as a module may have by default."""
 _MOST: Final = 64 * 1024 + 1
 """Bytes of a manifest that are read: one more than it may have."""
 
@@ -30,7 +35,7 @@ class _Place(NamedTuple):
 
 def find(path: str) -> bytes | None:
     """The text of the manifest in a module; None if there is none. Raises `OSError`."""
-    with open(path, "rb") as file:
+    with opened.ordinary(path) as file:
         for place in _places(file):
             file.seek(place.text)
             return file.read(min(place.end - place.text, _MOST))
@@ -39,7 +44,7 @@ def find(path: str) -> bytes | None:
 
 def embed(path: str, text: bytes) -> None:
     """Puts a manifest into a module, in place of one that is there. Raises `OSError`."""
-    with open(path, "rb") as file:
+    with opened.ordinary(path) as file:
         module = file.read()
         places = list(_places(file))
     kept, at = [], 0
@@ -54,10 +59,15 @@ def embed(path: str, text: bytes) -> None:
 
 
 def _places(file: BinaryIO) -> Iterator[_Place]:
-    """The sections with a manifest. What cannot be read ends it: the host says what is wrong."""
+    """The sections with a manifest. What cannot be read ends it: the host says what is wrong.
+
+    Raises `UsageError` for a module of too many.
+    """
     size = os.fstat(file.fileno()).st_size
     begin = _HEAD
-    while begin < size:
+    for _ in range(_SECTIONS):
+        if begin >= size:
+            return
         file.seek(begin)
         kind = file.read(1)
         length = _number(file)
@@ -69,6 +79,9 @@ def _places(file: BinaryIO) -> Iterator[_Place]:
             if named == bytes([len(_NAME)]) + _NAME:
                 yield _Place(begin, start + len(named), start + length)
         begin = start + length
+    raise UsageError(
+        f"`{file.name}` has more than {_SECTIONS:,} sections", "no tool writes a module like that"
+    )
 
 
 def _number(file: BinaryIO) -> int | None:

@@ -11,9 +11,10 @@ import msgspec
 
 from conductor.core.policy.rights import Grants
 from conductor.core.policy.words import merged, parse_grant
+from conductor.programs import AGENT
 
 FILE: Final = "component.toml"
-KINDS: Final = ("proxy", "agent")
+KINDS: Final = ("proxy", AGENT)
 CARRIERS: Final = ("core", "component", "wasi", "python", "command")
 TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "any")
 MATCHES: Final = ("bytes", "json")

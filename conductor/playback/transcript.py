@@ -77,8 +77,8 @@ def updated(text: bytes, outboxes: Sequence[bytes]) -> bytes:
         if at not in gone:
             found.append(line)
         if at in put:
-            found += put[at] or _closing(line for n, line in enumerate(lines[at + 1 :], at + 1)
-                                         if n not in gone)  # fmt: skip
+            following = (lines[n] for n in range(at + 1, len(lines)) if n not in gone)
+            found += put[at] or _closing(following)
     return b"\n".join(found)
 
 

@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from conductor import json_diff
+from conductor import json_diff, opened
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.errors import UsageError
 from conductor.redaction import redacted
-from conductor.replay.record import head
+from conductor.replay.record import MOST_LINE, counted, head, unreadable
 
 AGENT: Final = "agent"
 _HINT: Final = "ask what was asked when the trace was made, or record it anew"
@@ -60,14 +60,19 @@ def load(path: str) -> list[Event]:
     """The messages to and from the agent. Raises `UsageError` for a file that has none."""
     head(path)
     found: list[Event] = []
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                event = _event.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue  # a record, or cut off
-            if AGENT in (event.source, event.target) and event.protocol == "acp":
-                found.append(event)
+    held = 0
+    try:
+        with opened.ordinary(path) as file:
+            for line in opened.lines(file, path, MOST_LINE):
+                try:
+                    event = _event.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    continue  # a record, or cut off
+                if AGENT in (event.source, event.target) and event.protocol == "acp":
+                    held = counted(path, held + len(line))
+                    found.append(event)
+    except OSError as error:
+        raise unreadable(path, error) from None
     if not found:
         raise UsageError(f"the trace `{path}` has no agent", "record `conductor agent` or `exec`")
     return found

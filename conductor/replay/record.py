@@ -7,11 +7,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from conductor import opened
 from conductor.core import surrogates
 from conductor.errors import UsageError
 from conductor.trace.records import FORMAT
 
 _MARK: Final = b'{"type":"_conductor"'
+MOST_LINE: Final = 256 * 1024 * 1024
+"""Bytes of a line of a trace: the longest message, and what is recorded with it."""
+
+MOST_HELD: Final = 512 * 1024 * 1024
+"""Bytes of a trace that are taken into memory."""
+
 _RECORD_HINT: Final = "record one: `conductor agent --trace FILE …`"
 
 
@@ -121,9 +128,11 @@ def _no_trace(path: str) -> UsageError:
 def _lines(path: str) -> Iterator[tuple[_Line, bool]]:
     """The lines that hold records, each with whether lone surrogates are marked in it."""
     try:
-        with open(path, "rb") as file:
-            for number, text in enumerate(file, 1):
+        held = 0
+        with opened.ordinary(path) as file:
+            for number, text in enumerate(opened.lines(file, path, MOST_LINE), 1):
                 if text.startswith(_MARK):
+                    held = counted(path, held + len(text))
                     found = _decoded(text)
                     if found is not None:
                         yield found
@@ -132,8 +141,23 @@ def _lines(path: str) -> Iterator[tuple[_Line, bool]]:
                             f"{path}:{number}: it is not as conductor writes it", _RECORD_HINT
                         )
     except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"cannot read the trace `{path}`: {why}", "check the path") from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str, error: OSError) -> UsageError:
+    """What is wrong with the file of a trace."""
+    why = error.strerror or str(error)
+    return UsageError(f"cannot read the trace `{path}`: {why}", "check the path")
+
+
+def counted(path: str, held: int) -> int:
+    """The bytes of records so far: those of a replay are all in memory. Raises `UsageError`."""
+    if held > MOST_HELD:
+        raise UsageError(
+            f"the trace `{path}` holds more than {MOST_HELD >> 20} MiB of messages",
+            "record less at a time",
+        )
+    return held
 
 
 def _decoded(text: bytes) -> tuple[_Line, bool] | None:

@@ -229,7 +229,7 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
             {"diff": [{"op": "replace", "pointer": "/prompt/0/text", "before": OLD, "after": NEW}]},
             (f"p changed the request session/prompt\n    {ROUTE}\n    /prompt/0/text changed\n"
             "        a\n        b\n      - c\n      + C\n        d\n        e\n      …\n"
-            "        l\n        m\n      - n\n      + \\x1b[31mN\n        o\n        p\n"),
+            "        l\n        m\n      - n\n      + \\u{1b}[31mN\n        o\n        p\n"),
         ),
         (
             "change",
@@ -301,7 +301,7 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
             "violation",
             {"component": "p", "text": "may\x1b not", "rule": "rights", "direction": "up",
              "method": "m", "pointer": ""},
-            "p was stopped: may\\x1b not\n    rule rights; up m\n",
+            "p was stopped: may\\u{1b} not\n    rule rights; up m\n",
         ),
         ("violations", {"component": "p", "count": 5}, "p was stopped 5 more times\n"),
         ("restart", {"component": "p", "text": "died"}, "p: restart: died\n"),

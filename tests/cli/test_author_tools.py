@@ -391,17 +391,19 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     ran = author("test", "./theirs")
     assert (ran.code, ran.out) == (
         0,
-        "passed  theirs/transcripts/a\\x1b[31m\\nerror: forged.txt: 0 deliveries\n",
+        "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n",
     )
     assert "it is a program, not sandboxed, and runs with your rights: " in ran.err
-    assert "service clock, to know hint: forged too\\x1b[2J: given" in ran.err
+    assert "service clock, to know hint: forged too\\u{1b}[2J: given" in ran.err
     told = ran.err.splitlines()
     assert [line for line in told if line.startswith(("error", "hint", "\x1b"))] == []
     assert author("check", "--only", "handshake", "./theirs").err == ""  # it was told before
     outside = author.folder / "outside.txt"
     outside.write_text("> p{}\n< s{}\n")
     (folder / "transcripts" / "z.txt").symlink_to("../../outside.txt")
-    author("test", "--update", "./theirs").assert_error(2, "a link that leads out of the folder")
+    author("test", "--update", "./theirs").assert_error(
+        2, "z.txt` is a link, and links in the folder"
+    )
     assert outside.read_text() == "> p{}\n< s{}\n"
     os.mkfifo(folder / "transcripts" / "b.txt")
     author("test", "./theirs").assert_error(2, "b.txt` is no ordinary file")

@@ -203,8 +203,8 @@ def test_odd_updates_and_texts_do_no_harm() -> None:
     assert ran.out == "red \x1b[31m and ? half\n"  # no terminal: bytes as they are
     assert ran.err.splitlines() == [
         "[image i/p]",
-        r"tool: \x1b]0;owned\x07Tool",
-        r"tool: \x1b]0;owned\x07Tool (completed)",
+        r"tool: \u{1b}]0;owned\u{7}Tool",
+        r"tool: \u{1b}]0;owned\u{7}Tool (completed)",
     ]
 
 

@@ -42,7 +42,7 @@ def asked(options: object, *arguments: str) -> tuple[object, str]:
 def test_options_are_picked_by_kind(options: list[object], arguments: list[str], kind: str) -> None:
     answer, err = asked(options, *arguments)
     assert answer == selected(kind)
-    assert r"Erase\x1b[2J everything" in err
+    assert r"Erase\u{1b}[2J everything" in err
     assert "\x1b" not in err
 
 
@@ -81,7 +81,7 @@ def test_a_question_taken_back_is_answered_as_cancelled() -> None:
 def test_on_a_terminal_the_user_is_asked(typed: str, kind: str) -> None:
     with Running("exec", "py:agents:asking", "-p", json.dumps(ALL), terminal=True) as running:
         running.wait_for(running.err, "allow it this once? [y/N] ")
-        assert r"Erase\x1b[2J everything" in running.text(running.err)
+        assert r"Erase\u{1b}[2J everything" in running.text(running.err)
         assert "rm -r" in running.text(running.err)
         running.type(typed)
         ran = running.end()

@@ -176,7 +176,7 @@ def test_a_stranger_cannot_speak_to_the_terminal(here: Path, told: Told) -> None
     text = HEAD + '[wants]\nprofile = "full"\nreason = "\\u001b[2J\\nerror: forged"\n'
     section.embed(str(here / "p.wasm"), text.encode())
     assert told("./p.wasm")[1] == (
-        "  profile full, \\x1b[2J error: forged: it is given context; `,profile=full` behind it "
+        "  profile full, \\u{1b}[2J error: forged: it is given context; `,profile=full` behind it "
         "gives that"
     )
 

@@ -249,7 +249,7 @@ def test_a_manifest_may_not_speak_to_the_terminal(tmp_path: Path) -> None:
     )
     ran = conductor("inspect", str(tmp_path / "datetime.wasm"))
     assert "\x1b" not in ran.out
-    assert "\\x1b[2Jtrust me" in ran.out
+    assert "\\u{1b}[2Jtrust me" in ran.out
 
 
 def test_the_fences_of_its_process_are_named() -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conductor.cli import report
-from conductor.cli.client_output import Output, OutputClosed, TextView, one_line
+from conductor.cli.client_output import Output, OutputClosed, TextView
+from conductor.foreign import one_line, visible
 
 from .support import conductor
 
@@ -22,8 +23,8 @@ ESCAPES = "a\x1b[2Jb\x07\rc\x9b\u202ed\r\n\te"
 
 
 def test_control_characters_are_shown_not_obeyed() -> None:
-    assert report.visible(ESCAPES) == "a\\x1b[2Jb\\x07\\x0dc\\x9b\\x202ed\r\n\te"
-    assert report.visible("grün — 日本 👍\n") == "grün — 日本 👍\n"
+    assert visible(ESCAPES) == "a\\u{1b}[2Jb\\u{7}\\u{d}c\\u{9b}\\u{202e}d\r\n\te"
+    assert visible("grün — 日本 👍\n") == "grün — 日本 👍\n"
     assert one_line(f"  two\nlines {'x' * 300}", 20) == "two lines xxxxxxxxx…"
 
 
@@ -41,14 +42,14 @@ def test_errors_and_logs_of_components_are_shown_not_obeyed(
     )
     said = capsys.readouterr().err
     assert "\x1b" not in said
-    assert "\nwarning: gu\\x1b[31mest\n  error: me: said\n" in said
-    assert said.endswith("[agent] red \\x1b[2J\\x1b]0;x\\x07\\x200f\n")
+    assert "\nwarning: gu\\u{1b}[31mest\n  | error: me: said\n" in said
+    assert said.endswith("[agent] red \\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{200f}\n")
 
 
 def test_errors_cannot_be_forged_by_further_lines(capsys: pytest.CaptureFixture[str]) -> None:
     report.error("p said: x\nerror: y\n\nhint: z", "one\nhint: two")
     assert capsys.readouterr().err == (
-        "error: p said: x\n  error: y\n\n  hint: z\n\nhint: one\n  hint: two\n"
+        "error: p said: x\n  | error: y\n  | \n  | hint: z\n\nhint: one\n  | hint: two\n"
     )
 
 
@@ -75,7 +76,9 @@ def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = ["debug: p: a", "  more of a", "info: p: b", "warning: p: c", "  more of c", "panicked"]
-    shown = {"warning": lines[3:], "info": lines[2:], "debug": lines}
+    told_as = [*lines]
+    told_as[1], told_as[4], told_as[5] = "  | more of a", "  | more of c", "[host] panicked"
+    shown = {"warning": told_as[3:], "info": told_as[2:], "debug": told_as}
     for level, expected in shown.items():
         told = report.relay(level, report.lines(level, ()))
         for line in lines:
@@ -88,7 +91,7 @@ def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
     assert capsys.readouterr().err.splitlines() == [
         "[agent] info: agent: its own words are not ours",
         "warning: p: one",
-        "  error: conductor: two",
+        "  | error: conductor: two",
     ]
 
 

@@ -102,7 +102,7 @@ WIDER: list[tuple[str, str, str]] = [
 def test_more_is_refused_and_less_is_not(here: Path, less: str, more: str, said: str) -> None:
     lock(less, "demo")
     text = refusal(more, "demo")
-    assert "  p (./p.wasm):\n    " in text
+    assert "  p (./p.wasm):\n  |     " in text
     assert f"    {said}" in text
     lock(more, "demo")
     assert refusal(less, "demo") == ""

@@ -46,7 +46,7 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         scripts.read(str(path))
     with pytest.raises(UsageError, match="is a folder without a proxy"):
         scripts.check(str(tmp_path))
-    monkeypatch.setattr(scripts, "_MOST", 10)
+    monkeypatch.setattr(scripts, "MOST", 10)
     path.write_text("#" * 11, encoding="utf-8")
     with pytest.raises(ComponentError, match="of Python source"):
         scripts.read(str(path))
