@@ -7,6 +7,7 @@ constant time. From then on lines go both ways. The socket exists while there is
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import itertools
 import os
@@ -101,6 +102,8 @@ class StdioShell:
         client.door.connections.discard(connection)
         if client.finish():
             self._leaving.add(client.writer)
+            loop = asyncio.get_running_loop()
+            loop.call_later(stdio_clients.LINGER, self._left, client.writer)
 
     def close_listener(self, listener: str) -> None:
         """Lets no more clients in, and ends the connections of those who are."""
@@ -170,6 +173,11 @@ class StdioShell:
         self._guests[name] = Client(self, name, door, connection.detach(), second, self._limit)
         self._events.opened(name, door.listener)
 
+    def _left(self, writer: FdWriter) -> None:
+        """What is queued for a closed client has left, or will not."""
+        writer.close()
+        self._leaving.discard(writer)
+
     def received(self, name: str, frames: list[bytes]) -> None:
         """Passes lines on, as long as the receiver keeps the connection."""
         for frame in frames:
@@ -199,11 +207,26 @@ class StdioShell:
             client.close()
             self._events.closed(name)
 
-    def flooded(self, name: str) -> None:
-        """A client reads nothing of what it is sent."""
-        unsent = stdio_clients.MOST_UNSENT
-        self._log("warning", NAME, f"an MCP client took none of {unsent} bytes; it is closed")
-        self.lost(name)
+    def unread(self) -> None:
+        """A client does not read what it is sent."""
+        most = stdio_clients.MOST_UNSENT
+        if sum(client.writer.buffered for client in self._guests.values()) > most:
+            worst = max(self._guests, key=lambda name: self._guests[name].writer.buffered)
+            asyncio.get_running_loop().call_soon(
+                self._give_up, worst, f"an MCP client took none of {most} bytes; it is closed"
+            )
+
+    def half_lines(self) -> None:
+        """A client sends a long line, whose end has not come."""
+        most = max(stdio_clients.MOST_HELD, self._limit)
+        if sum(client.held for client in self._guests.values()) > most:
+            worst = max(self._guests, key=lambda name: self._guests[name].held)
+            self._give_up(worst, "an MCP client does not end its line; it is closed")
+
+    def _give_up(self, name: str, why: str) -> None:
+        if name in self._guests:
+            self._log("warning", NAME, why)
+            self.lost(name)
 
     def _close_socket(self) -> None:
         if self._entrance is not None:

@@ -20,7 +20,14 @@ _HIGH_WATER: Final = 4 * 1024 * 1024
 """Unsent bytes above which a client that does not read is not read from either."""
 
 MOST_UNSENT: Final = 256 * 1024 * 1024
-"""Unsent bytes at which a client that does not read is given up."""
+"""Unsent bytes, of all clients together, at which the one that has read least is given up."""
+
+MOST_HELD: Final = 256 * 1024 * 1024
+"""Bytes of lines without an end, of all clients together; then the one with most of them is given
+up. The longest line there may be always has room."""
+
+LINGER: Final = 10.0
+"""Seconds a closed client has to take what is queued for it."""
 
 _SMALL: Final = 64 * 1024
 
@@ -45,6 +52,7 @@ class Client:
             lambda frames: shell.received(name, frames),
             lambda head, limit: shell.oversized(self, head, limit),
             lambda _: shell.lost(name),
+            shell.half_lines,
         )
 
     def send(self, frame: bytes) -> None:
@@ -56,8 +64,12 @@ class Client:
             self.writer.write(b"\n")
         if self.writer.buffered > _HIGH_WATER:
             self.hold("full", True)
-            if self.writer.buffered > MOST_UNSENT:
-                self._loop.call_soon(self._shell.flooded, self._name)
+            self._shell.unread()
+
+    @property
+    def held(self) -> int:
+        """Bytes of a line it has not ended."""
+        return self._reader.held
 
     def hold(self, reason: str, wait: bool) -> None:
         """Reads nothing while there is any reason to wait."""

@@ -145,6 +145,7 @@ class Entrance:
             self.make_room()
         connection.setblocking(False)
         if connection.family != getattr(socket, "AF_UNIX", None):
+            # What leaves in two pieces must not wait for the client's delayed acknowledgement.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._strangers[self._greet(connection)] = None
 

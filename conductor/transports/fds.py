@@ -25,18 +25,26 @@ class FdReader:
         on_lines: Callable[[list[bytes]], None],
         on_oversized: Callable[[bytes, int], None],
         on_end: Callable[[OSError | None], None],
+        on_part: Callable[[], None] | None = None,
     ) -> None:
+        """`on_part` is called when more than a chunk of a line is `held`."""
         self._fd = fd
         self._limit = limit
         self._lines = LineSplitter(limit)
         self._on_lines = on_lines
         self._on_oversized = on_oversized
         self._on_end = on_end
+        self._on_part = on_part
         self._chunk = CHUNK
         self._loop = asyncio.get_running_loop()
         self._paused = False
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self.read)
+
+    @property
+    def held(self) -> int:
+        """Bytes of a line that is not complete."""
+        return self._lines.held
 
     def read(self) -> bool:
         """Takes one chunk; False when there was nothing to take (now, or ever again)."""
@@ -62,6 +70,8 @@ class FdReader:
             self._report_oversized()
         if lines:
             self._on_lines(lines)
+        if self._on_part is not None and self._lines.held > CHUNK:
+            self._on_part()
         return True
 
     def drain(self) -> None:

@@ -26,6 +26,11 @@ class LineSplitter:
         self.oversized: list[bytes] = []
         """The first bytes of lines skipped since the owner last cleared this list."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of a line that is not complete."""
+        return self._size
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their newlines."""
         lines = chunk.split(b"\n")
