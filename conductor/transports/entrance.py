@@ -119,7 +119,7 @@ class Entrance:
         self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
+        for taken in range(_AT_ONCE):
             if self._closed:
                 return
             try:
@@ -129,11 +129,13 @@ class Entrance:
             except ConnectionError:
                 continue
             except OSError as error:
-                self.complain(f"cannot let a client in: {error.strerror or error}")
-                if not self.make_room():
-                    self._rest()
-                    return
-                continue
+                # No descriptor is left. Only the first time that means that somebody waits; and
+                # one that is given back is free in the next turn of the event loop.
+                if not taken:
+                    self.complain(f"cannot let a client in: {error.strerror or error}")
+                    if not self.make_room():
+                        self._rest()
+                return
             self._let_in(connection)
 
     def _let_in(self, connection: socket.socket) -> None:

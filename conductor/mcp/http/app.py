@@ -63,6 +63,7 @@ class App:
             # What a stranger sends behind the head of its request is not read.
             closing = () if known else _CLOSE
             await reply.whole(refused.status, refused.body, (*refused.headers, *closing))
+        scope["state"]["connection"].answered()
 
     async def _post(self, door: Door, headers: Headers, receive: Receive, reply: Reply) -> None:
         requests.check_post(headers)

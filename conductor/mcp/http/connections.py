@@ -64,6 +64,10 @@ class Connection(asyncio.BufferedProtocol):
         """Its client has shown a secret; whether there is room for it."""
         return self._crowd.admit(self)
 
+    def answered(self) -> None:
+        """A request has been answered; the next may be here already."""
+        self._watch()
+
     def turn_away(self) -> None:
         """Ends the connection now."""
         self._gone = True
@@ -115,12 +119,10 @@ class Connection(asyncio.BufferedProtocol):
         """Looks what of a request there is, and waits so long for the rest."""
         held: h11.Connection = self._http.conn
         state = held.their_state
+        if state is h11.IDLE and self._http.cycle is not None and not held.trailing_data[0]:
+            state = None  # it has been answered: uvicorn waits for the next request
         if state is not self._state:
             self._wait_for(state)
-        if state is h11.DONE and held.trailing_data[0] and not self.idle:
-            # Another request before the answer to this one: nobody needs that, and what is read
-            # ahead would escape all bounds. A client that does so has to ask anew.
-            self._http.cycle.keep_alive = False
 
     def _wait_for(self, state: Any) -> None:
         self._state = state
