@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
     def _watch(self) -> None:
         """Looks what of a request there is, and waits so long for the rest."""
         held: h11.Connection = self._http.conn
-        state = held.their_state
+        state: Any = held.their_state
         if state is h11.IDLE and self._http.cycle is not None and not held.trailing_data[0]:
             state = None  # it has been answered: uvicorn waits for the next request
         if state is not self._state:
