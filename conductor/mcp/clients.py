@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conductor.core.jsonrpc import METHOD_NOT_FOUND, error_object
+from conductor.mcp import limits
 from conductor.mcp.adapters import Adapter, Request
 from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
@@ -56,6 +57,10 @@ class Client:
         if self._adapter is not None:
             self._adapter.request(asked)
             return
+        if len(self._waiting) >= limits.OPEN:
+            error = limits.refusal(self.server.label, f"{limits.OPEN} messages wait for it")
+            self.consumer.answer(asked.id, b"error", error)
+            return
         self._waiting.append(lambda: self.request(asked))
         if not self._choosing:
             self._modern = modern(asked.method, asked.params)
@@ -72,14 +77,14 @@ class Client:
         """The client tells."""
         if self._adapter is not None:
             self._adapter.notification(method, params)
-        elif self._choosing:
+        elif self._choosing and len(self._waiting) < limits.OPEN:
             self._waiting.append(lambda: self.notification(method, params))
 
     def cancel(self, key: bytes) -> None:
         """A request of the client's is to be cancelled, and answered nevertheless."""
         if self._adapter is not None:
             self._adapter.cancel(key)
-        else:
+        elif len(self._waiting) < limits.OPEN:
             self._waiting.append(lambda: self.cancel(key))
 
     def closed(self) -> None:

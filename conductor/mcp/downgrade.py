@@ -19,11 +19,12 @@ from conductor.core.jsonrpc import (
     canonical_id,
     error_object,
 )
+from conductor.mcp import limits
 from conductor.mcp.adapters import Request
 from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
 from conductor.mcp.jobs import MAY_ASK, Job
-from conductor.mcp.json import EMPTY, read, text, value, write
+from conductor.mcp.json import EMPTY, members_of, read, text, write
 from conductor.mcp.line import Line, OnAnswer
 from conductor.mcp.ports import Port
 from conductor.mcp.providers import Provider
@@ -57,7 +58,7 @@ class Downgrade:
         self._jobs: dict[str, Job] = {}
         """By the progress token the component knows them by; the last one last."""
         self._suspended: dict[str, Job] = {}
-        self._subscriptions = Subscriptions(self._subscribe)
+        self._subscriptions = Subscriptions(server.label, self._subscribe)
         self._level: bytes | None = None
         self._state = "new"
         self._waiting: list[Callable[[bytes | None], None]] = []
@@ -98,7 +99,11 @@ class Downgrade:
         if member == b"result":
             self._state = "open"
             self._offered = read(body)
-            self._able = value(self._offered.get("capabilities", EMPTY)) or {}
+            self._able = {
+                name: one
+                for name, one in members_of(self._offered.get("capabilities")).items()
+                if isinstance(one, dict)
+            }
             self._provider.notify("notifications/initialized", None)
         else:
             self._state, error = "new", body
@@ -133,7 +138,7 @@ class Downgrade:
             elif method == DISCOVER:
                 port.answer(id_, b"result", self._discovered())
             elif method == LISTEN:
-                wanted = value(held.get("notifications", EMPTY)) or {}
+                wanted = members_of(held.get("notifications"))
                 self._subscriptions.listen(port, id_, wanted, self._able)
             elif "requestState" in held:
                 self._resume(port, id_, held, meta)
@@ -220,6 +225,10 @@ class Downgrade:
             reply(b"error", error_object(METHOD_NOT_FOUND, text_))
             return
         job = able[-1]
+        if job.rounds >= limits.ROUNDS or len(job.wanted) >= limits.INPUTS:
+            text_ = f"`{method}`: the request has asked for too much input already"
+            reply(b"error", error_object(METHOD_NOT_FOUND, text_))
+            return
         job.wanted[f"input-{self._server.fresh()}"] = (reply, method, params)
         self._want(job)
 

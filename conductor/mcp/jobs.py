@@ -51,6 +51,8 @@ class Job:
         """Capabilities its client lacks, to the methods the component has asked for in vain."""
         self.outcome: tuple[bytes, bytes] | None = None
         self.state = ""
+        self.rounds = 0
+        """How often its client has been asked for input."""
 
     def deliver(self) -> None:
         """Gives the outcome to whoever waits for it, or keeps it until somebody comes."""
@@ -73,6 +75,7 @@ class Job:
             requests[name] = {"method": method, "params": Raw(params or EMPTY)}
             self.asked[name] = reply
         self.wanted.clear()
+        self.rounds += 1
         self.port = None
         result = {
             "resultType": "input_required",

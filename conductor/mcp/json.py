@@ -39,6 +39,12 @@ def value(raw: Raw | bytes) -> Any:
         return None
 
 
+def members_of(raw: Raw | bytes | None) -> dict[str, Any]:
+    """The members of an object, as values; none where it is no object."""
+    held = value(raw) if raw is not None else None
+    return held if isinstance(held, dict) else {}
+
+
 def write(fields: Mapping[str, object]) -> bytes:
     """The object with these members; raw ones stay as they are."""
     return encode(fields)

@@ -14,7 +14,7 @@ from conductor.core.jsonrpc import (
     canonical_id,
     error_object,
 )
-from conductor.mcp import generations
+from conductor.mcp import generations, limits
 from conductor.mcp.adapters import Request
 from conductor.mcp.clients import Client
 from conductor.mcp.generations import (
@@ -213,6 +213,10 @@ class Native:
         server = self._servers.get(asked.server or "")
         if server is None:
             return False
+        if len(server.clients) >= limits.CLIENTS:
+            error = limits.refusal(server.label, f"{limits.CLIENTS} connections are open")
+            self._down.answer(id_, b"error", error)
+            return True
         consumer = NativeConsumer(self._down, CONNECTS[method], server, "")
         same = next((one for one in server.ladder if one.connect == method), None)
         client = Client(server, self._up, consumer, same)

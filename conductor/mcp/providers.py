@@ -14,7 +14,7 @@ from conductor.core.jsonrpc import (
     METHOD_NOT_FOUND,
     error_object,
 )
-from conductor.mcp import generations
+from conductor.mcp import generations, limits
 from conductor.mcp.calls import Call
 from conductor.mcp.generations import Carried, Generation
 from conductor.mcp.json import NULL, code, encode, read, text, write
@@ -99,8 +99,15 @@ class Provider:
         elif generation.waits and not setup.settled:
             setup.when_settled(self._connect)
         else:
+            if self.server.unanswered >= limits.OPEN:
+                self._refused(self._full())
+                return
             fields = generations.fill(generation.connect_with, self._values())
+            self.server.unanswered += 1
             self._line.ask(generation.connect, write(fields), self._connected)
+
+    def _full(self) -> bytes:
+        return limits.refusal(self.server.label, f"{limits.OPEN} requests are not answered")
 
     def _values(self) -> dict[str, object]:
         declared, setup = self.server.declared, self.server.setup
@@ -113,6 +120,7 @@ class Provider:
         }
 
     def _connected(self, member: bytes, body: bytes) -> None:
+        self.server.unanswered -= 1
         if member == b"result":
             self.connection = generations.carried(body).connection
             if self._state == "closed":
@@ -162,6 +170,9 @@ class Provider:
     def request(self, call: Call) -> None:
         """Sends a request, now or once the connection is open."""
         call.provider = self
+        if len(self._waiting) >= limits.OPEN:
+            call.on_answer(b"error", self._full())
+            return
         self._calls[call] = None
         self.latest = self.server.fresh()
         self._when_open(lambda: self._send(call))
@@ -170,6 +181,10 @@ class Provider:
         if call not in self._calls or self._gives_back(call):
             return
         generation, server = self.generation, self.server
+        if server.unanswered >= limits.OPEN:
+            self._done(call, b"error", self._full())
+            return
+        server.unanswered += 1
         inner_id: str | int | None = None
         params = call.params
         if generation.numbered:
@@ -213,6 +228,7 @@ class Provider:
 
     def _answered(self, call: Call, member: bytes, body: bytes) -> None:
         call.id = None
+        self.server.unanswered -= 1
         self.server.calls.pop(call.key, None)
         if call not in self._calls:
             return  # nobody waits for it any more
@@ -255,8 +271,10 @@ class Provider:
         call.on_answer(member, body)
 
     def notify(self, method: str, params: bytes | None) -> None:
-        """Sends a notification, in order; generations that have none are told nothing."""
-        self._when_open(lambda: self._notify(method, params))
+        """Sends a notification, in order; generations that have none are told nothing, and neither
+        is a component with which too many wait to be connected."""
+        if len(self._waiting) < limits.OPEN:
+            self._when_open(lambda: self._notify(method, params))
 
     def _notify(self, method: str, params: bytes | None) -> None:
         generation = self.generation

@@ -70,6 +70,8 @@ class Server:
         """The session all clients without sessions share, where the component has one."""
         self.calls: dict[str, Call] = {}
         """Open requests by `requestId`, or by progress token in generations without connections."""
+        self.unanswered = 0
+        """Requests to the component that it has not answered, those nobody waits for included."""
         self._last = 0
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import itertools
+import os
 import re
 import secrets
 import socket
@@ -23,14 +24,15 @@ from conductor.mcp.declarations import StdioDeclaration
 from conductor.mcp.shells import NAME
 from conductor.mcp.shells_socket import command, socket_for_shims
 from conductor.mcp.shim import TOKEN_VARIABLE
-from conductor.mcp.stdio_clients import KEY_LENGTH, TOKEN_LENGTH, Client, Login
+from conductor.mcp.stdio_clients import KEY_LENGTH, TOKEN_LENGTH, Client
+from conductor.transports import entrance
+from conductor.transports.entrance import Entrance, Login
 from conductor.transports.fds import FdWriter
 from conductor.transports.private import Folder
 
 if TYPE_CHECKING:
     from conductor.mcp.shells import Log, ShellEvents
 
-_RETRY: Final = 0.5
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.){0,512}"|-?\d{1,20})')
 
 
@@ -49,21 +51,19 @@ class StdioShell:
         self._events = events
         self._log = log
         self._limit = line_limit
-        self._socket: socket.socket | None = None
+        self._entrance: Entrance | None = None
         self._folder: Folder | None = None
         self._address = ""
         self._doors: dict[bytes, Door] = {}
         self._keys: dict[str, bytes] = {}
         self._numbers = itertools.count(1)
         self._guests: dict[str, Client] = {}
-        self._logins: set[Login] = set()
         self._leaving: set[FdWriter] = set()
         """Writers of closed connections that still hold something."""
-        self._retry: asyncio.TimerHandle | None = None
 
     async def listen(self, listener: str) -> StdioDeclaration:
         """Lets clients in; how the shim is started."""
-        if self._socket is None:
+        if self._entrance is None:
             self._open()
         key = f"{next(self._numbers):0{KEY_LENGTH}x}".encode()
         secret = secrets.token_hex((TOKEN_LENGTH - KEY_LENGTH) // 2)
@@ -102,6 +102,8 @@ class StdioShell:
         client.door.connections.discard(connection)
         if client.finish():
             self._leaving.add(client.writer)
+            loop = asyncio.get_running_loop()
+            loop.call_later(stdio_clients.LINGER, self._left, client.writer)
 
     def close_listener(self, listener: str) -> None:
         """Lets no more clients in, and ends the connections of those who are."""
@@ -124,55 +126,57 @@ class StdioShell:
 
     def _open(self) -> None:
         try:
-            self._socket, self._folder, self._address = socket_for_shims()
+            listening, self._folder, self._address = socket_for_shims()
         except OSError as error:
             raise ComponentError(
                 f"no socket for the MCP servers of this chain: {error.strerror or error}",
                 "free some descriptors or space in the temporary folder, or let the agent use "
                 "HTTP: --mcp-bridge http",
             ) from None
-        self._socket.setblocking(False)
-        self._watch()
+        self._entrance = Entrance(
+            listening,
+            lambda connection: Login(connection, TOKEN_LENGTH, entrance.LOGIN, self._shown),
+            lambda text: self._log("warning", NAME, text),
+        )
 
-    def _watch(self) -> None:
-        self._retry = None
-        if self._socket is not None:
-            asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
-
-    def _accept(self) -> None:
-        assert self._socket is not None
-        try:
-            connection, _ = self._socket.accept()
-        except (BlockingIOError, ConnectionError, InterruptedError):
+    def _shown(self, login: Login, token: bytes | None) -> None:
+        """A client has shown something, and comes in or is sent away; or it has left."""
+        assert self._entrance is not None
+        self._entrance.leave(login)
+        if token is None:
             return
-        except OSError as error:  # no descriptors left: later there may be some
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._socket.fileno())
-            self._retry = loop.call_later(_RETRY, self._watch)
-            self._log("warning", NAME, f"cannot let a client in: {error.strerror or error}")
-            return
-        self._logins.add(Login(self, connection))
-
-    def admitted(self, login: Login, connection: socket.socket, token: bytes) -> None:
-        """A client has presented something; it comes in, or the connection ends."""
-        self._logins.discard(login)
         door = self._doors.get(token[:KEY_LENGTH])
         wanted = door.secret if door is not None else b"\0" * (TOKEN_LENGTH - KEY_LENGTH)
         if not hmac.compare_digest(token[KEY_LENGTH:], wanted) or door is None:
+            login.connection.close()
+            self._entrance.complain("a client without the secret of a session was refused")
+        elif len(self._guests) >= stdio_clients.MOST_CLIENTS:
+            login.connection.close()
+            self._entrance.complain(f"a client was sent away: {len(self._guests)} are connected")
+        else:
+            self._let_in(door, login.connection, self._entrance)
+
+    def _let_in(self, door: Door, connection: socket.socket, at: Entrance) -> None:
+        try:
+            second = os.dup(connection.fileno())
+        except OSError:
+            second = -1
+        if second < 0 or (entrance.is_spare(second) and not at.make_room()):
             connection.close()
-            self._log("warning", NAME, "a client without the secret of a session was refused")
+            if second >= 0:
+                os.close(second)
+            at.complain("a client was sent away: too few descriptors are left for the chain")
             return
         name = f"stdio-{next(self._numbers)}"
-        if connection.family != getattr(socket, "AF_UNIX", None):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         door.connections.add(name)
         # Reported before anything can be read: the reader is woken by the event loop only.
-        self._guests[name] = Client(self, name, door, connection.detach(), self._limit)
+        self._guests[name] = Client(self, name, door, connection.detach(), second, self._limit)
         self._events.opened(name, door.listener)
 
-    def dismissed(self, login: Login) -> None:
-        """A client left, or took too long, before it had presented its secret."""
-        self._logins.discard(login)
+    def _left(self, writer: FdWriter) -> None:
+        """What is queued for a closed client has left, or will not."""
+        writer.close()
+        self._leaving.discard(writer)
 
     def received(self, name: str, frames: list[bytes]) -> None:
         """Passes lines on, as long as the receiver keeps the connection."""
@@ -203,23 +207,31 @@ class StdioShell:
             client.close()
             self._events.closed(name)
 
-    def flooded(self, name: str) -> None:
-        """A client reads nothing of what it is sent."""
-        unsent = stdio_clients.MOST_UNSENT
-        self._log("warning", NAME, f"an MCP client took none of {unsent} bytes; it is closed")
-        self.lost(name)
+    def unread(self) -> None:
+        """A client does not read what it is sent."""
+        most = stdio_clients.MOST_UNSENT
+        if sum(client.writer.buffered for client in self._guests.values()) > most:
+            worst = max(self._guests, key=lambda name: self._guests[name].writer.buffered)
+            asyncio.get_running_loop().call_soon(
+                self._give_up, worst, f"an MCP client took none of {most} bytes; it is closed"
+            )
+
+    def half_lines(self) -> None:
+        """A client sends a long line, whose end has not come."""
+        most = max(stdio_clients.MOST_HELD, self._limit)
+        if sum(client.held for client in self._guests.values()) > most:
+            worst = max(self._guests, key=lambda name: self._guests[name].held)
+            self._give_up(worst, "an MCP client does not end its line; it is closed")
+
+    def _give_up(self, name: str, why: str) -> None:
+        if name in self._guests:
+            self._log("warning", NAME, why)
+            self.lost(name)
 
     def _close_socket(self) -> None:
-        for login in list(self._logins):
-            login.close()
-        self._logins.clear()
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
+        if self._entrance is not None:
+            self._entrance.close()
+            self._entrance = None
         if self._folder is not None:
             self._folder.remove()
             self._folder = None

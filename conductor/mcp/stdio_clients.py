@@ -1,10 +1,8 @@
-"""Who connects to the socket of the stdio shim: first unknown, then let in."""
+"""Who has come in by the socket of the stdio shim."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from typing import TYPE_CHECKING, Final
 
 from conductor.mcp.shells_socket import shut_down
@@ -15,76 +13,46 @@ if TYPE_CHECKING:
 
 KEY_LENGTH: Final = 8
 TOKEN_LENGTH: Final = KEY_LENGTH + 64
-_LOGIN: Final = 10.0
-"""Seconds a client has to present its secret."""
+MOST_CLIENTS: Final = 256
+"""Clients at a time; who comes then is sent away."""
 
 _HIGH_WATER: Final = 4 * 1024 * 1024
 """Unsent bytes above which a client that does not read is not read from either."""
 
 MOST_UNSENT: Final = 256 * 1024 * 1024
-"""Unsent bytes at which a client that does not read is given up."""
+"""Unsent bytes, of all clients together, at which the one that has read least is given up."""
+
+MOST_HELD: Final = 256 * 1024 * 1024
+"""Bytes of lines without an end, of all clients together; then the one with most of them is given
+up. The longest line there may be always has room."""
+
+LINGER: Final = 10.0
+"""Seconds a closed client has to take what is queued for it."""
 
 _SMALL: Final = 64 * 1024
-
-
-class Login:
-    """A connection that has not presented its secret yet."""
-
-    def __init__(self, shell: StdioShell, connection: socket.socket) -> None:
-        self._shell = shell
-        self._connection = connection
-        self._said = b""
-        connection.setblocking(False)
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(_LOGIN, self._leave)
-        self._loop.add_reader(connection.fileno(), self._read)
-
-    def _read(self) -> None:
-        wanted = TOKEN_LENGTH + 1
-        try:
-            more = self._connection.recv(wanted - len(self._said))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            more = b""
-        self._said += more
-        if not more:
-            self._leave()
-        elif len(self._said) == wanted:
-            self._detach()
-            self._shell.admitted(self, self._connection, self._said[:-1])
-
-    def _leave(self) -> None:
-        self.close()
-        self._shell.dismissed(self)
-
-    def _detach(self) -> None:
-        self._timer.cancel()
-        self._loop.remove_reader(self._connection.fileno())
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self._detach()
-        self._connection.close()
 
 
 class Client:
     """A connection that has been let in."""
 
-    def __init__(self, shell: StdioShell, name: str, door: Door, fd: int, limit: int) -> None:
-        """`limit`: bytes of one line."""
+    def __init__(
+        self, shell: StdioShell, name: str, door: Door, fd: int, second: int, limit: int
+    ) -> None:
+        """`fd` and `second`: descriptors of the connection, to read and to write. `limit`: bytes of
+        one line."""
         self._shell = shell
         self._name = name
         self.door = door
         self._holds: set[str] = set()
         self._loop = asyncio.get_running_loop()
-        self.writer = FdWriter(os.dup(fd), self._drained, self._later, shut_down)
+        self.writer = FdWriter(second, self._drained, self._later, shut_down)
         self._reader = FdReader(
             fd,
             limit,
             lambda frames: shell.received(name, frames),
             lambda head, limit: shell.oversized(self, head, limit),
             lambda _: shell.lost(name),
+            shell.half_lines,
         )
 
     def send(self, frame: bytes) -> None:
@@ -96,8 +64,12 @@ class Client:
             self.writer.write(b"\n")
         if self.writer.buffered > _HIGH_WATER:
             self.hold("full", True)
-            if self.writer.buffered > MOST_UNSENT:
-                self._loop.call_soon(self._shell.flooded, self._name)
+            self._shell.unread()
+
+    @property
+    def held(self) -> int:
+        """Bytes of a line it has not ended."""
+        return self._reader.held
 
     def hold(self, reason: str, wait: bool) -> None:
         """Reads nothing while there is any reason to wait."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from conductor.core.jsonrpc import canonical_id
+from conductor.mcp import limits
 from conductor.mcp.json import read, text, write
 from conductor.mcp.ports import Port
 from conductor.mcp.revisions import ACKNOWLEDGED, SUBSCRIPTION
@@ -39,20 +40,28 @@ class Listening:
 class Subscriptions:
     """All of them over one session with a component."""
 
-    def __init__(self, subscribe: Callable[[str, str], None]) -> None:
-        """`subscribe` asks the component to, or not to any more: method and URI."""
+    def __init__(self, label: str, subscribe: Callable[[str, str], None]) -> None:
+        """`label`: the server. `subscribe` asks the component to, or not to any more: method and
+        URI."""
+        self._label = label
         self._subscribe = subscribe
         self._open: list[Listening] = []
         self._uris: dict[str, int] = {}
 
     def listen(self, port: Port, id_: bytes, wanted: dict[str, Any], able: dict[str, Any]) -> None:
         """A client subscribes; `able`: the component's capabilities."""
+        uris = wanted.get("resourceSubscriptions")
+        uris = list(dict.fromkeys(map(str, uris))) if isinstance(uris, list) else []
+        held = sum(len(one.wanted.get("resourceSubscriptions", ())) for one in self._open)
+        if max(len(self._open) + 1, held + len(uris)) > limits.SUBSCRIPTIONS:
+            what = f"{limits.SUBSCRIPTIONS} subscriptions are open"
+            port.answer(id_, b"error", limits.refusal(self._label, what))
+            return
         agreed: dict[str, Any] = {}
         for name in _KINDS.values():
             kind = able.get(name.removesuffix("ListChanged"), {})
             if wanted.get(name) is True and kind.get("listChanged") is True:
                 agreed[name] = True
-        uris = wanted.get("resourceSubscriptions")
         if uris and able.get("resources", {}).get("subscribe") is True:
             agreed["resourceSubscriptions"] = uris
         listening = Listening(port, id_, agreed)

@@ -13,10 +13,11 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, canonical_id, error_object
+from conductor.mcp import limits
 from conductor.mcp.adapters import Request, cancelled
 from conductor.mcp.calls import Call
 from conductor.mcp.consumers import Consumer
-from conductor.mcp.json import EMPTY, encode, read, text, value, write
+from conductor.mcp.json import EMPTY, encode, members_of, read, text, write
 from conductor.mcp.line import OnAnswer
 from conductor.mcp.providers import Provider
 from conductor.mcp.revisions import (
@@ -34,9 +35,6 @@ from conductor.mcp.revisions import (
     SUBSCRIPTION,
     VERSION,
 )
-
-_ROUNDS: Final = 32
-"""How often one request may want more input."""
 
 _ONLY_MODERN: Final = ("resultType", "ttlMs", "cacheScope")
 
@@ -106,7 +104,7 @@ class Upgrade:
         discovered = read(self._server.discovered)
         able = discovered.get("capabilities", Raw(b'{"tools":{}}'))
         self._offered = {
-            name: one for name, one in (value(able) or {}).items() if isinstance(one, dict)
+            name: one for name, one in members_of(able).items() if isinstance(one, dict)
         }
         info = read(discovered.get("_meta")).get(SERVER)
         answer: dict[str, object] = {
@@ -136,6 +134,11 @@ class Upgrade:
             self._consumer.answer(id_, b"error", error_object(METHOD_NOT_FOUND, text_))
             return
         uri = text(held.get("uri")) or ""
+        if add and uri not in self._uris and len(self._uris) >= limits.SUBSCRIPTIONS:
+            what = f"{limits.SUBSCRIPTIONS} resources are subscribed to"
+            error = limits.refusal(self._server.label, what)
+            self._consumer.answer(id_, b"error", error)
+            return
         if add:
             self._uris[uri] = None
         else:
@@ -215,8 +218,11 @@ class Upgrade:
             held.pop(name, None)
         if "requestState" in result:
             held["requestState"] = result["requestState"]
-        if rounds >= _ROUNDS:
-            self._fail(key, f"wanted input more than {_ROUNDS} times for one request")
+        if rounds >= limits.ROUNDS:
+            self._fail(key, f"wanted input more than {limits.ROUNDS} times for one request")
+            return
+        if len(wanted) > limits.INPUTS:
+            self._fail(key, f"wanted {len(wanted)} inputs at once, more than {limits.INPUTS}")
             return
         responses: dict[str, Raw] = {}
         for request in wanted.values():

@@ -6,6 +6,7 @@ one across projects. Blocking: the desk calls it on a thread of its own.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
@@ -150,13 +151,20 @@ class Store:
         if self._connection is None:
             folder = os.path.dirname(self._path)
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            # A file that is there must not be opened here: closing it again would take away the
+            # locks that SQLite holds on it in this process, and two conductors would ruin it.
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             db = sqlite3.connect(
                 self._path, timeout=_BUSY, check_same_thread=False, isolation_level=None
             )
-            db.execute("pragma journal_mode = wal")
-            db.execute("pragma synchronous = normal")
-            db.execute(_TABLE)
+            try:
+                db.execute("pragma journal_mode = wal")
+                db.execute("pragma synchronous = normal")
+                db.execute(_TABLE)
+            except sqlite3.Error:
+                db.close()
+                raise
             self._connection = db
         return self._connection
 

@@ -10,9 +10,22 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, keep_large
 from conductor.transports.framing import LineSplitter
+
+_PAUSE: Final = 0.02
+"""Seconds in which nothing is read from who floods: it waits, and nobody else does."""
+
+_FLOOD: Final = 16 * 1024
+"""Bytes in one go that are a flood, where nothing large is expected."""
+
+_BLANK: Final = 1000
+"""Blank lines in one go that are a flood anywhere."""
+
+_LAST_READS: Final = 64
+"""How often `drain` reads: more than ever fits into a pipe."""
 
 
 class FdReader:
@@ -25,18 +38,31 @@ class FdReader:
         on_lines: Callable[[list[bytes]], None],
         on_oversized: Callable[[bytes, int], None],
         on_end: Callable[[OSError | None], None],
+        on_part: Callable[[], None] | None = None,
+        *,
+        unhurried: bool = False,
     ) -> None:
+        """`on_part` is called when more than a chunk of a line is `held`. `unhurried`: nobody waits
+        for what is read here, so who writes a lot waits."""
+        self._unhurried = unhurried
+        self._resting: asyncio.TimerHandle | None = None
         self._fd = fd
         self._limit = limit
         self._lines = LineSplitter(limit)
         self._on_lines = on_lines
         self._on_oversized = on_oversized
         self._on_end = on_end
+        self._on_part = on_part
         self._chunk = CHUNK
         self._loop = asyncio.get_running_loop()
         self._paused = False
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self.read)
+
+    @property
+    def held(self) -> int:
+        """Bytes of a line that is not complete."""
+        return self._lines.held
 
     def read(self) -> bool:
         """Takes one chunk; False when there was nothing to take (now, or ever again)."""
@@ -62,29 +88,51 @@ class FdReader:
             self._report_oversized()
         if lines:
             self._on_lines(lines)
+        if self._on_part is not None and self._lines.held > CHUNK:
+            self._on_part()
+        if self._lines.blank > _BLANK or (self._unhurried and len(data) >= _FLOOD):
+            self._rest()
         return True
 
     def drain(self) -> None:
-        """Takes whatever is left without waiting for more."""
-        while self.read():
-            pass
+        """Takes what is left, without waiting for more: as much as the other side can have written
+        before it ended. What it started may write on for ever."""
+        for _ in range(_LAST_READS):
+            if not self.read():
+                return
 
     def pause(self) -> None:
         """Stops reading."""
         if not self._paused and self._fd >= 0:
             self._paused = True
-            self._loop.remove_reader(self._fd)
+            if self._resting is None:
+                self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
         """Reads on."""
         if self._paused and self._fd >= 0:
             self._paused = False
+            if self._resting is None:
+                self._loop.add_reader(self._fd, self.read)
+
+    def _rest(self) -> None:
+        if self._resting is None and self._fd >= 0:
+            if not self._paused:
+                self._loop.remove_reader(self._fd)
+            self._resting = self._loop.call_later(_PAUSE, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        if not self._paused:
             self._loop.add_reader(self._fd, self.read)
 
     def close(self) -> None:
         """Gives the descriptor back; nothing is reported any more."""
         if self._fd >= 0:
-            if not self._paused:
+            if self._resting is not None:
+                self._resting.cancel()
+                self._resting = None
+            elif not self._paused:
                 self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._fd = -1

@@ -23,8 +23,15 @@ class LineSplitter:
         self._parts: list[bytes] = []
         self._size = 0
         self._skipping = False
+        self.blank = 0
+        """Blank lines in the last chunk."""
         self.oversized: list[bytes] = []
         """The first bytes of lines skipped since the owner last cleared this list."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of a line that is not complete."""
+        return self._size
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their newlines."""
@@ -37,7 +44,12 @@ class LineSplitter:
                 lines = [line for line in lines if self._within(line)]
         if rest:
             self._keep(rest)
-        return [line for line in lines if line] if b"" in lines else lines
+        self.blank = 0
+        if b"" not in lines:
+            return lines
+        frames = [line for line in lines if line]
+        self.blank = len(lines) - len(frames)
+        return frames
 
     def end(self) -> bytes:
         """What is left when the stream ends: a last line without newline, or nothing."""

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
+_LINES: Final = 1000
+"""Lines of standard error a second that are shown; as many of the five seconds before, if they were
+not written then."""
+_BURST: Final = 5
 
 
 class ProcessTransport(Piped):
@@ -63,6 +68,10 @@ class ProcessTransport(Piped):
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._events: Events | None = None
         self._stderr: FdReader | None = None
+        self._shown_lines = float(_LINES * _BURST)
+        """How many lines of standard error may be shown now, as of `_counted`."""
+        self._counted = 0.0
+        self._dropped = 0
         self._exit: asyncio.Future[None] | None = None
         self._pidfd = -1
         self._reported = False
@@ -125,7 +134,7 @@ class ProcessTransport(Piped):
         self._exit = asyncio.get_running_loop().create_future()
         writer = FdWriter(_take(process.stdin), events.drained, self._input_closed)
         self._stderr = FdReader(
-            _take(process.stderr), 64 * 1024, self._stderr_lines, _ignore, _ignore
+            _take(process.stderr), 64 * 1024, self._stderr_lines, _ignore, _ignore, unhurried=True
         )
         reader = FdReader(
             _take(process.stdout),
@@ -175,11 +184,29 @@ class ProcessTransport(Piped):
             self._stderr.read()
 
     def _stderr_lines(self, lines: list[bytes]) -> None:
-        for line in lines:
+        may = self._allowed()
+        shown, kept = lines[:may], lines[max(may, len(lines) - _TAIL_LINES) :]
+        if shown and self._dropped:
+            self._show(f"({self._dropped} lines were left out: more than {_LINES} a second)")
+            self._dropped = 0
+        for line in shown:
             text = line.decode(errors="replace").rstrip()
             self._tail.append(text)
-            if self._on_stderr is not None:
-                self._on_stderr(text)
+            self._show(text)
+        self._tail.extend(line.decode(errors="replace").rstrip() for line in kept)
+        self._shown_lines -= len(shown)
+        self._dropped += len(lines) - len(shown)
+
+    def _allowed(self) -> int:
+        """How many lines of standard error may be shown now."""
+        now = time.monotonic()
+        more = (now - self._counted) * _LINES
+        self._shown_lines, self._counted = min(self._shown_lines + more, _LINES * _BURST), now
+        return int(self._shown_lines)
+
+    def _show(self, text: str) -> None:
+        if self._on_stderr is not None:
+            self._on_stderr(text)
 
     def _output_closed(self, _: OSError | None) -> None:
         self._half_closed("closed its standard output")

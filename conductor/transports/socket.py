@@ -13,15 +13,18 @@ import os
 import secrets
 import socket
 import sys
+from typing import Final
 
 import msgspec
 
 from conductor.transports.base import LINGER, Ended, Events, Piped
+from conductor.transports.entrance import LOGIN, Entrance, Login
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.private import JOIN, Folder
 
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
+_BACKLOG: Final = 128
 
 
 class ListeningTransport(Piped):
@@ -36,8 +39,7 @@ class ListeningTransport(Piped):
         self._folder = Folder(JOIN)
         self._path = self._folder.socket
         self._token = secrets.token_hex(32)
-        self._listener: socket.socket | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._entrance: Entrance | None = None
         self._events: Events | None = None
         self._paused = False
         self._ended = False
@@ -56,11 +58,15 @@ class ListeningTransport(Piped):
     async def open(self, events: Events) -> None:
         """Starts listening."""
         self._events = events
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self._path)
-        self._listener.listen(4)
-        self._listener.setblocking(False)
-        self._task = asyncio.get_running_loop().create_task(self._accept(events))
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(self._path)
+        listener.listen(_BACKLOG)
+        length = len(self._token)
+        self._entrance = Entrance(
+            listener,
+            lambda connection: Login(connection, length, LOGIN, self._shown),
+            lambda text: None,  # a proxy that cannot join says so itself
+        )
 
     @property
     def buffered(self) -> int:
@@ -81,49 +87,33 @@ class ListeningTransport(Piped):
         """Closes the connection and removes the socket."""
         del grace
         self._ended = True
-        if self._task is not None:
-            self._task.cancel()
+        if self._entrance is not None:
+            self._entrance.close()
         if self._end_timer is not None:
             self._end_timer.cancel()
         for end in (self._reader, self._writer):
             if end is not None:
                 end.close()
-        if self._listener is not None:
-            self._listener.close()
         self._folder.remove()
 
-    async def _accept(self, events: Events) -> None:
-        loop = asyncio.get_running_loop()
-        assert self._listener is not None
-        while True:
-            connection, _ = await loop.sock_accept(self._listener)
-            if await self._admitted(connection):
-                break
-            connection.close()
-        self._listener.close()
-        fd = connection.detach()
+    def _shown(self, login: Login, said: bytes | None) -> None:
+        """A connection has shown something: the first with the secret is ours (compared in constant
+        time), and nobody else is let in."""
+        assert self._entrance is not None
+        assert self._events is not None
+        self._entrance.leave(login)
+        if said is None:
+            return
+        if not hmac.compare_digest(said, self._token.encode()):
+            login.connection.close()
+            return
+        self._entrance.close()
+        events, fd = self._events, login.connection.detach()
         writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), _shut_down)
         reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
         if self._paused:
             reader.pause()
         self._carry(reader, writer)
-
-    async def _admitted(self, connection: socket.socket) -> bool:
-        """Whether the connection opens with the secret; compared in constant time."""
-        loop = asyncio.get_running_loop()
-        connection.setblocking(False)
-        wanted = self._token.encode() + b"\n"
-        said = b""
-        try:
-            async with asyncio.timeout(5):
-                while len(said) < len(wanted):
-                    more = await loop.sock_recv(connection, len(wanted) - len(said))
-                    if not more:
-                        return False
-                    said += more
-        except (OSError, TimeoutError):
-            return False
-        return hmac.compare_digest(said, wanted)
 
     def _end(self, error: OSError | None) -> None:
         """The connection is gone: normally because the proxy that launched it is about to end."""

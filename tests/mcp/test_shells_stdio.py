@@ -19,6 +19,7 @@ import conductor.mcp.shells_stdio as module
 from conductor.mcp import shells_socket, stdio_clients
 from conductor.mcp.declarations import StdioDeclaration
 from conductor.mcp.shim import TOKEN_VARIABLE
+from conductor.transports import entrance
 from tests.mcp.shell_rig import PATIENCE, Bridge, descriptors, run_loop, running
 
 Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
@@ -156,12 +157,12 @@ def test_who_does_not_know_the_secret_is_sent_away(change: Callable[[bytes], byt
 def test_who_leaves_or_says_nothing_does_not_hold_others_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stdio_clients, "_LOGIN", 0.01)
+    monkeypatch.setattr(entrance, "LOGIN", 0.01)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         silent = await Client.connect(address(declaration), b"0000")
         assert await silent.ended()
-        monkeypatch.setattr(stdio_clients, "_LOGIN", PATIENCE)
+        monkeypatch.setattr(entrance, "LOGIN", PATIENCE)
         gone = await Client.connect(address(declaration), b"0000")
         await gone.close()
         client = await Client.enter(declaration)

@@ -8,7 +8,8 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.jsonrpc import INTERNAL_ERROR
-from conductor.mcp.http import requests
+from conductor.mcp.http import requests, session
+from conductor.mcp.http.requests import Refused
 from conductor.mcp.http.session import Session
 from conductor.mcp.shells import NAME
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from conductor.mcp.shells import Log, ShellEvents
 
 _MOST_SESSIONS: Final = 1000
-"""Sessions one listener keeps; then the oldest that is idle ends for a new one."""
+"""Sessions one listener keeps; then the oldest that is idle ends for a new one. If none is
+idle, the new one is refused."""
 
 GONE: Final = "the session of this MCP server has ended (hint: start a new session)"
 
@@ -41,6 +43,8 @@ class Doors:
         self._keys: dict[str, str] = {}
         self._numbers = itertools.count(1)
         self._owners: dict[str, Door] = {}
+        self._unsent = 0
+        """Bytes that wait to leave, of all connections."""
 
     def add(self, listener: str) -> tuple[str, Door]:
         """One more, and its place."""
@@ -75,42 +79,39 @@ class Doors:
         """A connection that is held."""
         return self._owners[connection].connections[connection]
 
-    def passed(self, session: Session, frame: bytes) -> None:
+    def passed(self, sender: Session, frame: bytes) -> None:
         """A client has sent a message, if it still may."""
-        if session.name in self._owners:
-            self._events.received(session.name, frame)
+        if sender.name in self._owners:
+            self._events.received(sender.name, frame)
 
     def open(self, door: Door, *, lasting: bool) -> Session:
-        """A new connection; one that lasts has a session id."""
+        """A new connection; one that lasts has a session id. Raises `Refused` for one too many."""
+        if lasting and len(door.sessions) >= _MOST_SESSIONS:
+            oldest = next((one for one in door.sessions.values() if one.idle), None)
+            if oldest is None:
+                raise Refused(503, "too many sessions are open (hint: end one with DELETE)")
+            self.lose(oldest.name)
         name = f"http-{next(self._numbers)}"
-        session = Session(
+        opened = Session(
             name,
             secrets.token_urlsafe(24) if lasting else "",
-            lambda: self._drained(name),
-            lambda: self._flooding(name),
+            lambda size: self._queued(name, size),
         )
-        door.connections[name] = session
+        door.connections[name] = opened
         self._owners[name] = door
         if lasting:
-            door.sessions[session.key] = session
-            self._make_room(door)
+            door.sessions[opened.key] = opened
         self._events.opened(name, door.listener)
-        return session
-
-    def _make_room(self, door: Door) -> None:
-        if len(door.sessions) > _MOST_SESSIONS:
-            oldest = next((one for one in door.sessions.values() if one.idle), None)
-            if oldest is not None:
-                self.lose(oldest.name)
+        return opened
 
     def remove(self, connection: str) -> bool:
         """Forgets a connection; whoever waits on it is told. False if there was none."""
         door = self._owners.pop(connection, None)
         if door is None:
             return False
-        session = door.connections.pop(connection)
-        door.sessions.pop(session.key, None)
-        session.end(lambda number: requests.error(number, INTERNAL_ERROR, GONE))
+        ended = door.connections.pop(connection)
+        door.sessions.pop(ended.key, None)
+        ended.end(lambda number: requests.error(number, INTERNAL_ERROR, GONE))
         return True
 
     def lose(self, connection: str) -> None:
@@ -118,14 +119,16 @@ class Doors:
         if self.remove(connection):
             self._events.closed(connection)
 
-    def _drained(self, connection: str) -> None:
-        if connection in self._owners:
-            self._events.drained(connection)
+    def _queued(self, connection: str, size: int) -> None:
+        self._unsent += size
+        if size < 0:
+            if connection in self._owners:
+                self._events.drained(connection)
+        elif self._unsent > session.MOST_UNSENT:
+            asyncio.get_running_loop().call_soon(self._flooded)
 
-    def _flooding(self, connection: str) -> None:
-        asyncio.get_running_loop().call_soon(self._flooded, connection)
-
-    def _flooded(self, connection: str) -> None:
-        if connection in self._owners:
+    def _flooded(self) -> None:
+        if self._unsent > session.MOST_UNSENT and self._owners:
+            worst = max(self._owners, key=lambda name: self.session(name).unsent)
             self._log("warning", NAME, "an MCP client does not read what it is sent; it is closed")
-            self.lose(connection)
+            self.lose(worst)

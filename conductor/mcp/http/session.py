@@ -19,7 +19,7 @@ from conductor.core import jsonrpc
 from conductor.mcp.http.requests import Incoming, Refused
 
 MOST_UNSENT: Final = 256 * 1024 * 1024
-"""Unsent bytes at which a client that does not read is given up."""
+"""Unsent bytes, of all clients together, at which the one that has read least is given up."""
 
 _MOST_KEPT: Final = 1000
 """Messages kept for a client that listens nowhere; then the oldest are dropped."""
@@ -127,16 +127,14 @@ class Session:
     """One connection of an MCP client.
 
     `name`: what it is called towards the bridge. `key`: its `Mcp-Session-Id`; empty for a POST
-    that stands for itself. `on_drained` is called when something left, `on_flooded` when too much
-    did not.
+    that stands for itself. `on_queued` is called with how many bytes more, or less, wait to leave.
     """
 
     def __init__(
         self,
         name: str,
         key: str,
-        on_drained: Callable[[], None],
-        on_flooded: Callable[[], None],
+        on_queued: Callable[[int], None],
     ) -> None:
         self.name = name
         self.key = key
@@ -148,8 +146,7 @@ class Session:
         """Where it listens for what belongs to no request: its GET."""
         self._exchanges: dict[bytes, Exchange] = {}
         self._kept: deque[bytes] = deque()
-        self._on_drained = on_drained
-        self._on_flooded = on_flooded
+        self._on_queued = on_queued
 
     @property
     def idle(self) -> bool:
@@ -219,16 +216,14 @@ class Session:
             exchange.put(answer(number))
             exchange.end()
         self.leave()
-        self._kept.clear()
+        while self._kept:
+            self.queued(-len(self._kept.popleft()))
         self.go.set()
 
     def queued(self, size: int) -> None:
         """So many bytes more, or less, wait to leave."""
         self.unsent += size
-        if size < 0:
-            self._on_drained()
-        elif self.unsent > MOST_UNSENT:
-            self._on_flooded()
+        self._on_queued(size)
 
     def _concerned(self, said: _Outgoing, related: bytes | None) -> Exchange | None:
         """The open request that a message of the server's concerns, as far as can be known."""

@@ -9,6 +9,7 @@ from conductor.errors import ComponentError
 from conductor.mcp.declarations import HttpDeclaration
 from conductor.mcp.http.app import END, App
 from conductor.mcp.http.doors import Doors
+from conductor.mcp.shells import NAME
 
 if TYPE_CHECKING:
     from conductor.mcp.http.server import Loopback
@@ -18,9 +19,7 @@ _BACKLOG: Final = 128
 
 
 def _listening() -> socket.socket:
-    # With the protocol named: asyncio turns Nagle's algorithm off for what it knows to be TCP, and
-    # a response in two pieces then does not wait for the client's delayed acknowledgement.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listening.bind(("127.0.0.1", 0))
         listening.listen(_BACKLOG)
@@ -34,6 +33,7 @@ class HttpShell:
     """That shell."""
 
     def __init__(self, events: ShellEvents, *, log: Log, line_limit: int) -> None:
+        self._log = log
         self._doors = Doors(events, log)
         self._app = App(self._doors, line_limit)
         self._server: Loopback | None = None
@@ -44,7 +44,6 @@ class HttpShell:
         if self._server is None:
             self._start()
         assert self._server is not None
-        await self._server.ready()
         return HttpDeclaration(
             url=f"http://127.0.0.1:{self._server.port}/{key}{END}",
             headers=(("Authorization", f"Bearer {door.secret.decode()}"),),
@@ -97,4 +96,6 @@ class HttpShell:
             ) from None
         from conductor.mcp.http.server import Loopback
 
-        self._server = Loopback(self._app.serve, listening)
+        self._server = Loopback(
+            self._app.serve, listening, lambda text: self._log("warning", NAME, text)
+        )

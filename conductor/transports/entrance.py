@@ -1,0 +1,204 @@
+"""A listening socket, and who stands at it: connections that have not shown a secret yet.
+
+Strangers compete with strangers only: when there are too many, or when descriptors run short, the
+one that has waited longest is closed. A stranger that shows the secret leaves the crowd at once, so
+nobody who has it is kept out, however many have not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final, Protocol
+
+STRANGERS: Final = 256
+"""Connections at one entrance that have not shown a secret; then the oldest is closed."""
+
+LOGIN: Final = 10.0
+"""Seconds a connection has to show its secret."""
+
+SPARE: Final = 64
+"""Descriptors that no entrance takes: they are the chain's (at most a quarter of all there are)."""
+
+_AT_ONCE: Final = 16
+"""Connections taken in one turn of the event loop; what strangers have sent is read in between."""
+
+_REST: Final = 0.5
+"""Seconds without new connections when there is no descriptor for one."""
+
+_QUIET: Final = 10.0
+"""Seconds before the same complaint is made again."""
+
+
+class Stranger(Protocol):
+    """A connection that has not shown a secret."""
+
+    def turn_away(self) -> None:
+        """Ends the connection now."""
+
+
+def is_spare(fd: int) -> bool:
+    """Whether a new descriptor is one of the last, which entrances leave to the chain.
+
+    A system hands out the lowest number that is free, so a high one says how many are taken.
+    """
+    if sys.platform == "win32":
+        return False
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most != resource.RLIM_INFINITY and fd >= most - min(SPARE, most // 4)
+
+
+class Entrance:
+    """Accepts connections at a listening socket, which it owns."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        greet: Callable[[socket.socket], Stranger],
+        complain: Callable[[str], None],
+        make_room: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`greet` takes a new connection, and calls `leave` when that is known or gone. `complain`
+        puts a sentence in the log. `make_room` closes a connection that is known but idle, where no
+        stranger is left to be closed; whether there was one."""
+        self._listening = listening
+        self._greet = greet
+        self._log = complain
+        self._others = make_room
+        self._strangers: dict[Stranger, None] = {}
+        self._said: dict[str, float] = {}
+        self._loop = asyncio.get_running_loop()
+        self._retry: asyncio.TimerHandle | None = None
+        self._closed = False
+        listening.setblocking(False)
+        self._watch()
+
+    def __len__(self) -> int:
+        """How many strangers there are."""
+        return len(self._strangers)
+
+    def leave(self, stranger: Stranger) -> None:
+        """A stranger is none any more, or gone."""
+        self._strangers.pop(stranger, None)
+
+    def make_room(self) -> bool:
+        """Closes a connection that can best be spared; whether there was one."""
+        oldest = next(iter(self._strangers), None)
+        if oldest is None:
+            return self._others()
+        del self._strangers[oldest]
+        oldest.turn_away()
+        return True
+
+    def complain(self, text: str) -> None:
+        """Puts a sentence in the log, unless that has been done a moment ago."""
+        now = self._loop.time()
+        if now - self._said.get(text, -_QUIET) >= _QUIET:
+            self._said[text] = now
+            self._log(text)
+
+    def close(self) -> None:
+        """Lets nobody in any more; strangers are sent away."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+        else:
+            self._loop.remove_reader(self._listening.fileno())
+        self._listening.close()
+        while self._strangers:
+            self.make_room()
+
+    def _watch(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for taken in range(_AT_ONCE):
+            if self._closed:
+                return
+            try:
+                connection, _ = self._listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionError:
+                continue
+            except OSError as error:
+                # No descriptor is left. Only the first time that means that somebody waits; and
+                # one that is given back is free in the next turn of the event loop.
+                if not taken:
+                    self.complain(f"cannot let a client in: {error.strerror or error}")
+                    if not self.make_room():
+                        self._rest()
+                return
+            self._let_in(connection)
+
+    def _let_in(self, connection: socket.socket) -> None:
+        if is_spare(connection.fileno()) and not self.make_room():
+            connection.close()
+            self.complain("a client was sent away: too few descriptors are left for the chain")
+            return
+        if len(self._strangers) >= STRANGERS:
+            self.make_room()
+        connection.setblocking(False)
+        if connection.family != getattr(socket, "AF_UNIX", None):
+            # What leaves in two pieces must not wait for the client's delayed acknowledgement.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._strangers[self._greet(connection)] = None
+
+    def _rest(self) -> None:
+        self._loop.remove_reader(self._listening.fileno())
+        self._retry = self._loop.call_later(_REST, self._watch)
+
+
+class Login:
+    """A stranger that has to begin with so many bytes and a newline: its secret."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        length: int,
+        patience: float,
+        ended: Callable[[Login, bytes | None], None],
+    ) -> None:
+        """`ended` takes what was shown, and then owns `connection`; or None when that has left, or
+        took longer than `patience` seconds."""
+        self.connection = connection
+        self._wanted = length + 1
+        self._ended = ended
+        self._said = b""
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(patience, self._leave)
+        self._loop.add_reader(connection.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            more = self.connection.recv(self._wanted - len(self._said))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            more = b""
+        self._said += more
+        if not more:
+            self._leave()
+        elif len(self._said) == self._wanted:
+            self._detach()
+            self._ended(self, self._said[:-1])
+
+    def _leave(self) -> None:
+        self.turn_away()
+        self._ended(self, None)
+
+    def _detach(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self.connection.fileno())
+
+    def turn_away(self) -> None:
+        """Ends the connection now."""
+        self._detach()
+        self.connection.close()

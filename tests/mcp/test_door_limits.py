@@ -1,0 +1,497 @@
+"""The doors under attack: who has the secret is served, whatever those without it do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import resource
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from conductor.mcp import stdio_clients
+from conductor.mcp.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.http import app, connections, doors, server, session
+from conductor.transports import entrance
+from conductor.transports.base import Ended
+from conductor.transports.socket import ListeningTransport
+from tests.mcp.shell_rig import PATIENCE, Bridge, run_loop, running
+
+WRONG = "Bearer 0"
+
+
+class Raw:
+    """A connection to a door, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def rest(self) -> bytes:
+        """All that comes until the other side closes."""
+        with contextlib.suppress(ConnectionError):
+            return await self.reader.read()
+        return b""
+
+    async def answer(self) -> tuple[int, bytes]:
+        """One answer: its status and its body."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return int(head[9:12]), await self.reader.readexactly(length)
+
+
+class Http:
+    """The HTTP door of one listener."""
+
+    def __init__(self, bridge: Bridge, declaration: HttpDeclaration) -> None:
+        self.bridge = bridge
+        where = urlsplit(declaration.url)
+        assert where.port is not None
+        self.port: int = where.port
+        self.path = where.path
+        self.secret = dict(declaration.headers)["Authorization"]
+        self.opened: list[Raw] = []
+
+    async def connect(self, first: bytes = b"") -> Raw:
+        raw = Raw(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.opened.append(raw)
+        raw.writer.write(first)
+        return raw
+
+    def head(self, *more: str, length: int | None = None, secret: str | None = None) -> bytes:
+        lines = [
+            f"POST {self.path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            f"Authorization: {secret or self.secret}",
+            "Content-Type: application/json",
+            *([f"Content-Length: {length}"] if length is not None else []),
+            *more,
+        ]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    def request(self, method: str = "initialize", *more: str) -> bytes:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
+        return self.head(*more, length=len(body)) + body
+
+    async def served(self) -> None:
+        """Fails unless a new client that has the secret is served."""
+        raw = await self.connect(self.request())
+        assert (await raw.answer())[0] == 200
+
+
+def http(body: Callable[[Http], Awaitable[None]], line_limit: int = 1 << 26) -> None:
+    """Runs `body` with the HTTP door of one listener."""
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
+            declaration = await bridge.shells.listen("7:tools", "http")
+            assert isinstance(declaration, HttpDeclaration)
+            door = Http(bridge, declaration)
+            try:
+                await body(door)
+            finally:
+                for raw in door.opened:
+                    raw.writer.close()
+
+    run_loop(main())
+
+
+HALF = {
+    "nothing": (b"", b""),
+    "a byte": (b"P", b"408"),
+    "half a line": (b"POST /1/mcp HT", b"408"),
+    "half a head": (b"POST /1/mcp HTTP/1.1\r\nHost: x\r\nX-Y", b"408"),
+}
+
+
+@pytest.mark.parametrize("what", HALF)
+def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+    sent, status = HALF[what]
+
+    async def body(door: Http) -> None:
+        raw = await door.connect(sent)
+        assert (await raw.rest())[9:12] == status
+
+    http(body)
+
+
+def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(door: Http) -> None:
+        raw = await door.connect(door.request())
+        assert (await raw.answer())[0] == 200
+        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+        raw.writer.write(b"POST /1/m")
+        assert (await raw.rest())[9:12] == b"408"
+
+    http(body)
+
+
+def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "BODY_SECONDS", 0.05)
+
+    async def body(door: Http) -> None:
+        for head in (door.head(length=100) + b"{", door.head("Transfer-Encoding: chunked") + b"1"):
+            raw = await door.connect(head)
+            assert (await raw.rest())[9:12] == b"408"
+        assert door.bridge.opens == []
+
+    http(body)
+
+
+def test_a_stranger_is_sent_away_with_whatever_it_still_sends() -> None:
+    async def body(door: Http) -> None:
+        raw = await door.connect(door.head(length=1 << 20, secret=WRONG))
+        assert (await raw.rest())[9:12] == b"401"
+        raw = await door.connect(door.head("Expect: 100-continue", length=100, secret=WRONG))
+        assert (await raw.rest())[9:12] == b"401"
+        raw = await door.connect(door.head("Expect: 100-continue", length=2))
+        assert (await raw.reader.readuntil(b"\r\n\r\n"))[9:12] == b"100"
+
+    http(body)
+
+
+@pytest.mark.parametrize("first", [b"", b"P", b"POST /1/mcp HTTP/1.1\r\nHost: x\r\n"])
+def test_strangers_at_the_http_door_make_room_for_each_other(
+    first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entrance, "STRANGERS", 8)
+
+    async def body(door: Http) -> None:
+        known = await door.connect(door.request())
+        assert (await known.answer())[0] == 200
+        crowd = [await door.connect(first) for _ in range(40)]
+        await asyncio.gather(*(raw.rest() for raw in crowd[:32]))
+        await door.served()
+        known.writer.write(door.request())
+        assert (await known.answer())[0] == 200
+
+    http(body)
+
+
+def test_descriptors_are_left_to_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(door: Http) -> None:
+        free = socket.socket()
+        most = free.fileno() + 40  # half of them are our own ends of these connections
+        free.close()
+        monkeypatch.setattr(entrance, "SPARE", 10)
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (most, most))
+        crowd = [await door.connect(b"P") for _ in range(30)]
+        await crowd[0].rest()
+        await door.served()
+
+    http(body)
+
+
+@contextlib.contextmanager
+def few_descriptors(more: int) -> Iterator[None]:
+    """This process may open `more` descriptors, or as many as are between those that are open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = socket.socket()
+    most = free.fileno() + more
+    free.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "SPARE", 0)
+
+    async def body(door: Http) -> None:
+        ours = [socket.socket() for _ in range(20)]
+        with few_descriptors(3):
+            for one in ours:
+                one.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", door.port))
+            last = ours[-1]
+            await asyncio.get_running_loop().sock_sendall(last, door.request())
+            said = await asyncio.get_running_loop().sock_recv(last, 1000)
+        assert said[9:12] == b"200"
+        for one in ours:
+            one.close()
+
+    http(body)
+
+
+def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "SPARE", 0)
+    monkeypatch.setattr(entrance, "_REST", 0.05)
+
+    async def body(door: Http) -> None:
+        one = socket.socket()
+        one.setblocking(False)
+        loop = asyncio.get_running_loop()
+        with few_descriptors(0):
+            await loop.sock_connect(one, ("127.0.0.1", door.port))
+            await loop.sock_sendall(one, door.request())
+            await door.bridge.until(lambda: bool(door.bridge.logs))
+            await asyncio.sleep(0.2)
+            assert len(door.bridge.logs) == 1
+        assert (await loop.sock_recv(one, 1000))[9:12] == b"200"
+        one.close()
+
+    http(body)
+
+
+def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+
+    async def body(door: Http) -> None:
+        first, second = [await door.connect(door.request()) for _ in range(2)]
+        for raw in (first, second):
+            assert (await raw.answer())[0] == 200
+        first.writer.write(door.request())  # now it is `second` that has been idle longest
+        assert (await first.answer())[0] == 200
+        await door.served()
+        assert await second.rest() == b""
+        first.writer.write(door.request("wait", "Mcp-Session-Id: x"))
+        assert (await first.answer())[0] == 404
+
+    http(body)
+
+
+def test_when_all_are_busy_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+
+    async def body(door: Http) -> None:
+        door.bridge.quiet = True
+        for _ in range(2):
+            await door.connect(door.request())
+        await door.bridge.until(lambda: len(door.bridge.frames) == 2)
+        raw = await door.connect(door.request())
+        assert (await raw.rest())[9:12] == b"503"
+
+    http(body)
+
+
+def test_bodies_are_bounded_before_they_are_read() -> None:
+    async def body(door: Http) -> None:
+        raw = await door.connect(door.head(length=2000))
+        assert (await raw.rest())[9:12] == b"413"
+        raw = await door.connect(door.head("Transfer-Encoding: chunked"))
+        raw.writer.write(b"1f4\r\n" + b" " * 500 + b"\r\n")
+        raw.writer.write(b"1f5\r\n" + b" " * 501 + b"\r\n")
+        assert (await raw.rest())[9:12] == b"413"
+        assert door.bridge.frames == []
+
+    http(body, line_limit=1000)
+
+
+def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_WAITING", 3000)
+
+    async def body(door: Http) -> None:
+        half = [await door.connect(door.head(length=2000)) for _ in range(3)]
+        for raw in half:
+            raw.writer.write(b" " * 1500)
+        ended = [asyncio.ensure_future(raw.rest()) for raw in half]
+        done, _ = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        assert [one.result()[9:12] for one in done] == [b"503"]
+        for raw in half:
+            raw.writer.close()
+        await asyncio.wait(ended)
+        await door.served()  # what they took up is free again
+
+    http(body, line_limit=2000)
+
+
+def test_heads_are_bounded() -> None:
+    async def body(door: Http) -> None:
+        raw = await door.connect(door.request("initialize", *["X: y"] * 200))
+        assert (await raw.rest())[9:12] == b"431"
+        for long in (b"GET /" + b"x" * 300_000, door.head("X: " + "y" * 300_000)):
+            raw = await door.connect(long)
+            assert (await raw.rest())[9:12] in (b"400", b"")
+        raw = await door.connect(b"\r\n" * 1000)
+        assert (await raw.rest())[9:12] in (b"400", b"")
+        await door.served()
+
+    http(body)
+
+
+def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(door: Http) -> None:
+        door.bridge.quiet = True
+        raw = await door.connect(door.request() * 100 + b"POST /")
+        await door.bridge.until(lambda: bool(door.bridge.frames))
+        assert len(door.bridge.frames) == 1
+        door.bridge.quiet = False
+        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+        door.bridge.send(door.bridge.opens[0][0], {"id": 1, "result": {}})
+        for _ in range(100):
+            assert (await raw.answer())[0] == 200
+        assert (await raw.rest())[9:12] == b"408"
+
+    http(body)
+
+
+def test_sessions_that_are_busy_do_not_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "_MOST_SESSIONS", 2)
+
+    async def body(door: Http) -> None:
+        door.bridge.quiet = True
+        for _ in range(2):
+            await door.connect(door.request())
+        await door.bridge.until(lambda: len(door.bridge.opens) == 2)
+        raw = await door.connect(door.request())
+        status, said = await raw.answer()
+        assert (status, b"DELETE" in said) == (503, True)
+        assert len(door.bridge.opens) == 2
+
+    http(body)
+
+
+def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_UNSENT", 1000)
+
+    async def body(door: Http) -> None:
+        for _ in range(3):
+            await door.served()
+        names = [name for name, _ in door.bridge.opens]
+        for name, size in zip(names, (300, 500, 300), strict=True):
+            door.bridge.send(name, {"method": "x" * size})
+        await door.bridge.until(lambda: bool(door.bridge.closes))
+        assert door.bridge.closes == [names[1]]
+        door.bridge.send(names[0], {"method": "x" * 300})  # there is room again
+        await asyncio.sleep(0)
+        assert door.bridge.closes == [names[1]]
+
+    http(body)
+
+
+# -- the stdio shims' -----------------------------------------------------------------------------
+
+
+def shims(body: Callable[[Bridge, StdioDeclaration], Awaitable[None]]) -> None:
+    """Runs `body` with the socket of one listener."""
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE * 2), running() as bridge:
+            declaration = await bridge.shells.listen("7:tools", "stdio")
+            assert isinstance(declaration, StdioDeclaration)
+            await body(bridge, declaration)
+
+    run_loop(main())
+
+
+@asynccontextmanager
+async def at(path: str, first: bytes = b"") -> AsyncIterator[Raw]:
+    """A connection to a Unix socket."""
+    raw = Raw(*await asyncio.open_unix_connection(path))
+    raw.writer.write(first)
+    try:
+        yield raw
+    finally:
+        raw.writer.close()
+
+
+def test_strangers_at_the_socket_make_room_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "STRANGERS", 8)
+
+    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+        path, secret = declaration.args[-1], declaration.env[0][1].encode()
+        async with contextlib.AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            crowd = [await enter(at(path, b"0" * 70)) for _ in range(40)]
+            await asyncio.gather(*(raw.rest() for raw in crowd[:32]))
+            client = await enter(at(path, secret + b"\n"))
+            client.writer.write(b'{"jsonrpc":"2.0","id":1,"method":"hello"}\n')
+            assert json.loads(await client.reader.readline())["id"] == 1
+
+    shims(body)
+
+
+def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio_clients, "MOST_CLIENTS", 1)
+
+    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+        path, secret = declaration.args[-1], declaration.env[0][1].encode()
+        async with at(path, secret + b"\n"), at(path, secret + b"\n") as second:
+            assert await second.rest() == b""
+        assert len(bridge.opens) == 1
+        assert bridge.logs == ["warning: mcp: a client was sent away: 1 are connected"]
+
+    shims(body)
+
+
+def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio_clients, "MOST_HELD", 1_000_000)
+
+    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+        bridge.shells._stdio._limit = 600_000  # type: ignore[union-attr]
+        path, secret = declaration.args[-1], declaration.env[0][1].encode()
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                raw = await stack.enter_async_context(at(path, secret + b"\n"))
+                raw.writer.write(b" " * 500_000)
+            await bridge.until(lambda: len(bridge.closes) == 1)
+            assert bridge.logs == [
+                "warning: mcp: an MCP client does not end its line; it is closed"
+            ]
+
+    shims(body)
+
+
+def test_wrong_secrets_do_not_fill_the_log() -> None:
+    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+        for _ in range(20):
+            async with at(declaration.args[-1], b"0" * 72 + b"\n") as raw:
+                assert await raw.rest() == b""
+        assert len(bridge.logs) == 1
+
+    shims(body)
+
+
+# -- the socket of a proxy that launches its successor ---------------------------------------------
+
+
+class Heard:
+    """What a transport reports."""
+
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def received(self, frames: list[bytes]) -> None:
+        """Lines came."""
+        for frame in frames:
+            self.frames.put_nowait(frame)
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """Never here."""
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """Never here."""
+
+    def drained(self) -> None:
+        """Of no interest."""
+
+    def ended(self, how: Ended) -> None:
+        """Of no interest."""
+
+
+def test_who_shows_nothing_does_not_keep_a_successor_out() -> None:
+    async def main() -> None:
+        listening, heard = ListeningTransport(), Heard()
+        async with asyncio.timeout(PATIENCE):
+            await listening.open(heard)
+            entry = json.loads(listening.server("next"))
+            path, secret = entry["args"][-1], entry["env"][0]["value"].encode()
+            async with contextlib.AsyncExitStack() as stack:
+                enter = stack.enter_async_context
+                crowd = [await enter(at(path, b"0" * 10)) for _ in range(20)]
+                joined = await enter(at(path, secret + b"\n"))
+                joined.writer.write(b'{"x":1}\n')
+                assert await heard.frames.get() == b'{"x":1}'
+                await asyncio.gather(*(raw.rest() for raw in crowd))
+            await listening.close(0)
+
+    # The strangers have longer than this test: nothing waits for their time to be over.
+    assert entrance.LOGIN < PATIENCE
+    run_loop(main())

@@ -1,0 +1,107 @@
+"""Programs that write without end: they wait, or are cut short; nobody else is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+
+from conductor.transports import fds, process
+from conductor.transports.fds import FdReader
+from conductor.transports.process import ProcessTransport
+from tests.transports.ends import Recorder
+
+PATIENCE = 30.0
+
+
+def run(
+    code: str, body: Callable[[ProcessTransport, Recorder, list[str]], Awaitable[None]]
+) -> None:
+    """Runs `body` beside a program."""
+
+    async def main() -> None:
+        said: list[str] = []
+        transport = ProcessTransport([sys.executable, "-c", code], on_stderr=said.append)
+        events = Recorder()
+        async with asyncio.timeout(PATIENCE):
+            await transport.open(events)
+            try:
+                await body(transport, events, said)
+            finally:
+                await transport.close(1)
+
+    asyncio.run(main())
+
+
+FORKS = """
+import os
+if os.fork() == 0:
+    os.write(2, b"up\\n")
+    while True:
+        os.write({fd}, b"x\\n" * 30000)
+os.read(0, 1)
+os._exit(3)
+"""
+
+
+def test_what_a_child_writes_on_does_not_hide_the_end_of_a_program() -> None:
+    for fd in (1, 2):
+
+        async def body(transport: ProcessTransport, events: Recorder, said: list[str]) -> None:
+            while not said:
+                await asyncio.sleep(0)
+            transport.write(b"\n")
+            await events.until(lambda: bool(events.ends))
+            assert events.ends[0].text == "exited with code 3"
+
+        run(FORKS.format(fd=fd), body)
+
+
+def test_a_flood_on_standard_error_is_cut_short_and_counted() -> None:
+    code = f"""
+import os, time
+for n in range({process._LINES * 20}):
+    os.write(2, b"line %d\\n" % n)
+os.read(0, 1)
+time.sleep(0.05)
+os.write(2, b"last\\n")
+os.read(0, 1)
+"""
+
+    async def body(transport: ProcessTransport, events: Recorder, said: list[str]) -> None:
+        last = f"line {process._LINES * 20 - 1}"
+        while transport.stderr_tail()[-1:] != [last]:
+            await asyncio.sleep(0.01)
+        assert len(said) < process._LINES * 20
+        assert said[: process._LINES] == [f"line {n}" for n in range(process._LINES)]
+        transport.write(b"\n")
+        while "last" not in said:
+            await asyncio.sleep(0.01)
+        assert any("lines were left out" in line for line in said)
+
+    run(code, body)
+
+
+def test_blank_lines_without_end_make_their_writer_wait() -> None:
+    async def main() -> None:
+        read, write = os.pipe()
+        frames: list[bytes] = []
+        reader = FdReader(read, 1 << 20, frames.extend, lambda *_: None, lambda _: None)
+        os.write(write, b"\n" * (fds._BLANK + 1))
+        assert reader.read()
+        os.write(write, b"{}\n")
+        await asyncio.sleep(0)
+        assert frames == []  # nothing is read for the moment, whatever else happens
+        reader.pause()
+        reader.resume()
+        async with asyncio.timeout(PATIENCE):
+            while not frames:
+                await asyncio.sleep(0.005)
+        assert frames == [b"{}"]
+        os.write(write, b"\n" * (fds._BLANK + 1))
+        assert reader.read()
+        reader.close()
+        os.close(write)
+
+    asyncio.run(main())
