@@ -47,9 +47,11 @@ from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
 from conductor.guest_spec import FIRED, LOCAL, RECONFIGURE, Fired, Recovered, Relayed, SegmentSpec
 from conductor.hub import Hub, Run, joined
+from conductor.limits import DEFAULT_LIMITS
 from conductor.recovery import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.reports.lines import failed_line, hop_line, relayed_line, report
 from conductor.services.local import Services
+from conductor.services.log_lines import LogLines
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
 from conductor.transports.delivery import deliver, ended, explain, flooded, overdrawn
 from conductor.transports.framing import LineSplitter
@@ -134,6 +136,11 @@ class Segment:
         self._guests = {name: module.instantiate(name) for name, module in modules.items()}
         self._refusals = {name: partial(self._refused, name) for name in modules}
         self._verbose = spec.verbose
+        limits = {
+            one.name: one.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
+            for one in spec.guests
+        }
+        self._log = LogLines(limits, _log).say
         self._services = Services(self._log, spec.clock)
         self._lines = LineSplitter(spec.line_limit)
         self._line_limit = spec.line_limit
@@ -299,8 +306,7 @@ class Segment:
         found = self._rounds.get(name)
         runs = [*self._hub.queued(name), *(found.runs if found is not None else ())]
         own = sum(run.size for run in runs if run.cause.account is account)
-        most: int = account.allowance.waiting_bytes
-        return account.waiting - own > most
+        return bool(account.waiting - own > account.allowance.waiting_bytes)
 
     def _longest(self, names: list[str]) -> str:
         """Whose last turn is the longest ago."""
@@ -542,11 +548,6 @@ class Segment:
         """Ends a guest whose policy does not tolerate violations."""
         self._recover(violation.peer, verdicts.closure(violation))
 
-    def _log(self, level: str, peer: str, text: str) -> None:
-        # Further lines are indented: none of what a guest says passes for an entry of its own.
-        sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", "\n  ") + "\n")
-        sys.stderr.flush()
-
     def _write(self) -> None:
         if self._out:
             held = [bytes(self._unsent), *self._out] if self._unsent else self._out
@@ -558,6 +559,12 @@ class Segment:
             except BlockingIOError:
                 return
             self._unsent = self._unsent[sent:]
+
+
+def _log(level: str, peer: str, text: str) -> None:
+    # Further lines are indented: none of what a guest says passes for an entry of its own.
+    sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", "\n  ") + "\n")
+    sys.stderr.flush()
 
 
 def _last_words(said: str) -> str:

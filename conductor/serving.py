@@ -18,7 +18,6 @@ from conductor.guest_spec import LOCAL, RECONFIGURE, TELL, Relayed
 from conductor.planned import Options, Planned
 from conductor.services.client import Client
 from conductor.services.local import Services as Local
-from conductor.services.log_lines import LogLines
 from conductor.services.roots import Roots
 
 
@@ -33,13 +32,11 @@ class Serving:
         log: Callable[[str, str, str], None],
         apply: Callable[[Iterable[Effect]], None],
         *,
-        lines: LogLines | None = None,
         held: Callable[[str], int] = lambda name: 0,
     ) -> None:
-        """`lines`: where components' lines go on their way to the log. `held`: how many bytes wait
-        to be written to a peer."""
+        """`held`: how many bytes wait to be written to a peer."""
         self._log = log
-        self._local = Local(lines.say if lines is not None else log, options.clock)
+        self._local = Local(log, options.clock)
         self._held = held
         self._router = router
         self._options = options

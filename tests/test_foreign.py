@@ -90,8 +90,9 @@ def test_the_command_line_marks_what_it_shows(way: str, capsys: pytest.CaptureFi
             report.logger("debug")("warning", "p", FORGED)
         case "relay":
             for line in FORGED.split("\n"):
-                report.relay("debug")("p", line)
-                report.relay("debug")("", line)
+                relay = report.relay("debug", report.lines("debug", []))
+                relay("p", line)
+                relay("", line)
         case _:
             report.say(FORGED)
     said = capsys.readouterr()

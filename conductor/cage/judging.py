@@ -17,6 +17,7 @@ from conductor.script_facts import declared
 from conductor.scripts import Script
 from wasm_host.errors import LoadError
 from wasm_host.info import info_of
+from wasm_host.limits import Limits
 
 MEMORY: Final = 1024**3
 """Bytes it may use."""
@@ -62,7 +63,7 @@ def _limit() -> None:
 def _judged(question: Question, body: bytes) -> Verdict:
     try:
         if question.what == MODULE:
-            return Verdict(module=info_of(body, question.label))
+            return Verdict(module=info_of(body, question.label, Limits()))
         assert question.what == SOURCE
         return Verdict(source=declared(msgspec.json.decode(body, type=Script)))
     except LoadError as error:

@@ -119,7 +119,7 @@ def execute(turn: Turn) -> int:
         "agent",
         MemoryTransport(client.run),
         options,
-        log=report.logger(turn.log),
+        log=lines.say,
         tracer=tracer,
         auditor=auditor,
     )
@@ -128,6 +128,7 @@ def execute(turn: Turn) -> int:
         run_loop(control.run())
     finally:
         guardian.release()
+        lines.close()
     if client.defect is not None:
         raise client.defect
     if output.line_open and output.terminal:

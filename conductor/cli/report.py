@@ -157,7 +157,6 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
     Without a component it is the host of sandboxed ones, whose entries in the log are written from
     `level` on as all others are. All else that it says is marked as its own words.
     """
-    log = logger(level)
     hidden = False
     open_ = False
 
@@ -169,7 +168,7 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
             write(f"[{name}] {_COLOURED.sub('', line)}")
         elif (found := _LOGGED.fullmatch(line)) and not is_reserved(found[2]):
             hidden, open_ = _RANK[found[1]] < _RANK[level], True
-            log(found[1], found[2], found[3])
+            lines.say(found[1], found[2], found[3])
         elif open_ and line.startswith(_LOGGED_FURTHER):
             if not hidden:
                 write(CONTINUED + line.removeprefix(_LOGGED_FURTHER))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from conductor.audit.auditor import Auditor
     from conductor.catalog import Spec
     from conductor.runtime import Runtime
+    from conductor.services.log_lines import LogLines
     from conductor.trace.tracer import Tracer
 
 _FIRST_REQUEST: Final = 2.0
@@ -50,7 +51,7 @@ def chain(parsed: Parsed) -> int:
                 specs,
                 parsed.options,
                 agent_last=parsed.mode != "proxy",
-                on_stderr=report.relay(parsed.log, report.lines(parsed.log, specs)),
+                on_stderr=report.relay(parsed.log, lines := report.lines(parsed.log, specs)),
             )
     except ConductorError as error:
         early.discard()
@@ -58,7 +59,7 @@ def chain(parsed: Parsed) -> int:
         tell_client(error)
         return error.exit_code
     del specs
-    return _run(parsed, planned, guardian, tracer, auditor)
+    return _run(parsed, planned, guardian, lines, tracer, auditor)
 
 
 def tell_first_use(specs: Sequence[Spec]) -> None:
@@ -125,6 +126,7 @@ def _run(
     parsed: Parsed,
     planned: list[Planned],
     guardian: Guardian,
+    lines: LogLines,
     tracer: Tracer | None,
     auditor: Auditor | None,
 ) -> int:
@@ -138,7 +140,7 @@ def _run(
         parsed.mode,
         StdioTransport(line_limit=parsed.options.line_limit),
         parsed.options,
-        log=report.logger(parsed.log),
+        log=lines.say,
         on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
         tracer=tracer,
@@ -150,6 +152,7 @@ def _run(
     gc.enable()
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
+    lines.close()
     guardian.release()
     end_strays()
     return 128 + stopped[0] if stopped else code

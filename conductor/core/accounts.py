@@ -64,14 +64,15 @@ class Bucket:
 
     def spend(self, amount: float, now: float) -> None:
         """Takes so much at a time of a clock that never goes back; more than there is, too."""
-        self._level = self._now(now) - amount
+        self._level = self.level(now) - amount
         self._since = now
 
     def due(self, now: float) -> float:
         """Seconds until there is some; 0: there is."""
-        return max(0.0, -self._now(now) / self.rate)
+        return max(0.0, -self.level(now) / self.rate)
 
-    def _now(self, now: float) -> float:
+    def level(self, now: float) -> float:
+        """How much there is; below 0: how much is owed."""
         return min(BURST * self.rate, self._level + (now - self._since) * self.rate)
 
 

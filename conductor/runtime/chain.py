@@ -115,7 +115,7 @@ class Runtime:
         self._connections = Connections(self, self._transports, options.grace)
         held = self._connections.held
         self._hub = Hub(router, self._perform, held, options.high_water // 2)
-        self._serving = Serving(planned, router, options, log, self.apply)
+        self._serving = Serving(planned, router, options, log, self.apply, held=held)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
