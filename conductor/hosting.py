@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from conductor import early
+from conductor import early, limits
 from conductor.catalog import Spec
 from conductor.core.dialects import CHANNEL
 from conductor.core.peer import Component
@@ -155,7 +155,15 @@ def segment(
     )
     names = frozenset(one for spec in specs for one in (spec.name, *known_as(spec)))
     component = Component(
-        name, label, CHANNEL, services, policy=union, known_as=names, numbers=numbers, hosts=True
+        name,
+        label,
+        CHANNEL,
+        services,
+        policy=union,
+        known_as=names,
+        numbers=numbers,
+        allowance=limits.together([spec.limits for spec in specs]),
+        hosts=True,
     )
     return Planned(
         component,

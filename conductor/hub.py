@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from conductor.core import Effect, Router, Send
 from conductor.core.accounts import FAR, Account, Cause
+
+_HEAD: Final = 65_536
+"""Bytes of a skipped line in which its id is looked for."""
 
 
 class Run:
@@ -65,7 +69,11 @@ class Hub:
         """Routes frames of one peer, in order."""
         receive, outboxes, cause = self.router.receive, self._outboxes, self.cause
         for frame in frames:
-            for effect in receive(peer, frame):
+            try:
+                effects = receive(peer, frame)
+            except MemoryError:
+                effects = self._too_large(peer, frame)
+            for effect in effects:
                 if type(effect) is not Send:
                     self._perform(effect)
                 elif not effect.copy or self._has_room(effect):
@@ -82,6 +90,10 @@ class Hub:
                     else:
                         outbox.append(Run(cause, [sent], echo=False))
                     cause.account.waiting += len(sent)
+
+    def _too_large(self, peer: str, frame: bytes) -> list[Effect]:
+        """A line that there is no memory for costs that line."""
+        return self.router.skipped(peer, frame[:_HEAD], "there is no memory for it")
 
     def apply(self, effects: Iterable[Effect], echo: Cause | None = None) -> None:
         """Takes effects that came from elsewhere than a frame. `echo`: the cause, if the component

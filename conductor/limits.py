@@ -9,7 +9,7 @@ Loaded where an editor waits: patterns are compiled when there is something to r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from conductor.core.accounts import Allowance
@@ -156,6 +156,17 @@ def allowance(limits: dict[str, int]) -> Allowance:
     """What a component with these limits may cost where its messages pass."""
     known = Allowance.__struct_fields__
     return Allowance(**{name: value for name, value in limits.items() if name in known})
+
+
+def together(guests: Sequence[dict[str, int]]) -> Allowance:
+    """What a host of guests may cost: as many values in a line as any of them, and as many open
+    requests as all."""
+    each = [allowance(one) for one in guests]
+    return Allowance(
+        json_values=max(one.json_values for one in each),
+        open_requests=sum(one.open_requests for one in each),
+        open_bytes=sum(one.open_bytes for one in each),
+    )
 
 
 SHORT: Final = {

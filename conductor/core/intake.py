@@ -11,12 +11,14 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import answers, dialects, jsonrpc, turns
+from conductor.core.depth import too_many_values
 from conductor.core.dialects import CANCEL, ENVELOPES, PACP
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.link import Batch
+from conductor.core.oversize import skipped
 from conductor.core.peer import Lane, Peer
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.rights import UPDATE
@@ -40,6 +42,8 @@ _BOTH: Final = "a message with a `method` must have neither `result` nor `error`
 _LONG_METHOD: Final = 1024
 _ENTRIES: Final = 1000
 """Messages in one array: all of them are routed at once."""
+_HEAD: Final = 65_536
+"""Bytes of a skipped line in which its id is looked for."""
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
@@ -71,6 +75,11 @@ class Intake:
             return out
         exchange = self._exchange
         exchange.number = peer.heard = exchange.count = exchange.count + 1
+        if peer.gate is not None:
+            most = peer.component.allowance.json_values
+            if too_many_values(frame, most):
+                self._too_costly(peer, frame, most, out)
+                return out
         lane = peer.p
         if peer.sideband:
             side = peer.sides.get(frame[:1])
@@ -92,9 +101,23 @@ class Intake:
             self._batch(lane, message, out)
         return out
 
+    def _too_costly(self, peer: Peer, frame: bytes, most: int, out: list[Effect]) -> None:
+        """A line of a component that is judged, traced or audited, and has more values than it
+        may."""
+        why = (
+            f"a line with more than {most} JSON values was skipped (limit json_values)\n"
+            "hint: raise the component's json_values if this is intended"
+        )
+        self._exchange.note(out, "warning", peer, f"{why}: {frame[:60]!r}")
+        skipped(self._exchange, peer, frame[:_HEAD], why, out)
+
     def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one)."""
-        if not entries or len(entries) > _ENTRIES or self._exchange.version == 2:
+        if len(entries) > _ENTRIES:
+            text = f"an array has at most {_ENTRIES} messages, this one has {len(entries)}"
+            refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), None, out)
+            return
+        if not entries or self._exchange.version == 2:
             body = jsonrpc.error_object(INVALID_REQUEST, "Invalid request", _NO_BATCHES)
             out.append(Send(lane.peer.name, lane.writer.answer(b"null", b"error", body)))
             return
