@@ -17,7 +17,9 @@ from conductor.core.accounts import Allowance
 _KIB: Final = 1024
 _MIB: Final = 1024**2
 _UNITS: Final = {"": 1, "k": _KIB, "m": _MIB, "g": 1024**3}
-_TIME: Final = r"(\d+(?:\.\d+)?)\s*(ms|s)?"
+_TIME: Final = r"(\d{1,12}(?:\.\d{1,12})?)\s*(ms|s)?"
+_MOST: Final = 2**53
+"""Of any measure: what every program can count to."""
 
 
 class Limit(NamedTuple):
@@ -189,6 +191,8 @@ def read(key: str, value: Any) -> int:
     number = _MEASURES[LIMITS[key]](str(value))
     if number <= 0:
         raise ValueError("a limit is above 0")
+    if number > _MOST:
+        raise ValueError("is more than can be counted; leave it out, or give less")
     if key == "stack_bytes" and number > _MOST_STACK:
         raise ValueError("a guest's stack is at most 1 MiB")
     return number

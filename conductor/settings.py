@@ -30,8 +30,7 @@ def _read(path: str) -> dict[str, Any]:
             return msgspec.json.decode(text, type=dict[str, Any])
         from conductor import toml
 
-        found = toml.loads(text.decode())
-        return msgspec.to_builtins(found, str_keys=True)  # type: ignore[no-any-return]
+        return toml.loads(text.decode())
     except opened.TooLargeError:
         raise UsageError(f"{path}: settings are at most {_MOST:,} bytes", hint) from None
     except OSError as error:

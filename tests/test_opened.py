@@ -18,7 +18,7 @@ import pytest
 
 from conductor import catalog, early, opened, scripts, toml
 from conductor.errors import ComponentError, UsageError
-from conductor.manifest import section
+from conductor.manifest import reading, section
 from conductor.script_facts import declared
 from conductor.scripts import Script
 
@@ -240,10 +240,26 @@ def test_defaults_by_name_are_told_once_they_are_not_much() -> None:
 def test_toml_is_read_within_bounds(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         toml.loads(text)
+    assert toml.loads("a = 1979-05-27") == {"a": "1979-05-27"}
     assert toml.loads("a.b.c = 1\n[d.e]\nf = 'x.y.z'") == {
         "a": {"b": {"c": 1}},
         "d": {"e": {"f": "x.y.z"}},
     }
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [
+        ("cpu_ms", "9" * 400 + "s"),
+        ("memory_bytes", "9" * 30),
+        ("timers", 10**30),
+        ("timers", "9" * 20),
+    ],
+)
+def test_a_limit_is_a_number_that_can_be_counted(limit: str, value: object) -> None:
+    text = f"name = 'p'\nfile = 'p.py'\n[limits]\n{limit} = {json.dumps(value)}\n"
+    with pytest.raises(UsageError, match=r"line 4: `\w+`: (is more than|a time is a number)"):
+        reading.parse(text.encode())
 
 
 def test_a_trace_has_lines_of_bounded_length(

@@ -23,7 +23,7 @@ from conductor.scripts import Script
 from conductor.transports.pipes import enlarge_pipe
 
 _PATIENCE: Final = 60.0
-"""Seconds for an answer. It may compute for 10; the machine may be busy."""
+"""Seconds for an answer. It may compute for 5; the machine may be busy."""
 
 _CHUNK: Final = 1024 * 1024
 _MOST_SAID: Final = 64 * 1024 * 1024

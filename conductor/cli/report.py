@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from conductor.foreign import CONTINUED, json_text, marked
 from conductor.programs import is_reserved
 
@@ -116,6 +114,8 @@ def say(*lines: str) -> None:
 
 def say_json(value: Any) -> None:
     """A value on stdout, for programs, and safe for a terminal."""
+    import msgspec  # `conductor join` needs none
+
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
     sys.stdout.write(json_text(text) + "\n")
     sys.stdout.flush()

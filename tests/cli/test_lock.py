@@ -148,13 +148,13 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
     old = digest(here / "p.wasm")
     change(here / "p.wasm")
     wanted = (
-        "conductor.lock does not allow this chain\n  p (./p.wasm):\n"
-        f"    digest: sha256:{old[:16]}… → sha256:{digest(here / 'p.wasm')[:16]}…\n"
+        "conductor.lock does not allow this chain\n  |   p (./p.wasm):\n"
+        f"  |     digest: sha256:{old[:16]}… → sha256:{digest(here / 'p.wasm')[:16]}…\n"
     )
     locked(here, *chain).assert_error(2, wanted, "`conductor lock COMPONENT…`")
     ran = conductor("agent", "--locked", *chain, stdin=INITIALIZE, cwd=here)
     ran.assert_error(2, wanted)
-    assert "p (./p.wasm):\n    digest: sha256:" in json.loads(ran.out)["error"]["message"]
+    assert "p (./p.wasm):\n  |     digest: sha256:" in json.loads(ran.out)["error"]["message"]
 
 
 def test_more_is_refused_and_less_is_not(here: Path) -> None:
@@ -239,7 +239,7 @@ def test_the_agent_may_update_itself_unless_it_is_locked_as_well(here: Path) -> 
     assert locked(here, *chain).code == 0
     assert "up to date" in lock(here, *chain).out  # stays locked
     agent.write_text(agent.read_text() + "# once more\n")
-    locked(here, *chain).assert_error(2, "agent (./agent), agent:\n    digest: sha256:")
+    locked(here, *chain).assert_error(2, "agent (./agent), agent:\n  |     digest: sha256:")
     lock(here, "--no-lock-agent", *chain)
     assert written(here)[1]["pinned"] is False
 
