@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpcore2 as httpcore
 import msgspec
 import pytest
 
@@ -262,6 +263,27 @@ def test_a_public_name_may_not_lead_to_a_private_address(
 
     monkeypatch.setattr(anyio, "getaddrinfo", nearby)
     assert refusal(grants, "https://a.example.com/").reason == "private"
+
+
+def test_a_name_that_changes_its_mind_is_connected_to_as_it_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = ["8.8.8.8", "127.0.0.1", "127.0.0.1"]
+    reached: list[str] = []
+
+    async def rebound(host: str, port: int, **_: object) -> list[Any]:
+        return [(2, 1, 6, "", (answers.pop(0), port))]
+
+    async def connect(self: object, host: str, *_: object) -> Any:
+        reached.append(host)
+        raise httpcore.ConnectError("nobody there")
+
+    monkeypatch.setattr(anyio, "getaddrinfo", rebound)
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect)
+    assert refusal(["a.example.com"], "https://a.example.com/").reason == "unreachable"
+    assert (reached, len(answers)) == (["8.8.8.8"], 2)  # one look-up, and that is where it went
+    assert refusal(["a.example.com"], "https://a.example.com/").reason == "private"
+    assert reached == ["8.8.8.8"]
 
 
 @pytest.mark.parametrize(

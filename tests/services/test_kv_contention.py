@@ -1,0 +1,105 @@
+"""Several conductors keep values in one file at once; one is killed, one holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductor.services import kv
+from conductor.services.problem import ServiceError
+from tests.services.test_kv import ask
+
+WRITER = """
+import sys, msgspec
+from conductor.services.kv import Store
+path, who, rounds = sys.argv[1:]
+for n in range(int(rounds)):
+    if n % 10 == 0:
+        store = Store(path, "/")   # a chain ends and another begins; nothing is closed
+    store.serve(who, "kv/set", msgspec.json.encode({"key": f"k{n}", "value": n}))
+    print(n, flush=True)
+sys.stdin.read()
+"""
+
+
+def writer(file: str, who: str, rounds: int) -> subprocess.Popen[bytes]:
+    """Another conductor, as far as values go."""
+    command = [sys.executable, "-c", WRITER, file, who, str(rounds)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def end(one: subprocess.Popen[bytes]) -> int:
+    """Lets a writer end; its exit code."""
+    one.communicate()
+    return one.returncode
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return str(tmp_path / "data" / "kv.sqlite")
+
+
+def test_four_at_once_all_get_through(file: str) -> None:
+    others = [writer(file, f"p{n}", 100) for n in range(4)]
+    assert [end(one) for one in others] == [0] * 4
+    store = kv.Store(file, "/")
+    for n in range(4):
+        assert len(ask(store, f"p{n}", "list")["keys"]) == 100
+        assert ask(store, f"p{n}", "get", key="k99")["value"] == 99
+    store.close()
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_writer_that_is_killed_loses_nothing_of_others(file: str) -> None:
+    other = writer(file, "p", 1_000_000)
+    assert other.stdout is not None
+    for _ in range(20):
+        other.stdout.readline()
+    other.kill()
+    other.communicate()
+    store = kv.Store(file, "/")
+    assert ask(store, "p", "get", key="k10") == {"found": True, "value": 10}
+    assert ask(store, "q", "set", key="a", value=1)["used"] == 2
+    store.close()
+
+
+def test_a_file_that_somebody_holds_is_an_error_that_says_so(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kv, "_BUSY", 0.05)
+    store = kv.Store(file, "/")
+    ask(store, "p", "set", key="a", value=1)
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("begin immediate")
+        with pytest.raises(ServiceError, match="locked") as caught:
+            ask(store, "p", "set", key="a", value=2)
+        assert caught.value.reason == "storage"
+        assert ask(store, "p", "get", key="a")["value"] == 1  # reading goes on
+        holder.execute("rollback")
+    assert ask(store, "p", "set", key="a", value=3)["used"] == 2
+    store.close()
+
+
+def test_the_file_is_not_opened_beside_sqlite(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever closes a file in a process takes away all of its locks on it there."""
+    store, second = kv.Store(file, "/"), kv.Store(file, "/")
+    ask(store, "p", "set", key="a", value=1)
+    closed: list[int] = []
+    close = os.close
+
+    def noted(fd: int) -> None:
+        closed.append(fd)
+        close(fd)
+
+    monkeypatch.setattr(os, "close", noted)
+    ask(second, "p", "set", key="b", value=1)
+    assert closed == []
+    store.close()
+    second.close()
