@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from conductor.core import Component, Router, Violated
+from conductor.core import DIALECTS, Closure, Component, Router, Violated
 from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
 from conductor.core.policy.rights import Policy
 from tests.core.plays import (
@@ -142,14 +142,8 @@ def test_what_was_open_is_forgotten_with_its_component() -> None:
         _asked(pb, 1, {"a": "x" * 1000})
         link = pb.router.peers["p"].p.link
         assert link.size > 1000
-        pb.router.leaving("p", _gone())
+        pb.router.leaving("p", Closure("gone"))
         assert link.size == 0
-
-
-def _gone() -> object:
-    from conductor.core import Closure
-
-    return Closure("gone")
 
 
 def test_ids_and_methods_are_short() -> None:
@@ -179,10 +173,7 @@ def test_an_array_holds_so_many_messages() -> None:
 
 def _judged(policy: Policy | None) -> Playbook:
     allowed = Allowance(json_values=50)
-    p = Component("p", dialect=None, policy=policy, allowance=allowed)
-    from conductor.core import DIALECTS
-
-    p = msgspec.structs.replace(p, dialect=DIALECTS["acp"])
+    p = Component("p", dialect=DIALECTS["acp"], policy=policy, allowance=allowed)
     return Playbook(Router([p, Component("agent")], "agent"))
 
 
