@@ -192,6 +192,7 @@ RULES: Final = (
         (
             "conductor.mcp",
             "conductor.errors",
+            "conductor.transports.entrance",
             "conductor.transports.fds",
             "conductor.transports.private",
         ),
@@ -202,7 +203,12 @@ RULES: Final = (
     Rule(
         "conductor.mcp.http", ("conductor.mcp", "conductor.core", "conductor.errors"), ("msgspec",)
     ),
-    Rule("conductor.mcp.http.server", (), ("uvicorn",)),
+    Rule("conductor.mcp.http.connections", (), ("h11",)),  # with which uvicorn reads HTTP
+    Rule(
+        "conductor.mcp.http.server",
+        ("conductor.mcp.http", "conductor.transports.entrance"),
+        ("uvicorn",),
+    ),
     # The bridge is pure, as the core is; its shells and its place before the agent are not.
     Rule("conductor.mcp", (*CORE, "conductor.mcp"), ("msgspec",)),
     Rule(
