@@ -29,25 +29,30 @@ WORKS: Final = {
     "tail calls": ("(func $seven (result i32) (i32.const 7))", "(return_call $seven)"),
     "reference types": (
         "(table $t 2 externref) (func $f) (elem declare func $f)",
-        "(i32.add (i32.const 6) (i32.add (ref.is_null (table.get $t (i32.const 1)))"
-        " (ref.is_null (ref.func $f))))",
+        (
+            "(i32.add (i32.const 6) (i32.add (ref.is_null (table.get $t (i32.const 1)))"
+            " (ref.is_null (ref.func $f))))"
+        ),
     ),
     "SIMD": (
         "",
-        "(i32x4.extract_lane 2 (i32x4.add (v128.const i32x4 1 2 3 4) (i32x4.splat"
-        " (i32.const 4))))",
+        "(i32x4.extract_lane 2 (i32x4.add (v128.const i32x4 1 2 3 4) (i32x4.splat (i32.const 4))))",
     ),
     "relaxed SIMD": (
         "",
         # Deterministic by the engine's setting: a lane that is out of range gives 0.
-        "(i32.add (i32.const 7) (i8x16.extract_lane_u 0 (i8x16.relaxed_swizzle"
-        " (i8x16.splat (i32.const 9)) (i8x16.splat (i32.const 130)))))",
+        (
+            "(i32.add (i32.const 7) (i8x16.extract_lane_u 0 (i8x16.relaxed_swizzle"
+            " (i8x16.splat (i32.const 9)) (i8x16.splat (i32.const 130)))))"
+        ),
     ),
     "bulk memory": (
         "",
-        "(memory.fill (i32.const 100) (i32.const 7) (i32.const 9))"
-        " (memory.copy (i32.const 200) (i32.const 100) (i32.const 9))"
-        " (i32.load8_u (i32.const 208))",
+        (
+            "(memory.fill (i32.const 100) (i32.const 7) (i32.const 9))"
+            " (memory.copy (i32.const 200) (i32.const 100) (i32.const 9))"
+            " (i32.load8_u (i32.const 208))"
+        ),
     ),
     "several results": (
         "(func $two (result i32 i32) (i32.const 3) (i32.const 4))",
@@ -57,14 +62,18 @@ WORKS: Final = {
     "saturating conversion": ("", "(i32.sub (i32.trunc_sat_f32_u (f32.const 7.9)) (i32.const 0))"),
     "exceptions": (
         "(tag $e (param i32))",
-        "(block $caught (result i32) (try_table (catch $e $caught) (throw $e (i32.const 7)))"
-        " (unreachable))",
+        (
+            "(block $caught (result i32) (try_table (catch $e $caught) (throw $e (i32.const 7)))"
+            " (unreachable))"
+        ),
     ),
     "NaN": (
         "",
         # One bit pattern on every machine.
-        "(i32.add (i32.const 7) (i32.ne (i32.const 0x7fc00000) (i32.reinterpret_f32"
-        " (f32.div (f32.const 0) (f32.const 0)))))",
+        (
+            "(i32.add (i32.const 7) (i32.ne (i32.const 0x7fc00000) (i32.reinterpret_f32"
+            " (f32.div (f32.const 0) (f32.const 0)))))"
+        ),
     ),
 }
 
@@ -72,7 +81,9 @@ WORKS: Final = {
 REFUSED: Final = {
     "shared memory": ("(global $g i32 (i32.const 1))", "(i32.const 7)", "threads"),
     "atomics": (
-        "", "(i32.atomic.load (i32.const 0))", "an instruction that this host does not know",
+        "",
+        "(i32.atomic.load (i32.const 0))",
+        "an instruction that this host does not know",
     ),
     "memory64": ("(table $t i64 1 funcref)", "(i32.const 7)", "memory64"),
     "garbage collection": ("(type $s (struct (field i32)))", "(i32.const 7)", "garbage"),
