@@ -1,4 +1,4 @@
-"""WebAssembly feature by feature: each works the same everywhere, or is refused when it is loaded."""
+"""WebAssembly feature by feature: each works alike each time, or is refused with a reason."""
 
 from __future__ import annotations
 
