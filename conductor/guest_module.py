@@ -52,7 +52,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
 
 
 def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
-    """Loads and checks one guest's module; runs nothing of it. Raises `wasm_host.GuestError`."""
+    """Loads and checks a guest's module, and runs nothing of it. Raises `wasm_host.GuestError`."""
     import pathlib
 
     module = wasm_host.load(

@@ -44,6 +44,7 @@ def main() -> NoReturn:
 
 def _run(spec: SegmentSpec) -> int:
     from wasm_host import harden
+    from wasm_host.ticker import TICKER
     from wasm_host.warm import warm
 
     modules: dict[str, wasm_host.Module] = {}
@@ -73,6 +74,10 @@ def _run(spec: SegmentSpec) -> int:
     except wasm_host.GuestError as error:
         failed = next(one for one in spec.guests if str(error).startswith(f"{one.name} "))
         return _cannot_start(failed, error)
+    if all(module.carrier != "wasi" for module in modules.values()):
+        # The last thread there will be; a program needs one for each instance.
+        TICKER.wake()
+        harden.settle()
     os.write(1, ready_line({name: module.digest for name, module in modules.items()}))
     os.set_blocking(1, False)
     # What exists now lives as long as the process; collecting it again and again costs latency.

@@ -26,7 +26,7 @@ _VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64", 0x7B: "v128", 0x7
 _IMPORTS_OR_EXPORTS: Final = {False: (2, 7), True: (10, 11)}
 _PORTS: Final = "imports and exports"
 _COUNTED: Final = {
-    False: {1: "types", 3: "functions", 6: "globals"},
+    False: {1: "types", 3: "functions", 5: "memories", 6: "globals", 10: "function bodies"},
     True: {
         2: "core instances",
         3: "core types",
@@ -92,12 +92,13 @@ class Binary:
             ``None`` without a bound.
         constants: value of each exported function whose body is one ``i32.const``.
         language: what it was written in, where its toolchain says so.
+        memories: how many there are, core only.
         widest: most parameters and results of one type.
     """
 
     __slots__ = (
-        "component", "constants", "exports", "import_signatures", "imports", "language", "memory",
-        "signatures", "widest",
+        "component", "constants", "exports", "import_signatures", "imports", "language",
+        "memories", "memory", "signatures", "widest",
     )  # fmt: skip
 
     def __init__(self, component: bool) -> None:
@@ -110,6 +111,7 @@ class Binary:
         self.constants: dict[str, int] = {}
         self.language: str | None = None
         self.widest = 0
+        self.memories = 0
 
 
 class Reader:
@@ -318,8 +320,10 @@ class _Core:
     def _types(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             if reader.byte() != 0x60:
-                # Garbage-collected types; this host's engine refuses them anyway.
-                return
+                raise LoadError(
+                    "it has types of garbage collection or stack switching",
+                    hint="build it without these features, which this host leaves out",
+                )
             params, results = self._values(reader), self._values(reader)
             self.found.widest = max(self.found.widest, len(params) + len(results))
             inside = f"({', '.join(params)})"
@@ -344,6 +348,7 @@ class _Core:
                 reader.value_type()
                 reader.limits()
             elif kind == 2:
+                self.found.memories += 1
                 self.found.memory = self.found.memory or reader.limits()
             elif kind == 3:
                 reader.value_type()
@@ -358,6 +363,7 @@ class _Core:
 
     def _memories(self, reader: Reader) -> None:
         for _ in range(reader.number()):
+            self.found.memories += 1
             limits = reader.limits()
             self.found.memory = self.found.memory or limits
 

@@ -30,6 +30,7 @@ from .engine import engine_for
 from .errors import LoadError, over
 from .kernel import LINUX, thread_count
 from .limits import Limits
+from .traps import cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,8 +156,9 @@ def _work(data: bytes, limits: Limits, result: IO[bytes], said: IO[bytes]) -> in
     except LoadError as error:
         refusal = _Refusal(str(error), error.limit, error.detail, error.hint)
     except wasmtime.WasmtimeError as error:
-        first = str(error).strip().partition("\n")[0]
-        refusal = _Refusal(f"it does not compile: {first}", None, str(error)[:65536], _FEATURES)
+        refusal = _Refusal(
+            f"it does not compile: {cause(str(error))}"[:500], None, str(error)[:65536], _FEATURES
+        )
     except MemoryError:
         refusal = _memory(limits)
     else:

@@ -226,6 +226,10 @@ class CoreGuest(BaseGuest):
     def wait_stdin(self) -> None:
         """Never blocks."""
 
+    def stdout_room(self, size: int) -> int:
+        """Room for what is kept."""
+        return min(size, STDERR_KEPT)
+
     def write_stdout(self, data: bytes) -> None:
         """Keep what the guest printed, for messages about it."""
         self.stderr_tail = (self.stderr_tail + data)[-STDERR_KEPT:]

@@ -216,6 +216,8 @@ def _export_problems(found: Binary, carrier: str) -> list[str]:
         elif found.signatures.get(name) != signature:
             seen = found.signatures.get(name)
             problems.append(f"exports {name} as {seen} instead of {signature}")
+    if found.memories > 1:
+        problems.append(f"has {found.memories} memories instead of one")
     abi = found.constants.get("channel_abi")
     if carrier == "core" and abi is not None and abi != 1:
         problems.append(f"speaks channel ABI {abi}, this host speaks 1")

@@ -22,7 +22,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         memory_bytes: size one linear memory may grow to.
-        cpu_ms: milliseconds one delivery may run, rounded up to ticks of 10 ms.
+        cpu_ms: milliseconds of processor time one delivery may take, rounded up to ticks of
+            10 ms; and how long a program may sleep in it.
         fuel: WebAssembly instructions (roughly) one delivery may execute; ``None``: not counted.
             Deterministic, unlike ``cpu_ms``, and 10 to 45 % slower.
         stack_bytes: the guest's native stack.

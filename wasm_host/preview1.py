@@ -76,8 +76,12 @@ class Streams(Protocol):
         """Block until ``stdin_ready``."""
         ...
 
-    def write_stdout(self, data: bytes) -> Ended | None:
-        """Take what the guest wrote; may end it."""
+    def stdout_room(self, size: int) -> int | Ended:
+        """How many of ``size`` bytes are taken, the last ones; or the end of the guest."""
+        ...
+
+    def write_stdout(self, data: bytes) -> None:
+        """Take what the guest wrote."""
         ...
 
     def exited(self, code: int) -> None:
@@ -85,7 +89,7 @@ class Streams(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Really sleep, on behalf of a guest with a real clock."""
+        """Really sleep, on behalf of a guest with a real clock, as long as it may."""
         ...
 
 
@@ -212,16 +216,23 @@ class Wasi:
         if count > MAX_ENTRIES:
             return INVAL
         memory.read(written, 4)
-        parts = [memory.read(at, size) for at, size in self._vectors(memory, vectors, count)]
-        data = b"".join(parts)
+        places = self._vectors(memory, vectors, count)
+        for at, size in places:
+            memory.read(at + size, 0)
+        size = sum(size for _, size in places)
+        room = STDERR_KEPT
+        if fd == STDOUT:
+            # Vectors may overlap: what they add up to is known before any of it is copied.
+            answer = self._streams.stdout_room(size)
+            if isinstance(answer, Ended):
+                return answer
+            room = answer
+        data = _last(memory, places, room)
         if fd == STDERR:
-            tail = self._streams.stderr_tail
-            self._streams.stderr_tail = (tail + data[-STDERR_KEPT:])[-STDERR_KEPT:]
+            self._streams.stderr_tail = (self._streams.stderr_tail + data)[-STDERR_KEPT:]
         else:
-            end = self._streams.write_stdout(data)
-            if end is not None:
-                return end
-        memory.write(written, struct.pack("<I", len(data) & 0xFFFFFFFF))
+            self._streams.write_stdout(data)
+        memory.write(written, struct.pack("<I", size & 0xFFFFFFFF))
         return SUCCESS
 
     def _fd_read(
@@ -319,3 +330,15 @@ class Wasi:
         else:
             self._note("clock_time_get")
             self._now += nanoseconds
+
+
+def _last(memory: GuestMemory, places: list[tuple[int, int]], room: int) -> bytes:
+    """The last bytes of vectors, as many as there is room for."""
+    parts = []
+    for at, size in reversed(places):
+        taken = min(size, room)
+        parts.append(memory.read(at + size - taken, taken))
+        room -= taken
+        if not room:
+            break
+    return b"".join(reversed(parts))

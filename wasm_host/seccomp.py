@@ -36,6 +36,10 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54
 _NUMBER_AT, _MACHINE_AT = 0, 4
 
 PROT_EXEC: Final = 4
+#: MAP_SHARED, MAP_GROWSDOWN, MAP_HUGETLB: memory that RLIMIT_DATA does not count.
+UNCOUNTED: Final = 0x1 | 0x100 | 0x40000
+#: None, and MREMAP_MAYMOVE, as `realloc` has it.
+MREMAP_FLAGS: Final = (0, 1)
 FIONBIO: Final = 0x5421
 #: CLONE_VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS, PARENT_SETTID, CHILD_CLEARTID: how
 #: C libraries start threads, some with a historic flag that means nothing any more.
@@ -74,6 +78,12 @@ def _not_executable() -> bytes:
     return _argument(2) + _step(_ANY_BIT, PROT_EXEC, 0, 1) + _fail(errno.EPERM) + _give(ALLOW)
 
 
+def _counted() -> bytes:
+    """Memory that is not executable, and counts towards the limit of this process."""
+    counted = _argument(3) + _step(_ANY_BIT, UNCOUNTED, 0, 1) + _fail(errno.EPERM) + _give(ALLOW)
+    return _argument(2) + _step(_ANY_BIT, PROT_EXEC, 0, 1) + _fail(errno.EPERM) + counted
+
+
 def _clone(threads: bool) -> bytes:
     """A thread like those of C libraries, or the end."""
     verdict = _give(ALLOW) if threads else _fail(errno.EAGAIN)
@@ -101,6 +111,8 @@ def _checks(pid: int, threads: bool) -> dict[str, bytes]:
     """What is asked of the arguments, by name of the check in ``syscalls.CHECKED``."""
     return {
         "not executable": _not_executable(),
+        "counted": _counted(),
+        "moved": _only(3, MREMAP_FLAGS, _fail(errno.EPERM)),
         "thread": _clone(threads),
         "own process": _only(0, (pid,), _give(KILL)),
         "flags": _only(1, FCNTL_COMMANDS, _fail(errno.EPERM)),

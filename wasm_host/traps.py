@@ -10,7 +10,7 @@ from .errors import GuestError
 if TYPE_CHECKING:
     from .limits import Limits
 
-__all__ = ["EXITED", "explain"]
+__all__ = ["EXITED", "cause", "explain"]
 
 #: Text of the trap the host itself raises to end a guest that called ``proc_exit``.
 EXITED = "guest called proc_exit"
@@ -67,7 +67,7 @@ def explain(
         return GuestError(
             phase,
             f"{name} trapped with {memory} bytes of memory in use, "
-            f"its limit memory_bytes is {limits.memory_bytes}: {_cause(text)}",
+            f"its limit memory_bytes is {limits.memory_bytes}: {cause(text)}",
             limit="memory_bytes",
             detail=detail,
             hint="it probably could not get more memory: raise the component's memory_bytes",
@@ -76,7 +76,7 @@ def explain(
     hint = f"this is a fault in the guest; its {where} in the detail"
     if memory is None and "unreachable" in text:  # how runtimes give up, and its size is not known
         hint += f"; or it got no more memory: its limit memory_bytes is {limits.memory_bytes}"
-    return GuestError(phase, f"{name} trapped: {_cause(text)}", detail=detail, hint=hint)
+    return GuestError(phase, f"{name} trapped: {cause(text)}", detail=detail, hint=hint)
 
 
 def _seen(limit: str, limits: Limits, text: str) -> str:
@@ -90,7 +90,7 @@ def _seen(limit: str, limits: Limits, text: str) -> str:
     return f": {count}, {count - getattr(limits, limit)} too many"
 
 
-def _cause(text: str) -> str:
+def cause(text: str) -> str:
     """The innermost cause in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in reversed(lines):

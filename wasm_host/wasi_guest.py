@@ -57,6 +57,7 @@ class WasiGuest(BaseGuest):
         "_output",
         "_output_size",
         "_partial",
+        "_sleep_left",
         "_store",
         "_thread",
         "_to_guest",
@@ -181,6 +182,7 @@ class WasiGuest(BaseGuest):
         """Give the program a fresh allowance; called while it stands still."""
         assert self._store is not None
         self._store.set_epoch_deadline(ticks)
+        self._sleep_left = self._limits.cpu_ms / 1000
         if self._limits.fuel is not None:
             self._store.set_fuel(self._limits.fuel)
 
@@ -293,23 +295,26 @@ class WasiGuest(BaseGuest):
             self._to_guest.acquire()
             self._arm(self._limits.ticks)
 
-    def write_stdout(self, data: bytes) -> Ended | None:
-        """Take what the guest wrote; end it beyond what one delivery may produce."""
+    def stdout_room(self, size: int) -> int | Ended:
+        """All of it, or the end of a guest beyond what one delivery may produce."""
         if self._overdue():
             return Ended("closed")
-        self._output.append(data)
-        self._output_size += len(data)
-        bound = self._limits.outbox_bytes
-        if self._output_size <= bound:
-            return None
+        found, bound = self._output_size + size, self._limits.outbox_bytes
+        if found <= bound:
+            return size
         self._violation = GuestError(
             "deliver",
-            f"{self.name} exceeded outbox_bytes: {self._output_size} bytes at once, "
-            f"{self._output_size - bound} over the limit of {bound}",
+            f"{self.name} exceeded outbox_bytes: {found} bytes at once, "
+            f"{found - bound} over the limit of {bound}",
             limit="outbox_bytes",
             hint="raise the component's outbox_bytes if this is intended",
         )
         return Ended("outbox_bytes exceeded")
+
+    def write_stdout(self, data: bytes) -> None:
+        """See :class:`wasm_host.preview1.Streams`."""
+        self._output.append(data)
+        self._output_size += len(data)
 
     def _overdue(self) -> bool:
         return self._closing and time.monotonic() > self._close_by
@@ -319,5 +324,7 @@ class WasiGuest(BaseGuest):
         self._exit_code = code
 
     def sleep(self, seconds: float) -> None:
-        """Sleep within a delivery, and no longer than one may take."""
-        time.sleep(min(seconds, self._limits.cpu_ms / 1000))
+        """Sleep within a delivery, in all of its calls no longer than ``cpu_ms``."""
+        begun = time.monotonic()
+        time.sleep(max(0.0, min(seconds, self._sleep_left)))
+        self._sleep_left -= time.monotonic() - begun

@@ -126,7 +126,8 @@ def memory_of_parent(facts: Facts) -> int:
 
 def executable_memory(_: Facts) -> str:
     """Memory for new machine code."""
-    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | PROT_EXEC).close()
+    own = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    mmap.mmap(-1, 4096, own, prot=mmap.PROT_READ | mmap.PROT_WRITE | PROT_EXEC).close()
     return "mapped"
 
 
@@ -134,7 +135,7 @@ def made_executable(call: str) -> Callable[[Facts], object]:
     """Memory written first, made executable then."""
 
     def run(_: Facts) -> object:
-        area = mmap.mmap(-1, 4096)
+        area = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         first = ctypes.addressof(ctypes.c_char.from_buffer(area))
         return raw(call, first, 4096, mmap.PROT_READ | PROT_EXEC, -1)
 
@@ -311,6 +312,14 @@ ATTACKS: dict[str, Attack] = {
     "executable memory": Attack(executable_memory, DENIED, works=True),
     "memory made executable": Attack(made_executable("mprotect"), DENIED, works=True),
     "memory made executable by key": Attack(made_executable("pkey_mprotect"), DENIED),
+    "memory that is shared": Attack(lambda _: mmap.mmap(-1, 1 << 32).close(), DENIED, works=True),
+    "a stack": Attack(
+        lambda _: mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100).close(),
+        DENIED, works=True,
+    ),
+    "memory moved and kept": Attack(
+        lambda _: raw("mremap", 0, 4096, 4096, 5), DENIED,
+    ),
     "shared memory": Attack(lambda _: raw("shmget", 0, 4096, 0o600), DENIED),
     # The kernel.
     "io_uring": Attack(lambda _: raw("io_uring_setup", 1, 0), KILLED),

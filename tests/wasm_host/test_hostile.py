@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -89,6 +91,10 @@ HARM = {
         "deliver", "outbox_bytes", "exceeded outbox_bytes", Limits(outbox_bytes=MIB)
     ),
     "wasi_loop": Harm("deliver", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
+    "wasi_many_vectors": Harm("deliver", "outbox_bytes", "62914560000 bytes at once"),
+    "wasi_poll_loop": Harm("start", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
+    "wasi_random_loop": Harm("start", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
+    "wasi_sleeps": Harm("start", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
     "wild_length": Harm("deliver", None, "channel_deliver names bytes 0 to 4294967295, 4294836223"),
     "wild_negative": Harm("deliver", None, "names bytes 4294967295 to 8589934590"),
     "wild_outbox": Harm("deliver", None, "names bytes 131056 to 131088, 16 beyond its memory"),
@@ -125,8 +131,33 @@ def test_harm_is_contained(name: str, calls: str, monkeypatch: pytest.MonkeyPatc
     bystander.close()
 
 
+def test_sleep_is_bounded_in_all_of_a_delivery_s_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    passed = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        passed[0] += seconds
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: passed[0])
+    monkeypatch.setattr("wasm_host.wasi_guest.time", clock)
+    module = wasm_host.load(
+        wasm(HOSTILE / "wasi_sleeps.wat"), limits=Limits(cpu_ms=2500), grants=frozenset({"clock"})
+    )
+    guest = module.instantiate("sleeper")
+    sleepy: Any = guest
+    sleepy._arm(1)
+    for _ in range(5):
+        sleepy.sleep(1.0)
+    assert slept == [1.0, 1.0, 0.5, 0.0, 0.0]
+    guest.close()
+
+
 def _run(name: str, limits: Limits) -> None:
-    guest = wasm_host.load(wasm(HOSTILE / f"{name}.wat"), limits=limits).instantiate(name)
+    loaded = wasm_host.load(
+        wasm(HOSTILE / f"{name}.wat"), limits=limits, grants=frozenset({"clock"})
+    )
+    guest = loaded.instantiate(name)
     try:
         assert guest.start(b"") == b""
         guest.deliver(b"p{}\n")

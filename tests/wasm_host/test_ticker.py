@@ -7,11 +7,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from wasm_host.ticker import IDLE_TICKS, Ticker
+from wasm_host.ticker import IDLE_TICKS, TICK_NS, TICKER, Ticker
 
 from .support import CARRIERS, GUESTS, HOSTILE, wasm
 
@@ -40,7 +41,8 @@ class Counter:
 
 @pytest.fixture(name="ticker")
 def _ticker() -> Ticker:
-    return Ticker()
+    # Nobody computes here.
+    return Ticker(time.monotonic_ns)
 
 
 def test_no_thread_before_the_first_guest(ticker: Ticker) -> None:
@@ -77,6 +79,34 @@ def test_ticks_while_a_guest_runs_and_dozes_after(
     ticker.stop()
     assert ticker._thread is not None
     assert not ticker._thread.is_alive()
+
+
+def test_only_processor_time_counts() -> None:
+    """A busy machine gives its time to others; what passes meanwhile is not the guest's."""
+    looked = threading.Semaphore(0)
+    used = [0]
+
+    def clock() -> int:
+        looked.release()
+        return used[0]
+
+    ticker, counter = Ticker(clock), Counter()
+    ticker.add_engine(counter.tick)
+    ticker.running.add("guest")
+    ticker.wake()
+    for _ in range(10):
+        assert looked.acquire(timeout=DEADLINE)
+    assert counter.count == 0
+    used[0] = 5 * TICK_NS + TICK_NS // 2
+    counter.wait_for(5)
+    for _ in range(10):
+        assert looked.acquire(timeout=DEADLINE)
+    assert counter.count == ticker.ticks == 5
+    ticker.stop()
+
+
+def test_a_guest_s_time_is_that_of_the_process() -> None:
+    assert TICKER.clock is time.process_time_ns
 
 
 def test_every_engine_is_ticked(ticker: Ticker) -> None:
