@@ -201,6 +201,7 @@ class WasiGuest(BaseGuest):
                 check_outbox(self._partial + b"\n", self._limits, phase, self.name, sides=False)
         except GuestError as error:
             self._violation = error
+        if self._violation is not None:
             out = b""
         ended = self._ending(phase)
         if ended is not None:
