@@ -64,6 +64,7 @@ class Requests:
         """Takes a request into the books, or refuses its id."""
         assert isinstance(message.id, Raw)
         key = jsonrpc.canonical_id(message.id)
+        known = None
         if key is None:
             text = "a request id must be null, a 64-bit integer or a string"
         elif key == b"null" and self._exchange.version == 2:
@@ -72,8 +73,8 @@ class Requests:
             text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
         elif key in lane.link.received:
             text = f"request id {key.decode(errors='replace')} is still in use"
-        elif over := self._too_many(lane, message):
-            text = over
+        elif over := self._too_many(lane, key, message):
+            text, known = over, key
         else:
             pending = Pending(lane, bytes(message.id), key, method, batch)
             pending.number = self._exchange.number
@@ -83,13 +84,15 @@ class Requests:
                 pending.trail = Trail(lane, message.params)
             lane.link.received[key] = pending
             return pending
-        refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), batch, out)
+        refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text, known), batch, out)
         return None
 
-    def _too_many(self, lane: Lane, message: Message) -> str:
-        """Why a component may not ask yet one more; empty if it may. The client may always."""
+    def _too_many(self, lane: Lane, key: bytes, message: Message) -> str:
+        """Why a component may not ask yet one more; empty if it may. The client may always, and
+        what a component carries it may always pass on."""
         link, peer = lane.link, lane.peer
-        if peer is self._exchange.upstream:
+        carried = key in peer.p.given.requests or key in peer.s.given.requests
+        if carried or peer is self._exchange.upstream:
             return ""
         allowed = peer.component.allowance
         if len(link.received) >= allowed.open_requests:

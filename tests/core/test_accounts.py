@@ -7,7 +7,7 @@ import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Router, Violated
 from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
-from conductor.core.policy.rights import Policy
+from conductor.core.policy.rights import Grants, Policy
 from tests.core.plays import (
     V1,
     agent_mode,
@@ -109,7 +109,7 @@ def test_a_component_has_so_many_requests_open() -> None:
         _asked(pb, 1)
         _asked(pb, 2)
         pb >> ("p", request(3, "fs/read", {})) << Noted("warning", "p", "open_requests")
-        pb << ("p", error(None, -32600, Hole("text")))
+        pb << ("p", error(3, -32600, Hole("text")))
         assert "2 of its requests have no answer yet\nhint: " in pb.values["text"]
         pb >> ("client", result(Hole("c1"), 1)) << ("p", result(1, 1))
         _asked(pb, 4)
@@ -119,12 +119,25 @@ def test_and_so_many_bytes_of_them() -> None:
     with begin_acp(_limited(open_bytes=100)) as pb:
         _asked(pb, 1, {"a": "x" * 1000})  # one alone may always be sent
         pb >> ("p", request(2, "fs/read", {"a": 1})) << Noted("warning", "p", "open_bytes")
-        pb << ("p", error(None, -32600, Hole("text")))
+        pb << ("p", error(2, -32600, Hole("text")))
         size = pb.router.peers["p"].p.link.size
         assert size > 1000
         assert f"{size} bytes of its requests" in pb.values["text"]
         pb >> ("client", error(Hole("c1"), 1, "no")) << ("p", error(1, 1, "no"))
         _asked(pb, 3, {"a": 1})
+
+
+def test_what_it_carries_it_may_always_pass_on() -> None:
+    full = Policy("full", grants=Grants(methods=("_x",)))
+    with begin_acp(_judged(full, open_requests=1)) as pb:
+        pb >> ("p", request(99, "_x", {})) << ("client", request(Hole("x"), "_x", {}))
+        pb >> ("p", request(98, "_x", {})) << Noted("warning", "p", "open_requests")
+        pb << ("p", error(98, -32600, Hole("text")))
+        pb >> ("client", request(1, "session/list", {}))
+        pb << ("p", request(Hole("l"), "session/list", {}))
+        passed = {"method": "session/list", "params": {}}
+        pb >> ("p", request(Hole("l"), "proxy/successor", passed))
+        pb << ("agent", request(Hole("a"), "session/list", {}))
 
 
 def test_the_client_may_ask_as_much_as_it_likes() -> None:
@@ -171,8 +184,8 @@ def test_an_array_holds_so_many_messages() -> None:
 # -- what is too costly to judge -----------------------------------------------------------------
 
 
-def _judged(policy: Policy | None) -> Playbook:
-    allowed = Allowance(json_values=50)
+def _judged(policy: Policy | None, **limits: int) -> Playbook:
+    allowed = Allowance(json_values=50, **limits)
     p = Component("p", dialect=DIALECTS["acp"], policy=policy, allowance=allowed)
     return Playbook(Router([p, Component("agent")], "agent"))
 

@@ -24,6 +24,8 @@ class Line:
     unit: bytes = b""
     tail: bytes = b""
     count: int = 0
+    number: int = 0
+    """Where eight digits stand that are counted up from line to line; 0: none do."""
 
     @property
     def size(self) -> int:
@@ -86,6 +88,7 @@ KINDS: Final[dict[str, Line]] = {
     "long-method": Line(b's{"jsonrpc":"2.0","method":"_', b"m", b'"}'),
     "array": Line(b"s[", b'{"jsonrpc":"2.0","method":"_costs/x"},',
                   b'{"jsonrpc":"2.0","method":"_costs/x"}]'),
+    "open": Line(b's{"jsonrpc":"2.0","id":"00000000","method":"_costs/x"}', number=24),
     "junk": Line(b"s", b"{", b""),
 }  # fmt: skip
 """Lines by what is dear about them; `count` is chosen by who composes."""
@@ -104,6 +107,7 @@ def module(attack: Attack) -> str:
   (memory (export "memory") {(IN >> 16) + 1})
   (data (i32.const 0) "{_text(head + unit + tail)}")
   (global $delivery (mut i32) (i32.const 0))
+  (global $line (mut i32) (i32.const 0))
   (func $room (param $end i32)
     (local $pages i32)
     (local.set $pages (i32.sub
@@ -148,6 +152,16 @@ def module(attack: Attack) -> str:
         (br_if $written (i32.eqz (local.get $n)))
         (local.set $n (i32.sub (local.get $n) (i32.const 1)))
         (memory.copy (local.get $o) (i32.const 0) (i32.const {len(head)}))
+        (if (i32.const {line.number}) (then
+          (global.set $line (i32.add (global.get $line) (i32.const 1)))
+          (local.set $next (global.get $line))
+          (local.set $k (i32.const 8))
+          (loop $digit
+            (local.set $k (i32.sub (local.get $k) (i32.const 1)))
+            (i32.store8 (i32.add (i32.add (local.get $o) (i32.const {line.number})) (local.get $k))
+              (i32.add (i32.const 48) (i32.rem_u (local.get $next) (i32.const 10))))
+            (local.set $next (i32.div_u (local.get $next) (i32.const 10)))
+            (br_if $digit (local.get $k)))))
         (local.set $o (i32.add (local.get $o) (i32.const {len(head)})))
         (local.set $k (i32.const {line.count}))
         (block $filled (loop $fill

@@ -1,0 +1,184 @@
+"""Guests that cost, behind the real command: what they spend is theirs, and nobody else's.
+
+The guilty may be ended, and is named then. Its neighbour (`passthrough`), the agent and the
+conductor go on, and the chain ends with its editor.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.hostile.costs import KINDS, Attack, module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .rig import Chain, Rig
+
+GRANTS: Final = "grant=clock+random+timer,memory=256MiB,on_failure=restart+bypass"
+QUICK: Final = ("--drain", "0.5", "--grace", "0.5")
+NEVER: Final = ("--drain", "600", "--grace", "0.5")
+
+
+def _attack(kind: str, size: int = 0, **more: object) -> Attack:
+    """An attacker of a kind, each of its lines about so long."""
+    line = KINDS[kind]
+    if line.unit:
+        line = replace(line, count=size // len(line.unit))
+    return replace(Attack("evil", line), **more)  # type: ignore[arg-type]
+
+
+def _chain(
+    rig: Rig, *attacks: Attack, after: tuple[str, ...] = (), options: tuple[str, ...] = QUICK
+) -> Chain:
+    guests = []
+    for number, attack in enumerate(attacks):
+        name = f"evil{number or ''}"
+        guests.append(f"{rig.module(name, module(attack))},{attack.options},{GRANTS}")
+    return rig.agent(*guests, "passthrough", *after, rig.demo(), options=options)
+
+
+def _begin(chain: Chain) -> str:
+    """A session. A request that was with an attacker when that was ended is asked again."""
+    for _ in range(8):
+        if "result" in chain.request("initialize", {"protocolVersion": 1}):
+            break
+    for _ in range(8):
+        answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})
+        if "result" in answer:
+            break
+    return str(answer["result"]["sessionId"])
+
+
+def _goes_on(chain: Chain, session: str, prompts: int = 5) -> None:
+    """Prompts are answered, but for those that an attacker held when it was ended."""
+    answered = 0
+    for number in range(prompts + 8):
+        answer = chain.answer(chain.start_prompt(session, f"/echo {number}"))
+        answered += "result" in answer
+        if answered == prompts:
+            return
+        assert "result" in answer or str(answer["error"]["data"]["component"]).startswith("evil")
+    raise AssertionError(chain.story())
+
+
+def _ends(rig: Rig, chain: Chain, *codes: int) -> None:
+    """The chain ends with its editor, nobody is left, and nobody else was blamed."""
+    assert chain.finish() in codes
+    for line in chain.stderr.splitlines():
+        assert "passthrough" not in line or line.startswith("error: the host of "), chain.stderr
+        assert "Traceback" not in line, chain.stderr
+    assert rig.leftovers(chain) == []
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+BUSY: Final = ("clock", "refused", "ping", "metric", "log", "update", "random")
+
+
+@pytest.mark.parametrize("kind", BUSY)
+def test_a_chain_ends_with_its_editor_whatever_a_guest_sends(rig: Rig, kind: str) -> None:
+    """A request is open, and a guest that wakes itself for ever sends one more line each time."""
+    busy = _attack(kind, 20, options="profile=full")
+    chain = _chain(rig, busy, _attack("clock", options="profile=full"))
+    session = _begin(chain)
+    turn = chain.start_prompt(session, "/hang")
+    rig.kin(chain)
+    chain.eof()
+    chain.answer(turn)
+    _ends(rig, chain, 0, 1)
+
+
+def test_it_ends_after_a_while_although_the_agent_works_on(rig: Rig) -> None:
+    chain = rig.agent("passthrough", rig.demo(), options=("--drain", "600", "--drain-total", "0.5"))
+    turn = chain.start_prompt(chain.begin(), "/stream 100000000 10")
+    chain.expect("session/update")
+    chain.eof()
+    assert "error" in chain.answer(turn)
+    assert chain.exit_code() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_wait_for_what_is_open(rig: Rig, number: signal.Signals) -> None:
+    chain = _chain(rig, _attack("clock", options="profile=full"), options=NEVER)
+    chain.start_prompt(_begin(chain), "/hang")
+    rig.kin(chain)
+    chain.eof()
+    chain.process.send_signal(number)
+    assert chain.exit_code() == 128 + number
+    assert rig.leftovers(chain) == []
+
+
+def test_a_second_signal_ends_all_at_once(rig: Rig) -> None:
+    """Not even the grace of a program that ignores the first is waited for."""
+    chain = rig.agent(rig.demo("--ignore-eof", "--ignore-term"), options=("--grace", "600"))
+    chain.begin()
+    rig.kin(chain)
+    chain.process.send_signal(signal.SIGTERM)
+    chain.process.send_signal(signal.SIGINT)
+    assert chain.exit_code() == 128 + signal.SIGINT
+    assert rig.leftovers(chain) == []
+
+
+# -- one kind each ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_neighbour_goes_on(rig: Rig, kind: str) -> None:
+    """Thirty lines a delivery, about a kilobyte each, in deliveries without end."""
+    attacks = _attack(kind, 1000, lines=30, options="profile=full"), _attack("clock")
+    chain = _chain(rig, *attacks)
+    session = _begin(chain)
+    _goes_on(chain, session)
+    _ends(rig, chain, 0)
+
+
+LARGE: Final = {"numbers": "trusted", "objects": "filter", "escapes": "filter", "members": "full",
+                "log": "context", "log-values": "context", "metric": "context", "array": "trusted",
+                "long-id": "trusted", "long-method": "full", "nested": "trusted"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_one_line_within_all_limits_stops_nobody(rig: Rig, tmp_path: Path, kind: str) -> None:
+    """Fifteen megabytes, while all that passes is traced and audited."""
+    attack = _attack(kind, 15_000_000, times=2, options=f"profile={LARGE[kind]}")
+    files = ("--trace", str(tmp_path / "trace"), "--audit", str(tmp_path / "audit"))
+    chain = _chain(rig, attack, options=(*QUICK, *files))
+    session = _begin(chain)
+    _goes_on(chain, session)
+    _ends(rig, chain, 0)
+
+
+@pytest.mark.parametrize("profile", ["trusted", "full"])
+def test_who_floods_its_neighbour_is_ended_itself(rig: Rig, profile: str) -> None:
+    """Sixty megabytes at once for a neighbour with sixty-four of memory, again and again."""
+    attack = _attack("update", 30_000, lines=2000, options=f"profile={profile}")
+    chain = _chain(rig, attack)
+    session = _begin(chain)
+    _goes_on(chain, session)
+    chain.until_stderr("the chain goes on without it")
+    assert "exceeded own_messages" in chain.stderr
+    _ends(rig, chain, 0)
+
+
+def test_answers_of_services_are_on_the_account_of_who_asks(rig: Rig) -> None:
+    attack = _attack("random", lines=20_000, options="profile=full")
+    chain = _chain(rig, attack)
+    session = _begin(chain)
+    _goes_on(chain, session)
+    _ends(rig, chain, 0)
+
+
+def test_open_requests_are_few_enough(rig: Rig) -> None:
+    """A colluder that never answers is asked until no more may be open."""
+    options = "profile=full,methods=_costs/x,limit.open_requests=40"
+    attack = _attack("open", lines=30, options=options)
+    chain = _chain(rig, attack, after=(rig.x("X", "--hang-on", "_costs/x"),))
+    session = _begin(chain)
+    _goes_on(chain, session)
+    assert "limit open_requests" in chain.stderr or "component's open_requests" in chain.stderr
+    _ends(rig, chain, 0, 1)
