@@ -31,6 +31,13 @@ def main() -> int:
         say(f"error: {error}\n\nhint: {error.hint}")
         return 2
     victims.adopt_orphans()
+    if options.costs:
+        from benchmarks.chaos import costs
+
+        env = environment(options.cache)
+        cache = options.cache / "modules"
+        good = costs.run(options.minutes, options.seed, options.conductor, env, cache)
+        return 0 if good else 1
     summary = run(options, options.conductor, proxy)
     print(report.table(summary))
     if options.json is not None:

@@ -21,6 +21,8 @@ class Options:
     json: Path | None
     cache: Path
     conductor: tuple[str, ...] | None
+    costs: bool = False
+    """Guests that cost, instead of harm done to processes."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -34,9 +36,14 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="for what is built")
     parser.add_argument("--conductor", metavar="COMMAND", help="the build to be tried")
+    parser.add_argument(
+        "--costs", action="store_true", help="guests that cost, and what a neighbour sees of them"
+    )
     given = parser.parse_args(arguments)
     if given.minutes <= 0:
         parser.error("--minutes is above 0")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     conductor = find_conductor(given.conductor)
-    return Options(given.minutes, seed, given.chain, given.json, given.cache, conductor)
+    return Options(
+        given.minutes, seed, given.chain, given.json, given.cache, conductor, given.costs
+    )

@@ -276,8 +276,9 @@ def _settings(manifest: Manifest | None, said: dict[str, Field]) -> dict[str, Se
 def _limits(spec: Spec) -> tuple[dict[str, int | None] | None, list[str], str]:
     """The limits it would run under; or None, what is wrong with them, and a hint."""
     try:
-        kept = wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
-        return msgspec.structs.asdict(kept), [], ""
+        wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
+        held = {**limits.DEFAULT_LIMITS, **spec.limits}
+        return {one.name: held.get(one.name) for one in limits.TABLE}, [], ""
     except ValueError as error:
         return None, [str(error)], "give another value: limit.NAME=NUMBER after a comma"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.cli import inspect_policy
 from conductor.foreign import CONTINUED, one_line
+from conductor.limits import DEFAULT_LIMITS, LIMITS
 
 if TYPE_CHECKING:
     from conductor.cli.inspect_facts import Facts
@@ -38,7 +39,6 @@ _ISOLATION: Final = (
     "process: in a child process with an empty environment, together with sandboxed neighbours "
     "(--isolation separate|inline: alone, or in the conductor itself)"
 )
-_BYTES: Final = frozenset({"memory_bytes", "stack_bytes", "message_bytes", "outbox_bytes"})
 _VIOLATIONS: Final = {
     "pass": "What breaks a rule is undone and reported; the session goes on",
     "fail": "What breaks a rule is undone and reported, and ends the component",
@@ -199,9 +199,10 @@ def _default(value: object) -> str:
 
 
 def _limits(facts: Facts) -> Iterator[str]:
-    for name, value in (facts.limits or {}).items():
-        if value is not None:
-            yield f"{name} = {_sized(value) if name in _BYTES else value}"
+    own = {name: n for name, n in (facts.limits or {}).items() if n != DEFAULT_LIMITS.get(name)}
+    for name, value in own.items():
+        yield f"{name} = {_SHOWN.get(LIMITS[name], str)(value)}"
+    yield f"{'all others' if own else 'all'} at their defaults (docs/limits.md)"
     if facts.timeout is not None:
         yield f"timeout = {facts.timeout:g} s"
 
@@ -211,6 +212,10 @@ def _sized(number: int) -> str:
         if number % factor == 0:
             return f"{number // factor} {unit}"
     return str(number)
+
+
+_SHOWN: Final = {"size": _sized, "time": "{} ms".format, "percent": "{} %".format}
+"""How limits are written, by what they are measured in."""
 
 
 def _cage(facts: Facts) -> Iterator[str]:

@@ -59,7 +59,7 @@ def test_a_bundled_proxy() -> None:
         "channel_deliver (func)",
         "clock: granted, wanted to learn the date",
         "not granted: fetch, files, kv, random, timer",
-        "memory_bytes = 64 MiB",
+        "limits     all at their defaults (docs/limits.md)",
         "process: in a child process",
     ):
         assert piece in ran.out

@@ -30,12 +30,12 @@ from conductor.core.policy.rights import (
     Row,
 )
 from conductor.launch import Options
+from conductor.limits import SHORT, TABLE, Limit
 from conductor.mcp import limits as limits_of_bridge
 from conductor.mcp import stdio_clients
 from conductor.mcp.http import app, connections, server, session
 from conductor.mcp.http import doors as http_doors
 from conductor.transports import entrance
-from wasm_host import Limits
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -89,23 +89,24 @@ def _methods(request: str | None, notification: str | None) -> str:
 
 
 def limits() -> str:
-    """The bounds of one guest, with their defaults."""
-    meanings = attributes(Limits.__doc__ or "")
+    """The limits of one component, with their defaults."""
+    short = {name: word for word, name in SHORT.items()}
     rows = [
-        (f"`{name}`", amount(name, getattr(Limits(), name)), meanings[name])
-        for name in Limits.__struct_fields__
+        (
+            f"`{one.name}`" + (f" (`{short[one.name]}=`)" if one.name in short else ""),
+            "off" if one.default is None else _default(one),
+            one.place,
+            one.bounds,
+            one.beyond,
+        )
+        for one in TABLE
     ]
-    return table(("limit", "default", "bounds"), rows)
+    return table(("limit", "default", "kept by", "bounds", "what is over"), rows)
 
 
-def attributes(docstring: str) -> dict[str, str]:
-    """Name and first sentence of each entry of a docstring's `Attributes` section."""
-    _, _, section = docstring.partition("Attributes:\n")
-    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", section, re.MULTILINE)
-    return {
-        name: re.split(r"[.;:](?:\s|$)", " ".join(text.split()))[0].replace("``", "`")
-        for name, text in entries
-    }
+def _default(one: Limit) -> str:
+    assert one.default is not None
+    return f"{one.default} %" if one.measure == "percent" else amount(one.name, one.default)
 
 
 def amount(name: str, value: float | None) -> str:
