@@ -18,6 +18,7 @@ from conductor.audit.changes import described
 from conductor.audit.file import AuditFile
 from conductor.catalog import Spec
 from conductor.core import UPSTREAM, Changed, Violated
+from conductor.core.sparing import sparing
 from conductor.errors import ConductorError
 from conductor.redaction import redacted
 from conductor.reports import changes
@@ -80,6 +81,7 @@ class Auditor:
             fatal=violation.fatal,
         )
 
+    @sparing
     def changed(
         self, changed: Changed, before: Sized | None = None, after: Sized | None = None
     ) -> None:

@@ -11,9 +11,7 @@ from typing import Final
 
 # Possessive, with the closing quote optional: it never fails, so it never backtracks.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_PIECE: Final = re.compile(
-    rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,2048}+|[^"]++', re.DOTALL
-)
+_PIECE: Final = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,2048}+|[^"]++', re.DOTALL)
 """So many strings with what is between them: a list of all strings of a frame takes much memory."""
 _OTHERS: Final = bytes(b for b in range(256) if b not in b"[]{}")
 _STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # as signed bytes: 1, -1

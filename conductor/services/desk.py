@@ -52,7 +52,8 @@ class Desk:
         project: str | None = None,
         metrics: str | None = None,
     ) -> None:
-        """`held`: how many bytes a component has not taken yet. `store`: the file values are kept in; `metrics`: where metrics are written, or None."""
+        """`held`: how many bytes a component has not taken yet. `store`: the file values are kept
+        in; `metrics`: where metrics are written, or None."""
         self._clients = clients
         self._log = log
         self._files = Files(roots)

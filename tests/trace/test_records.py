@@ -33,7 +33,7 @@ class Written:
 
     def line(self, text: str, *, said: bool) -> Any:
         """The message that is written of a line."""
-        return json.loads(self.it.line(text, said=said))[1]
+        return json.loads(self.it.line(text, said=said) or b"")[1]
 
 
 def message(**members: object) -> str:
@@ -90,7 +90,7 @@ def test_without_content_there_are_events_only() -> None:
     ],
 )
 def test_what_is_no_message_stands_as_text(text: str, shown: list[Any]) -> None:
-    assert json.loads(Written().it.line(text, said=True)) == shown
+    assert json.loads(Written().it.line(text, said=True) or b"") == shown
 
 
 KEPT: Final = "kept"
