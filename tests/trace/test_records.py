@@ -167,3 +167,21 @@ def test_a_large_delivery_takes_several_reports() -> None:
     assert [line for one in parts for line in one.said] == ["s\\xff\\"]
     assert [one.left_out for one in parts] == [0] * (len(parts) - 1) + [1]
     assert parts[-1].failed == "why"
+
+
+def test_a_line_that_costs_too_much_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bytes] = []
+    it = Conversation("p", 1, kept.append, lambda *_: None, "redacted")
+    many = '{"jsonrpc":"2.0","method":"m","params":[%s1]}' % ("1," * 100_000)
+    it.write(0.0, [many, '{"jsonrpc":"2.0","method":"n"}'], [many])
+    (found,) = map(json.loads, kept)
+    assert found["given"] == [["", {"jsonrpc": "2.0", "method": "n"}]]
+    assert found["left_out"] == 2
+    assert "said" not in found
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("conductor.trace.records.redacted", full)
+    it.write(0.0, ['{"jsonrpc":"2.0","method":"n","params":{}}'], [])
+    assert json.loads(kept[1])["left_out"] == 1
