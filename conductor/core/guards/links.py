@@ -117,8 +117,14 @@ def added(context: Context, before: list[Json], after: list[Json]) -> Found:
     """Rule for the blocks of a prompt: no link and no mention is added that leads outside."""
     if before != after and max(map(_marks, (before, after))) > _MOST_MARKS:
         text = f"a prompt with more than {_MOST_MARKS:,} `@` may not be changed or made"
-        yield Violation(LINKS, text, "/prompt")
-        return
+        yield Violation(
+            LINKS, f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
+        )
+    else:
+        yield from _added(context, before, after)
+
+
+def _added(context: Context, before: list[Json], after: list[Json]) -> Found:
     known = {(one.what, one.name) for _, one in _all_named(before)}
     for at, one in _all_named(after):
         if (one.what, one.name) in known:

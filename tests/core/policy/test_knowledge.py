@@ -244,3 +244,9 @@ def test_ids_that_are_listed_without_end_are_bounded(monkeypatch: pytest.MonkeyP
         listed = {"sessionId": "A", "update": {"configOptions": [{"id": name}]}}
         known.added("p", json.dumps(listed).encode())
     assert known.ids["A"].added["p"] == {"e"}
+
+
+def test_what_holds_too_many_values_is_equal_only_byte_by_byte() -> None:
+    many = b"[" + b"1," * 25_000 + b"1]"
+    assert equal(Raw(many), Raw(bytes(many)))
+    assert not equal(Raw(many), Raw(b" " + many))
