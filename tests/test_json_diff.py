@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tracemalloc
 from typing import Any, Final
 
 import pytest
@@ -254,3 +255,40 @@ def test_an_object_with_a_repeated_name_is_never_the_same_as_one_without(
     assert isinstance(twice, Repeated)
     assert diff(twice, once)
     assert diff(once, twice)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([["a"] * 200] * 90, [["a", "b"] * 100] * 90),
+        ([[f"{i} {j}" for j in range(31)] for i in range(500)],) * 2,
+        (["a", "b"] * 5000, ["b", "a"] * 5000),
+    ],
+)
+def test_a_diff_compares_so_many_pairs_in_all(
+    before: list[Any], after: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each list was allowed 40,000: a few hundred of them took minutes."""
+    compared = 0
+
+    def counting(left: list[bytes], right: list[bytes]) -> list[int | None]:
+        nonlocal compared
+        compared += len(left) * len(right)
+        return [None] * len(right)
+
+    monkeypatch.setattr("conductor.json_diff.align", counting)
+    after = [[f"{one}-" for one in held] if isinstance(held, list) else held for held in after]
+    assert diff(before, after)
+    assert compared <= 40_000
+
+
+def test_a_long_text_deep_inside_is_not_written_at_each_level() -> None:
+    """400 levels around 1 MiB took 800 MiB."""
+    deep = '["a",' * 400 + '"%s"' + "]" * 400
+    before, after = (parse((deep % (letter * 1_000_000)).encode()) for letter in "xy")
+    tracemalloc.start()
+    found_ = diff(before, after)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found_) == 1
+    assert peak < 20_000_000

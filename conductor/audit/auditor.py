@@ -18,6 +18,7 @@ from conductor.audit.changes import described
 from conductor.audit.file import AuditFile
 from conductor.catalog import Spec
 from conductor.core import UPSTREAM, Changed, Violated
+from conductor.core.sparing import sparing
 from conductor.errors import ConductorError
 from conductor.redaction import redacted
 from conductor.reports import changes
@@ -32,6 +33,7 @@ MOST_CHANGES: Final = 10_000
 """The same for changes, for each component, way of changing and method. The rest is counted."""
 
 _MOST_KINDS: Final = 1024
+"""Ways of changing and methods of one component that are counted apart."""
 _MOST_TEXT: Final = 2000
 """Characters of a text that components had a part in."""
 
@@ -45,6 +47,8 @@ class Auditor:
         self._content = content
         self._hosts: Mapping[str, Sequence[str]] = {}
         self._changes: Counter[tuple[str, str, str]] = Counter()
+        self._kinds: Counter[str] = Counter()
+        """How many of them there are of each component."""
         self._run = os.urandom(4).hex()
         self._counts: Counter[str] = Counter()
         self._ended = False
@@ -80,6 +84,7 @@ class Auditor:
             fatal=violation.fatal,
         )
 
+    @sparing
     def changed(
         self, changed: Changed, before: Sized | None = None, after: Sized | None = None
     ) -> None:
@@ -97,8 +102,11 @@ class Auditor:
         if members is None:
             return
         key = (changed.peer, changed.change, changed.method)
-        if key not in self._changes and len(self._changes) >= _MOST_KINDS:
-            key = (changed.peer, changed.change, "")
+        if key not in self._changes:
+            if self._kinds[changed.peer] >= _MOST_KINDS:
+                key = (changed.peer, changed.change, "")
+            else:
+                self._kinds[changed.peer] += 1
         count = self._changes[key] = self._changes[key] + 1
         if count <= MOST_CHANGES:
             self._record("change", **members)

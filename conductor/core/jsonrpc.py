@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import surrogates
-from conductor.core.depth import too_deep
+from conductor.core.depth import too_deep, too_many_values
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -28,6 +28,9 @@ REQUEST_CANCELLED: Final = -32800
 
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
+
+MAX_UNUSUAL: Final = 250_000
+"""Values of a batch, or of a message whose members have odd types: each of its entries is kept."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +136,8 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
             back(found.result),
             back(found.error),
         )
+    if too_many_values(frame, MAX_UNUSUAL):
+        raise Malformed(INVALID_REQUEST, f"a batch, or odd, with over {MAX_UNUSUAL:,} values")
     try:
         entries = _batch.decode(frame)
     except msgspec.ValidationError:

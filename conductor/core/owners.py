@@ -12,7 +12,7 @@ one that is policed there.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -33,17 +33,20 @@ CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
 CONCERNED: Final = CONNECT | frozenset(SETUP)
 """The requests that declare servers and open connections."""
 
-_MOST: Final = 65_536
+_MOST: Final = 16_384
+"""Addresses of one owner."""
 
 
 class Owners:
-    """The addresses in use in one chain; the oldest are forgotten when there are too many."""
+    """The addresses in use in one chain; of too many of one owner the oldest are forgotten."""
 
     def __init__(self, gates: Callable[[], Iterator[Gate]]) -> None:
         """`gates` gives those of all policed components."""
         self._gates = gates
-        self._known: set[str] = set()
-        self._order: deque[str] = deque()
+        self._known: dict[str, Gate | None] = {}
+        """Every address, and whose it is; None: of the client, or of who is not policed."""
+        self._order: defaultdict[Gate | None, deque[str]] = defaultdict(deque)
+        """By owner, in the order in which they came to be its own."""
 
     def asked(self, lane: Lane, method: str, params: Params, pending: Pending) -> None:
         """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
@@ -55,12 +58,12 @@ class Owners:
         elif lane.peer.gate is None:
             named = guards.declared(method, params)
             outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
-            self._add(None, named if outermost else named - self._known)
+            self._add(None, named if outermost else named - self._known.keys())
 
     @property
     def addresses(self) -> AbstractSet[str]:
         """Of all servers and connections, whosever they are."""
-        return self._known
+        return self._known.keys()
 
     def restored(self, owner: Peer | None, found: Iterable[str]) -> None:
         """Addresses a former router has known; without an owner here they are somebody else's."""
@@ -72,7 +75,7 @@ class Owners:
         """A component has declared servers of its own, beside those it was given."""
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
-            declared = guards.declared(method, sent) - known - self._known
+            declared = guards.declared(method, sent) - known - self._known.keys()
             self._admit(peer.gate, declared, out)
 
     def _opened(
@@ -90,7 +93,7 @@ class Owners:
             owner, peer = self._owner(server), pending.target.peer
             opened = guards.connected(method, Raw(body))
             if peer.component.hosts or _policed(owner) or _policed(peer.gate):
-                opened -= self._known
+                opened -= self._known.keys()
             self._admit(owner, opened, out)
 
     def _owner(self, server: tuple[str, ...]) -> Gate | None:
@@ -106,14 +109,16 @@ class Owners:
             return
         for gate in self._gates():
             (gate.servers if gate is owner else gate.foreign).update(found)
-        self._order.extend(found - self._known)
-        self._known |= found
-        while len(self._order) > _MOST:
-            oldest = self._order.popleft()
-            self._known.discard(oldest)
-            for gate in self._gates():
-                gate.servers.discard(oldest)
-                gate.foreign.discard(oldest)
+        order = self._order[owner]
+        order.extend(one for one in found if self._known.get(one, self) is not owner)
+        self._known.update(dict.fromkeys(found, owner))
+        while len(order) > _MOST:
+            oldest = order.popleft()
+            if self._known.get(oldest, self) is owner:  # else it is another's by now
+                del self._known[oldest]
+                for gate in self._gates():
+                    gate.servers.discard(oldest)
+                    gate.foreign.discard(oldest)
 
 
 def _policed(gate: Gate | None) -> bool:

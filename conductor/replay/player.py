@@ -214,7 +214,10 @@ class _Player:
         self._send([_with_id(line, now)], Step(None, [], [], ""))
 
     def _cleaned(self, text: str) -> Line:
-        parts = msgspec.json.decode(self._cleaner.line(text, said=True), type=list[msgspec.Raw])
+        shown = self._cleaner.line(text, said=True)
+        if shown is None:  # a trace would leave it out
+            return Line("", text.encode(), is_message=False)
+        parts = msgspec.json.decode(shown, type=list[msgspec.Raw])
         side = msgspec.json.decode(parts[0], type=str)
         if len(parts) > 2:
             return Line(side, msgspec.json.decode(parts[2], type=str).encode(), is_message=False)

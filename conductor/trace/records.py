@@ -3,7 +3,8 @@
 A record is JSON: who (`component`), which instance of it (`run`), which delivery (`delivery`, of
 guests), when (`ts`), and the lines, each as `[SIDE, MESSAGE]`. SIDE is the side byte, or empty on
 a connection without any. A line that is no message is `[SIDE, null, TEXT]`. `left_out` counts lines
-that were too long for a report, `failed` says why the component ended of a delivery.
+that were too long for a report or have too many values, `failed` says why the component ended of a
+delivery.
 
 What is asked of the conductor itself, and answered by it, is handed on to be written as an event.
 """
@@ -16,10 +17,11 @@ from typing import Final
 import msgspec
 
 from conductor.core import Trace, dialects, jsonrpc, members
+from conductor.core.depth import too_many_values
 from conductor.core.dialects import ENVELOPES
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.services import ALIASES, PREFIX
-from conductor.redaction import REDACTED, is_secret, redacted
+from conductor.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.reports.deliveries import Delivered, text_lines
 from conductor.trace.names import CONDUCTOR, proxy
 
@@ -89,14 +91,15 @@ class Conversation:
         """Writes down lines that were given and lines that were said."""
         came = [self.line(line, said=False) for line in given]
         went = [self.line(line, said=True) for line in said]
+        left_out += came.count(None) + went.count(None)
         if self._gather is None or not (came or went or left_out or failed):
             return
         record = b'{"component":%b,"run":%d,"ts":%.6f' % (_encode(self.name), self.run, ts)
         if delivery is not None:
             record += b',"delivery":%d' % delivery
         for name, lines in ((b"given", came), (b"said", went)):
-            if lines:
-                record += b',"%b":[%b]' % (name, b",".join(lines))
+            if kept := [line for line in lines if line is not None]:
+                record += b',"%b":[%b]' % (name, b",".join(kept))
         if left_out:
             record += b',"left_out":%d' % left_out
         if failed:
@@ -105,10 +108,19 @@ class Conversation:
 
     # -- one line ------------------------------------------------------------------------------
 
-    def line(self, line: str, *, said: bool) -> bytes:
-        """One line that was given or said, as it is written down."""
+    def line(self, line: str, *, said: bool) -> bytes | None:
+        """One line that was given or said, as it is written down; None where that costs too much:
+        it takes more memory than there is, or has more than `MOST_VALUES` values."""
+        try:
+            return self._line(line, said=said)
+        except MemoryError:
+            return None
+
+    def _line(self, line: str, *, said: bool) -> bytes | None:
         side = line[:1] if line[:1] in _SIDES else ""
         text = line[len(side) :].encode("utf-8", "backslashreplace")
+        if too_many_values(text, MOST_VALUES):
+            return None
         try:
             message = jsonrpc.parse(text)
         except Malformed:

@@ -11,6 +11,7 @@ Lines of type `_conductor` hold what each component was given and said (`conduct
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,8 +20,10 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
+from conductor.core.depth import too_many_values
+from conductor.core.sparing import sparing
 from conductor.planned import Planned
-from conductor.redaction import redacted
+from conductor.redaction import MOST_VALUES, redacted
 from conductor.reports.deliveries import Delivered, text_lines
 from conductor.trace.file import TraceFile
 from conductor.trace.messages import carried_by, code, read_hop, session_of, unwrapped
@@ -33,6 +36,9 @@ from conductor.transports.recorded import Recorded
 _KINDS: Final = frozenset({"request", "response", "notification"})
 _Key = int | tuple[str, str | None]
 """Of a request: its number; of one for a service who asks, and under which id."""
+
+_KEPT: Final = 64 * 1024
+"""Bytes of a payload that are kept until its request is answered, at most."""
 
 _LATE: Final = 1.0
 """Seconds by which a child's report may be older than its arrival to be dated by it."""
@@ -109,6 +115,7 @@ class Tracer:
             renew=renew and again(renew),
         )
 
+    @sparing
     def crossed(self, trace: Trace, mode: str) -> None:
         """Writes a message that crossed between two peers of the router, which is in `mode`."""
         self._mode = mode
@@ -128,6 +135,7 @@ class Tracer:
         target = self._names.end(trace.target, trace.target_side, mode)
         self._write(trace, way, target, now)
 
+    @sparing
     def hop(self, segment: str, params: bytes) -> None:
         """Writes a message that a guest got, as the child that hosts it reported it, or keeps what
         it reports of one that is about to leave it.
@@ -167,6 +175,7 @@ class Tracer:
         else:
             self._write(trace, way, proxy(hop.target), at, hop.size, segment)
 
+    @sparing
     def delivered(self, segment: str, params: bytes) -> None:
         """Writes down what a guest was given and said, as the child that hosts it reported it.
 
@@ -231,6 +240,10 @@ class Tracer:
         payload = trace.payload if trace.payload is not None else way.trace.payload
         if payload is not None and (size is None or trace.payload is None):
             size = len(payload)
+        digest = b""
+        if payload is not None and too_many_values(payload, MOST_VALUES):
+            digest = b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
+            payload = None
         trace = msgspec.structs.replace(trace, payload=payload)
         if trace.kind == "response":
             asked = self._asked(trace, host)
@@ -241,6 +254,7 @@ class Tracer:
             parts = self._response(trace, way, asked, at, size or 0)
         else:
             parts = self._call(trace, way, target, at, size or 0)
+        parts.append(digest)
         head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
         self._file.write(b"".join((head, *parts, b"}}\n")))
 
@@ -260,7 +274,7 @@ class Tracer:
             self._number += 1
             self._open[_key(trace)] = _Open(
                 number=self._number,
-                way=way,
+                way=_light(way),
                 target=target,
                 method=method,
                 session=session,
@@ -347,6 +361,13 @@ class Tracer:
         return payload.replace(b"\n", b" ") if b"\n" in payload else payload
 
 
+def _light(way: Way) -> Way:
+    """The way of a request without its payload: only one that a host may take back needs it."""
+    if way.hosts and len(way.trace.payload or b"") <= _KEPT:
+        return way
+    return msgspec.structs.replace(way, trace=msgspec.structs.replace(way.trace, payload=None))
+
+
 def _key(trace: Trace) -> _Key:
     """Under which a request waits for its answer."""
     who = trace.target if trace.kind == "response" else trace.source
@@ -372,17 +393,20 @@ class _Lines:
             self._known = self._tracer.conversation(self._name)
         return self._known
 
+    @sparing
     def given(self, data: bytes) -> None:
         """Lines were written to it."""
         if not self._tracer.is_agent(self._name):
             self._conversation().write(self._tracer.now(), text_lines(data), ())
 
+    @sparing
     def said(self, frames: list[bytes]) -> None:
         """Lines came from it."""
         if not self._tracer.is_agent(self._name):
             lines = [one.decode("utf-8", "backslashreplace") for one in frames]
             self._conversation().write(self._tracer.now(), (), lines)
 
+    @sparing
     def delivered(self, given: bytes, said: bytes, failed: str) -> None:
         """Lines were delivered to it."""
         self._conversation().delivered(self._tracer.now(), given, said, failed)

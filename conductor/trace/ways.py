@@ -7,6 +7,7 @@ what crosses a border waits here until its other part is known.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 import msgspec
@@ -14,7 +15,9 @@ import msgspec
 from conductor.core import Trace
 
 _MOST: Final = 10_000
-"""Messages that wait; what a host never does anything with is forgotten."""
+"""Messages of one host that wait, and …"""
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""… bytes of them; the oldest, which it never does anything with, are forgotten."""
 
 
 class Way(msgspec.Struct, gc=False):
@@ -32,24 +35,47 @@ class Way(msgspec.Struct, gc=False):
     """Whether it went into the last of them, or left that."""
 
 
+class _Border:
+    """What is crossing the border of one host."""
+
+    def __init__(self) -> None:
+        self.ways: dict[tuple[bool, int], Way] = {}
+        self.size = 0
+
+    def put(self, key: tuple[bool, int], way: Way) -> None:
+        self.pop(key)
+        self.ways[key] = way
+        self.size += _size(way)
+        while len(self.ways) > _MOST or self.size > _MOST_BYTES:
+            self.pop(next(iter(self.ways)))
+
+    def pop(self, key: tuple[bool, int]) -> Way | None:
+        way = self.ways.pop(key, None)
+        if way is not None:
+            self.size -= _size(way)
+        return way
+
+
+def _size(way: Way) -> int:
+    return len(way.trace.payload or b"")
+
+
 class Ways:
     """The messages that are crossing the borders of hosts."""
 
     def __init__(self) -> None:
-        self._ways: dict[tuple[str, bool, int], Way] = {}
+        self._borders: defaultdict[str, _Border] = defaultdict(_Border)
 
     def put(self, host: str, way: Way, number: int, *, inward: bool) -> None:
         """One goes into a host, or is about to leave it."""
         on = msgspec.structs.replace(way, hosts=(*way.hosts, host), inward=inward)
-        self._ways[host, inward, number] = on
-        if len(self._ways) > _MOST:
-            del self._ways[next(iter(self._ways))]
+        self._borders[host].put((inward, number), on)
 
     def take(self, host: str, number: int, *, inward: bool) -> Way | None:
         """The other part of one is seen."""
-        return self._ways.pop((host, inward, number), None)
+        return self._borders[host].pop((inward, number))
 
     def again(self, way: Way, number: int) -> None:
         """A request was taken back by who had seen it last, and goes on from there."""
         if way.hosts:
-            self._ways[way.hosts[-1], way.inward, number] = way
+            self._borders[way.hosts[-1]].put((way.inward, number), way)

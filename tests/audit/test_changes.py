@@ -221,6 +221,40 @@ def test_endless_changes_do_not_fill_the_disk(
     assert found[-1]["changes"] == 7
 
 
+def test_methods_that_one_invents_leave_room_for_those_of_another(
+    tmp_path: Path, auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conductor.audit.auditor._MOST_KINDS", 2)
+    monkeypatch.setattr("conductor.audit.auditor.MOST_CHANGES", 0)
+    for method in "mnopq":
+        auditor.changed(changed([1], [2], method=method))
+    auditor.changed(changed([1], [2], peer="other", method="m"))
+    auditor.end(None)
+    rest = [(one["component"], one["method"]) for one in records(tmp_path)[:-1]]
+    assert rest == [("p", "m"), ("p", "n"), ("p", None), ("other", "m")]
+
+
+def test_of_too_many_values_there_are_digests_only() -> None:
+    many = b'{"a":[%b1]}' % (b"1," * 20_000)
+    found = record(changed(many, b"{}"))
+    assert found["diff"] is None
+    assert found["before"] == digest(many)
+
+
+def test_what_takes_too_much_memory_to_compare_has_its_digests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    for name in ("conductor.json_diff.diff", "conductor.audit.changes._operation"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, full)
+            found = record(changed([1], [2]))
+            assert found["diff"] is None
+            assert found["after"] == digest(b"[2]")
+
+
 @pytest.mark.parametrize(("direction", "source", "target"), [("down", "b", "c"), ("up", "a", "d")])
 def test_of_a_host_the_guest_next_to_it_is_named(
     tmp_path: Path, auditor: Auditor, direction: str, source: str, target: str

@@ -33,7 +33,7 @@ class Written:
 
     def line(self, text: str, *, said: bool) -> Any:
         """The message that is written of a line."""
-        return json.loads(self.it.line(text, said=said))[1]
+        return json.loads(self.it.line(text, said=said) or b"")[1]
 
 
 def message(**members: object) -> str:
@@ -90,7 +90,7 @@ def test_without_content_there_are_events_only() -> None:
     ],
 )
 def test_what_is_no_message_stands_as_text(text: str, shown: list[Any]) -> None:
-    assert json.loads(Written().it.line(text, said=True)) == shown
+    assert json.loads(Written().it.line(text, said=True) or b"") == shown
 
 
 KEPT: Final = "kept"
@@ -167,3 +167,21 @@ def test_a_large_delivery_takes_several_reports() -> None:
     assert [line for one in parts for line in one.said] == ["s\\xff\\"]
     assert [one.left_out for one in parts] == [0] * (len(parts) - 1) + [1]
     assert parts[-1].failed == "why"
+
+
+def test_a_line_that_costs_too_much_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bytes] = []
+    it = Conversation("p", 1, kept.append, lambda *_: None, "redacted")
+    many = '{"jsonrpc":"2.0","method":"m","params":[%s1]}' % ("1," * 100_000)
+    it.write(0.0, [many, '{"jsonrpc":"2.0","method":"n"}'], [many])
+    (found,) = map(json.loads, kept)
+    assert found["given"] == [["", {"jsonrpc": "2.0", "method": "n"}]]
+    assert found["left_out"] == 2
+    assert "said" not in found
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("conductor.trace.records.redacted", full)
+    it.write(0.0, ['{"jsonrpc":"2.0","method":"n","params":{}}'], [])
+    assert json.loads(kept[1])["left_out"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from conductor.core.services import TRACED
 from conductor.reports.lines import hop_line
 from conductor.trace.file import TraceFile
 from conductor.trace.tracer import Tracer
+from conductor.trace.ways import Way, Ways
 
 Json = dict[str, Any]
 
@@ -439,3 +441,52 @@ def test_a_question_asked_in_another_dialect_has_both_answers() -> None:
         ("request", "client", "x", "1", False),
     ]
     assert [t.method for t in traced[::2]] == ["proxy/initialize", "_proxy/initialize"]
+
+
+def test_of_too_many_values_there_is_a_digest(tmp_path: Path) -> None:
+    """To look through 57 MB of them stopped everybody for a minute."""
+    trace = Recording(tmp_path / "t", "redacted")
+    many = b'{"sessionId":"S","a":[%b1]}' % (b"1," * 100_000)
+    trace.crossed("request", "x", "last", "1", "m", many)
+    trace.crossed("response", "last", "x", "1", None, many)
+    asked, answered = trace.events()
+    assert (asked["params"], answered["payload"]) == (None, None)
+    for one in (asked, answered):
+        assert one["_conductor"]["bytes"] == len(many)
+        assert one["_conductor"]["sha256"] == hashlib.sha256(many).hexdigest()
+
+
+def test_a_record_that_takes_too_much_memory_is_lost_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = Recording(tmp_path / "t", "redacted")
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("conductor.trace.tracer.redacted", full)
+        trace.crossed("notification", "x", "last", None, "m", b"{}")
+    trace.crossed("notification", "x", "last", None, "n", b"{}")
+    assert [one["method"] for one in trace.events()] == ["n"]
+
+
+def way(number: int, size: int = 1) -> Way:
+    """A message on its way into a host."""
+    trace = Trace("notification", "x", "a", None, "m", b"x" * size, number=number)
+    return Way("x", 0.0, trace)
+
+
+def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another() -> None:
+    ways = Ways()
+    ways.put("a", way(1), 1, inward=True)
+    for number in range(20_000):
+        ways.put("b", way(number), number, inward=True)
+    assert ways.take("a", 1, inward=True) is not None
+    assert ways.take("b", 9_999, inward=True) is None
+    assert ways.take("b", 10_000, inward=True) is not None
+    for number in range(5):
+        ways.put("c", way(number, 32 * 1024 * 1024), number, inward=True)
+    assert [ways.take("c", number, inward=True) is not None for number in range(5)] == [
+        False, False, False, True, True,
+    ]  # fmt: skip

@@ -48,6 +48,8 @@ from conductor.core.guards.rules import (
 from conductor.core.guards.table import DUPLICATE_KEYS
 
 _LONGEST_POINTER: Final = 500
+MOST_JUDGED: Final = 25_000
+"""Values of a message that a component may change or send of its own: to judge each takes time."""
 
 _SEALED: Final = sealed(table.SEALED)
 """What holds for every method that no row below opens."""
@@ -237,7 +239,7 @@ class _Broken(Document, frozen=True):
 
 def _document(raw: Params) -> Document:
     try:
-        return read(raw)
+        return read(raw, MOST_JUDGED)
     except Unreadable as error:
         return _Broken(None, (), str(error))
 

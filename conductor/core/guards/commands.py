@@ -46,7 +46,11 @@ UNSEEN: Final = (
 _unseen = re.compile(f"[{UNSEEN}]*")
 _blank = re.compile(r"\s*")
 _word = re.compile(r"\S*")
+_letter = re.compile(r"[^\W\d]").search
 SLASH: Final = "/"
+_FOLDS: Final = 3
+"""A word is at most so many times as long as what it is without regard to case, or the other way
+round."""
 ANY: Final = "*"
 _LABELS: Final = frozenset({"uri", "name", "title"})
 _MARKS: Final = "/$!#:@&~%^*+-.?"
@@ -157,6 +161,7 @@ class _Listed:
 
     def __init__(self, commands: AbstractSet[str]) -> None:
         self._words = {"".join((name[0], *name[1:].split()[:1])).casefold() for name in commands}
+        self._longest = _FOLDS * max(map(len, self._words), default=0)
         self._marks = {name[0] for name in commands if _is_mark(name[:1])}
 
     def read(self, text: str) -> str:
@@ -171,12 +176,13 @@ class _Listed:
         if mark == SLASH:
             name = _end(_blank, text, name)  # some agents take `/ name` for `/name`
         word = mark + text[name : _end(_word, text, name)]
-        lettered = mark in self._marks and any(c.isalpha() or c == "_" for c in word[1:])
+        lettered = mark in self._marks and _letter(word, 1) is not None
         is_one = mark == SLASH or lettered or self._has(word)
         return word if is_one else ""
 
     def _has(self, word: str) -> bool:
-        return word.casefold() in self._words or word[:1] in self._words
+        listed = len(word) <= self._longest and word.casefold() in self._words
+        return listed or word[:1] in self._words
 
     def is_command(self, word: str) -> bool:
         """Whether a word is a command and no path: it is listed, or no slash is in its name."""

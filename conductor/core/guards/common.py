@@ -36,9 +36,9 @@ _RESERVED: Final = frozenset({"agentclientprotocol", "mcp", "modelcontextprotoco
 
 def ambiguities(before: Document | None, after: Document) -> Found:
     """Ambiguous objects in `after` that `before` did not have already."""
-    known = () if before is None else before.ambiguous
+    known = frozenset(map(canonical, () if before is None else before.ambiguous))
     for node in after.ambiguous:
-        if node not in known:
+        if canonical(node) not in known:
             count = Counter(name for name, _ in node.pairs)
             # Not `most_common`: that imports, and this may run where no file can be opened.
             most, times = max(count.items(), key=lambda item: item[1])

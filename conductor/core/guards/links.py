@@ -45,6 +45,15 @@ _control = re.compile(r"[\x00-\x1f\x7f]").search
 _blanks = re.compile(r"\s+")
 _breaks = re.compile(r"[\t\n\v\f\r]+")
 
+_MOST_MARKS: Final = 10_000
+"""Signs that may begin a mention: a prompt with more is too much to look through."""
+_ESCAPES: Final = 20
+"""Backslashes that cost as much as one of those."""
+_LONGEST: Final = 4096
+"""Characters of a name: no path is longer."""
+_data = re.compile(r"data:(?:[\w+/=;,-]++|\.(?!\.))*+", re.ASCII | re.IGNORECASE).fullmatch
+"""What holds all that it names may be longer."""
+
 _QUOTES: Final = "\"'`"
 _BRACKETS: Final = (("<", ">"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\{", r"\}"))
 _MENTIONS: Final = tuple(
@@ -67,7 +76,8 @@ _variable = re.compile(r"(?<=\w)@(?=\$(?:\w+|\{\w+\})(?:[\s:,;)\"'`]|$))")
 _escape = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = str.maketrans(dict.fromkeys(" \t\n\r\v\f\"'`<>()[]{}", "\u2800"))
 """What ends a name unless there is a backslash before it, as what is nothing special and unseen."""
-_LIKE_AT: Final = str.maketrans("\uff20\ufe6b", "@@")
+_AT: Final = "@\uff20\ufe6b"
+_LIKE_AT: Final = str.maketrans(_AT, "@@@")
 _open = re.compile(rf"[{UNSEEN}\"'`<(\[{{]*").match
 _close = re.compile(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*").match
 """What may stand around a name, the end of it backwards; a full stop only behind a letter."""
@@ -92,6 +102,8 @@ class _Named(msgspec.Struct, frozen=True):
 
     def fits(self, folders: tuple[str, ...]) -> bool:
         """Whether a component may add this."""
+        if len(self.name) > _LONGEST:
+            return self.what == "link" and _data(self.name) is not None
         if self.what == "mention" and not _names_file(self.name):
             return inside(self.name, folders)
         if _control(self.name):
@@ -103,6 +115,16 @@ class _Named(msgspec.Struct, frozen=True):
 
 def added(context: Context, before: list[Json], after: list[Json]) -> Found:
     """Rule for the blocks of a prompt: no link and no mention is added that leads outside."""
+    if before != after and max(map(_marks, (before, after))) > _MOST_MARKS:
+        text = f"a prompt with more than {_MOST_MARKS:,} `@` may not be changed or made"
+        yield Violation(
+            LINKS, f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
+        )
+    else:
+        yield from _added(context, before, after)
+
+
+def _added(context: Context, before: list[Json], after: list[Json]) -> Found:
     known = {(one.what, one.name) for _, one in _all_named(before)}
     for at, one in _all_named(after):
         if (one.what, one.name) in known:
@@ -113,6 +135,13 @@ def added(context: Context, before: list[Json], after: list[Json]) -> Found:
                 f"{one.what} {one.name!a:.80} may not be added: it is not in the session's folders"
             )
             yield Violation(LINKS, f"{text}\nhint: {_HINTS[one.what]}", at)
+
+
+def _marks(prompt: list[Json]) -> int:
+    """How many signs of a prompt may begin mentions, about."""
+    texts = [text for block in prompt for _, text, _ in _strings("text", block)]
+    ats = sum(text.count(sign) for text in texts for sign in _AT)
+    return ats + (sum(text.count("\\") for text in texts) // _ESCAPES if ats else 0)
 
 
 def _all_named(prompt: list[Json]) -> Iterator[tuple[str, _Named]]:

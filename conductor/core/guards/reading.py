@@ -13,6 +13,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core.depth import too_many_values
+
 Params: TypeAlias = Raw | bytes | UnsetType
 Json: TypeAlias = "bool | str | Number | list[Json] | dict[str, Json] | Ambiguous | None"
 Object: TypeAlias = dict[str, Json]
@@ -38,7 +40,11 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Unreadable(Exception):  # noqa: N818 - names the text's state
-    """What was given is no JSON text, or nests too deeply to be looked at."""
+    """What was given is no JSON text, or nests too deeply or holds too much to be looked at."""
+
+
+MOST_VALUES: Final = 250_000
+"""Values of a text that is read at all."""
 
 
 class _Repeated(Exception):  # noqa: N818 - never leaves this module
@@ -81,10 +87,13 @@ _quick: Final = json.JSONDecoder(
 )
 
 
-def read(raw: Params) -> Document:
-    """Reads a JSON text; `UNSET` reads as null. Raises `Unreadable`, and nothing else."""
+def read(raw: Params, most: int = MOST_VALUES) -> Document:
+    """Reads a JSON text of so many values at most; `UNSET` reads as null. Raises `Unreadable`, and
+    nothing else."""
     if isinstance(raw, UnsetType):
         return Document(None)
+    if too_many_values(bytes(raw), most):
+        raise Unreadable(f"it has more than {most:,} values")
     try:
         text = bytes(raw).decode()
         try:
@@ -131,7 +140,7 @@ def pairs(value: Json | Absent) -> list[tuple[str, Json]]:
 
 def canonical(value: Json) -> str:
     """A text that is the same for equal values, and for no others."""
-    return json.dumps(value, sort_keys=True, default=_other)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_other)
 
 
 def _other(value: object) -> object:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from conductor.core.effects import Changed, Effect
+from conductor.core.sparing import sparing
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from conductor.core.policy.keys import Params
 
 
+@sparing
 def notification(
     exchange: Exchange, lane: Lane, note: Note, sent: Params, out: list[Effect]
 ) -> None:
@@ -28,12 +30,14 @@ def notification(
         out.append(_of_notification(lane, note, change="modified", after=shown(sent)))
 
 
+@sparing
 def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
     """A message has gone past a component that leaves others by `lane`."""
     if _audited(exchange, lane):
         lane.given.in_order(session, lane.given.comes())
 
 
+@sparing
 def dropped(exchange: Exchange, lane: Lane, note: Note, out: list[Effect]) -> None:
     """A component has not passed on a notification that it would have by `lane`."""
     if _audited(exchange, lane):
@@ -58,6 +62,7 @@ def _of_notification(lane: Lane, note: Note, *, change: str, after: bytes | None
     )
 
 
+@sparing
 def originated(
     exchange: Exchange,
     lane: Lane,
@@ -88,6 +93,7 @@ def originated(
         )
 
 
+@sparing
 def request(
     exchange: Exchange, carried: Carried, params: Params, pending: Pending, out: list[Effect]
 ) -> None:
@@ -122,6 +128,7 @@ def request(
         out.append(change("modified", params))
 
 
+@sparing
 def answer(
     exchange: Exchange, carried: Carried, member: bytes, body: bytes, out: list[Effect]
 ) -> None:
@@ -130,7 +137,7 @@ def answer(
     lane, upstream = carried.lane, carried.upstream
     if not _audited(exchange, lane):
         return
-    before = None if upstream is None else b'{"%b":%b}' % upstream
+    before = None if upstream is None else _outcome(*upstream)
 
     def change(word: str, after: bytes | None) -> Changed:
         return Changed(
@@ -153,7 +160,11 @@ def answer(
         out.append(change("reordered", before))
     if upstream != (member, body):
         word = "answered" if upstream is None else "modified"
-        out.append(change(word, b'{"%b":%b}' % (member, body)))
+        out.append(change(word, _outcome(member, body)))
+
+
+def _outcome(member: bytes, body: bytes) -> bytes:
+    return b"".join((b'{"', member, b'":', body, b"}"))  # to format it takes far longer
 
 
 def _audited(exchange: Exchange, lane: Lane) -> bool:

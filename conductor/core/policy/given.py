@@ -8,11 +8,13 @@ still pass on, changed or not; they hold up nothing any more.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec import UnsetType
 
 from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
 from conductor.core.policy.moves import State
@@ -200,54 +202,75 @@ Entry = Note | Carried | Held
 
 
 class Notes:
-    """Notifications in order of arrival, so many and so much of them at most."""
+    """Notifications in order of arrival, so many and so much of them at most. Each is found at
+    once, however many there are."""
 
-    __slots__ = ("_bytes", "items")
+    __slots__ = ("_alike", "_bytes", "_same", "items")
 
     def __init__(self) -> None:
-        self.items: deque[Note] = deque()
+        # Not `dict`: to look for the first of one takes long when many before it have gone.
+        self.items: OrderedDict[Note, None] = OrderedDict()
+        self._alike: dict[Heading, OrderedDict[Note, None]] = {}
+        """Those of a key and session, and of the same tool call."""
+        self._same: dict[tuple[str, int], OrderedDict[Note, None]] = {}
+        """Those of a method, and of bytes of one hash."""
         self._bytes = 0
 
     def add(self, note: Note) -> Note | None:
         """Adds one; the oldest that has to go for it, if any."""
-        self.items.append(note)
+        self.items[note] = None
+        self._alike.setdefault(note.heading, OrderedDict())[note] = None
+        self._same.setdefault(_print(note.method, note.params), OrderedDict())[note] = None
         self._bytes += size_of(note.params)
         if len(self.items) > _MOST or self._bytes > _MOST_BYTES:
-            gone = self.items.popleft()
-            self._bytes -= size_of(gone.params)
+            gone = next(iter(self.items))
+            self.remove(gone)
             return gone
         return None
 
     def remove(self, note: Note) -> None:
         """Takes one out."""
-        if self.items[0] is note:
-            self.items.popleft()
-        else:
-            self.items.remove(note)
+        del self.items[note]
+        _without(self._alike, note.heading, note)
+        _without(self._same, _print(note.method, note.params), note)
         self._bytes -= size_of(note.params)
 
     def of(self, heading: Heading) -> list[Note]:
         """Those of a key and session."""
-        return [note for note in self.items if note.heading == heading]
+        return list(self._alike.get(heading, ()))
 
     def clear(self) -> None:
         """Takes all out."""
         self.items.clear()
+        self._alike.clear()
+        self._same.clear()
         self._bytes = 0
+
+    def first(self) -> Note | None:
+        """The oldest."""
+        return next(iter(self.items), None)
 
     def same(self, method: str, params: Params) -> Note | None:
         """The oldest of equal bytes."""
-        for note in self.items:
-            if note.params == params and note.method == method:
-                return note
-        return None
+        known = self._same.get(_print(method, params), ())
+        return next((note for note in known if note.params == params), None)
 
     def oldest(self, heading: Heading) -> Note | None:
         """The oldest of a key and session, and of the same tool call."""
-        for note in self.items:
-            if note.heading == heading:
-                return note
-        return None
+        return next(iter(self._alike.get(heading, ())), None)
+
+
+_Key = TypeVar("_Key")
+
+
+def _without(known: dict[_Key, OrderedDict[Note, None]], key: _Key, note: Note) -> None:
+    del known[key][note]
+    if not known[key]:
+        del known[key]
+
+
+def _print(method: str, params: Params) -> tuple[str, int]:
+    return method, 0 if isinstance(params, UnsetType) else hash(bytes(params))
 
 
 def _holds_up(entry: Entry, session: str | None) -> bool:

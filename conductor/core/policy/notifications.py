@@ -85,9 +85,9 @@ class PolicedNotifications:
                 if lane.given.waiting:
                     release(lane, out)
                 return
-        shown = lane.given.shown.items
-        if shown and shown[0].params == params and shown[0].method == method and not shown[0].stale:
-            self._copy_back(lane, shown[0], out)
+        shown = lane.given.shown.first()
+        if shown and shown.params == params and shown.method == method and not shown.stale:
+            self._copy_back(lane, shown, out)
             return
         self._sent(lane, method, params, out)
 
@@ -370,7 +370,7 @@ class PolicedNotifications:
         if given.queue and given.queue[0] is not entry and entry in given.queue:
             self._leaves_before(lane, entry, out)
         if type(entry) is Note and given.late.items:
-            for late in [one for one in given.late.items if one.heading == entry.heading]:
+            for late in given.late.of(entry.heading):
                 given.late.remove(late)
                 changes.dropped(self._exchange, lane, late, out)
         given.leave(entry)

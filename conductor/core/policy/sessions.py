@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from conductor.core.link import Pending
 
 _MOST: Final = 4096
+"""Sessions of one owner: the user's, or those that one component has opened."""
+_MOST_LISTED: Final = 4096
+"""Ids of modes and options of one session that its agent has listed, or that one component has."""
 _DEEPEST: Final = 8
 """Levels of sub-agents of sub-agents whose parents are looked at."""
 _OPTIONS_KIND: Final = "config_option_update"
@@ -61,8 +65,7 @@ _NOTHING: Final = Session()
 
 
 class Sessions:
-    """The sessions of one chain by id. When there are too many, those of components are forgotten
-    first, then the oldest."""
+    """The sessions of one chain by id. Of too many of one owner the oldest is forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[str, Session] = {}
@@ -174,7 +177,8 @@ class Sessions:
         known = self._known.get(name) if name is not None else None
         if known is not None:
             inside = next(iter(_all(told, "update")), told)
-            own = known.added.get(component, frozenset()) | (modes.ids(inside) - known.modes)
+            own = known.added.get(component, frozenset())
+            own = _more(own, modes.ids(inside) - known.modes)
             known.added = {**known.added, component: own}
 
     # -- updates -------------------------------------------------------------------------------
@@ -207,8 +211,21 @@ class Sessions:
     def _add(self, name: str, session: Session) -> None:
         self._known[name] = session
         if len(self._known) > _MOST:
-            theirs = (id_ for id_, one in self._known.items() if one.opened_by or one.client)
-            del self._known[next(theirs, None) or next(iter(self._known))]
+            owner = _owner(session)
+            theirs = [id_ for id_, one in self._known.items() if _owner(one) == owner]
+            if len(theirs) > _MOST:
+                del self._known[theirs[0]]
+
+
+def _owner(session: Session) -> str:
+    """The component whose session it is; empty: the user's."""
+    return session.opened_by or session.client
+
+
+def _more(known: frozenset[str], found: frozenset[str]) -> frozenset[str]:
+    """Ids that are known and those that are found; where that is too many, the latter alone."""
+    both = known | found
+    return both if len(both) <= _MOST_LISTED else frozenset(islice(found, _MOST_LISTED))
 
 
 def _asker(pending: Pending) -> str:
@@ -252,7 +269,7 @@ def _folders(value: Json) -> tuple[str, ...]:
 
 def _take_modes(session: Session, said: Json) -> None:
     """The agent has listed modes, models or options of a session."""
-    session.modes |= modes.ids(said)
+    session.modes = _more(session.modes, modes.ids(said))
     if _all(said, "configOptions"):
         session.options = tuple(map(canonical, _listed(said, "configOptions")))
 

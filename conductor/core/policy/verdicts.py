@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import guards, jsonrpc
+from conductor.core.depth import too_many_values
 from conductor.core.effects import Closure, Effect, Violated
 from conductor.core.guards import Violation
+from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.policy.gate import Gate
 from conductor.core.policy.keys import Heading, Params
@@ -57,6 +59,8 @@ def equal(one: Params | bytes, other: Params | bytes) -> bool:
         return True
     if isinstance(one, msgspec.UnsetType) or isinstance(other, msgspec.UnsetType):
         return False
+    if too_many_values(bytes(one), MOST_JUDGED) or too_many_values(bytes(other), MOST_JUDGED):
+        return bytes(one) == bytes(other)
     try:
         return bool(_decode(one) == _decode(other))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from conductor.core import Changed, Closure, Effect
 from conductor.core.policy.given import Given
 from tests.core.policy.plays import (
@@ -54,6 +56,18 @@ def test_what_passes_unchanged_is_nothing_to_speak_of() -> None:
         pb >> ("g", "p", update("a")) << ("client", update("a"))
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_a_change_that_takes_too_much_memory_to_be_recorded_is_lost_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("conductor.core.policy.changes.shown", full)
+    with audited() as pb:
+        pb >> ("agent", update("a")) << ("g", "s", update("a"))
+        pb >> ("g", "p", update("b")) << ("client", update("b"))
 
 
 def test_changes_of_requests_and_answers() -> None:

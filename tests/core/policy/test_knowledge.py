@@ -222,3 +222,31 @@ def test_the_oldest_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     for name in "ABC":
         set_up(known, name)
     assert set(known.ids) == {"B", "C"}
+
+
+def test_sessions_of_one_component_are_not_forgotten_for_those_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "_MOST", 2)
+    known = Sessions()
+    known.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', "modest")
+    for number in range(9):
+        answer = json.dumps({"sessionId": f"S{number}"}).encode()
+        known.set_up("session/new", Raw(b"{}"), answer, "greedy")
+    assert set(known.ids) == {"mine", "S7", "S8"}
+
+
+def test_ids_that_are_listed_without_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_MOST_LISTED", 2)
+    known = Sessions()
+    set_up(known, "A")
+    for name in "abcde":
+        listed = {"sessionId": "A", "update": {"configOptions": [{"id": name}]}}
+        known.added("p", json.dumps(listed).encode())
+    assert known.ids["A"].added["p"] == {"e"}
+
+
+def test_what_holds_too_many_values_is_equal_only_byte_by_byte() -> None:
+    many = b"[" + b"1," * 25_000 + b"1]"
+    assert equal(Raw(many), Raw(bytes(many)))
+    assert not equal(Raw(many), Raw(b" " + many))

@@ -343,8 +343,11 @@ def test_a_refused_connection_is_nobodys() -> None:
     assert world.rules() == []
 
 
-def test_the_oldest_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "_MOST", 4)
+def test_of_too_many_addresses_of_one_owner_its_oldest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No component makes room for its own by having others' forgotten."""
+    monkeypatch.setattr(owners, "_MOST", 2)
     world = World(trusted=True)
     for number in range(4):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
@@ -352,6 +355,26 @@ def test_the_oldest_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     gate = world.router.peers["far"].gate
     assert gate is not None
     assert (gate.servers, gate.foreign) == ({"id-3", "acp:id-3"}, {"id-2", "acp:id-2"})
+    for number in range(5, 9):
+        server = {"type": "acp", "name": "n", "id": f"id-{number}"}
+        declares(world, "far", server, 10 + number)
+    assert (gate.servers, gate.foreign) == ({"id-8", "acp:id-8"}, {"id-2", "acp:id-2"})
+
+
+def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_one_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owners, "_MOST", 2)
+    world = World(trusted=True)
+    declares(world, "far", {"type": "acp", "name": "n", "id": "id"}, 10)
+    declares(world, "client", {"type": "acp", "name": "n", "id": "id"}, 11)
+    for number in range(4):
+        declares(world, "far", {"type": "acp", "name": "n", "id": f"id-{number}"}, 20 + number)
+    gate = world.router.peers["far"].gate
+    assert gate is not None
+    assert gate.foreign == {"id", "acp:id"}
+    assert gate.servers >= {"id-3", "acp:id-3"}
+    assert world.router.addresses == {"id", "acp:id", "id-3", "acp:id-3"}
 
 
 def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:

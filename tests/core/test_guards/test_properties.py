@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -341,13 +342,13 @@ def test_a_violation_says_what() -> None:
 
 
 def test_a_huge_message_is_judged() -> None:
-    blocks = ",".join(f'{{"type":"text","text":"{n}"}}' for n in range(50_000))
+    blocks = ",".join(f'{{"type":"text","text":"{n}"}}' for n in range(8_000))
     before = Raw(b'{"sessionId":"s","prompt":[%b]}' % blocks.encode())
     after = Raw(b'{"sessionId":"t","prompt":[%b]}' % blocks.encode())
     found = forwarded(CONTEXT, "down", "session/prompt", before, after)
     assert found is not None
     assert found.guard == "session-target"
-    names = ",".join(f'"k{n}":0' for n in range(50_000))
+    names = ",".join(f'"k{n}":0' for n in range(24_000))
     found = originated(PLAIN, "down", "_x/y", Raw(f'{{{names},"k0":1}}'.encode()))
     assert found is not None
     assert found.guard == "duplicate-keys"
@@ -362,7 +363,7 @@ def test_what_nests_too_deeply_is_refused(depth: int) -> None:
 
     narrowed = forwarded(CONTEXT, "down", "initialize", Raw(nested(b"true")), Raw(nested(b"false")))
     judge(narrowed)
-    assert narrowed is None or "deeply" in narrowed.text
+    assert narrowed is None or "deeply" in narrowed.text or "values" in narrowed.text
     assert depth < 8000 or narrowed is not None
     widened = Raw(nested(b"false")), Raw(nested(b"true"))
     assert forwarded(CONTEXT, "down", "initialize", *widened) is not None
@@ -387,3 +388,46 @@ def test_long_names_do_not_fill_the_log() -> None:
         assert found.pointer == "/cwd"
         judge(found)
         judge(originated(CONTEXT, "down", name, UNSET))
+
+
+def test_what_holds_too_much_to_be_judged_is_not_changed() -> None:
+    """250,000 blocks took seconds, objects with a name twice minutes: each was compared to all."""
+    for block in (b"1", b'{"a":1,"a":2}'):
+        before = b'{"prompt":[' + b",".join([block] * 25_000)
+        found = forwarded(
+            CONTEXT, "down", "session/prompt", Raw(before + b"]}"), Raw(before + b',"x"]}')
+        )
+        assert found is not None
+        assert found.guard == "duplicate-keys"
+        assert "it has more than 25,000 values" in found.text
+    alike = ",".join(f'{{"a":1,"a":{n}}}' for n in range(6_000)).encode()
+    before = b'{"x":[%b],"a":1}' % alike
+    assert forwarded(PLAIN, "down", "_x/y", Raw(before), Raw(before[:-2] + b"2}")) is None
+
+
+@pytest.mark.parametrize("sign", ['@"', "@(", "@[", "@ ", "@a/../", "\uff20"])
+def test_a_prompt_of_mentions_is_not_looked_through(sign: str) -> None:
+    """16 MiB of them took up to 39 seconds."""
+    text = msgspec.json.encode({"prompt": [{"type": "text", "text": sign * 20_000}]})
+    more = msgspec.json.encode({"prompt": [{"type": "text", "text": sign * 20_000 + "x"}]})
+    for found in (
+        forwarded(CONTEXT, "down", "session/prompt", Raw(text), Raw(more)),
+        originated(CONTEXT, "down", "session/prompt", Raw(text)),
+    ):
+        assert found is not None
+        assert (found.guard, found.pointer) == ("links", "/prompt")
+        assert "more than 10,000 `@`" in found.text
+
+
+def test_a_name_longer_than_any_path_leads_nowhere_unless_it_holds_its_data() -> None:
+    def linked(uri: str) -> Violation | None:
+        block = {"type": "resource_link", "name": "x", "uri": uri}
+        after = msgspec.json.encode({"prompt": [block]})
+        return forwarded(CONTEXT, "down", "session/prompt", Raw(b'{"prompt":[]}'), Raw(after))
+
+    long = "a" * 5000
+    assert linked(f"data:image/png;base64,{long}") is None
+    for uri in (f"/p/{long}", f"https://example.com/{long}", f"data:x,{long}..", f"data:{long}:"):
+        found = linked(uri)
+        assert found is not None
+        assert found.guard == "links"
