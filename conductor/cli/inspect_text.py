@@ -199,8 +199,9 @@ def _default(value: object) -> str:
 
 
 def _limits(facts: Facts) -> Iterator[str]:
-    own = {name: n for name, n in (facts.limits or {}).items() if n != DEFAULT_LIMITS.get(name)}
-    for name, value in own.items():
+    found = (facts.limits or {}).items()
+    own = [(name, n) for name, n in found if n is not None and n != DEFAULT_LIMITS.get(name)]
+    for name, value in own:
         yield f"{name} = {_SHOWN.get(LIMITS[name], str)(value)}"
     yield f"{'all others' if own else 'all'} at their defaults (docs/limits.md)"
     if facts.timeout is not None:
