@@ -15,10 +15,7 @@ import os
 import select
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Iterable
 from functools import partial
-from itertools import count
 from typing import Final
 
 import msgspec
@@ -40,16 +37,17 @@ from conductor.core import (
     Violated,
     Wake,
 )
-from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
+from conductor.core.accounts import Account, Cause
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import verdicts
 from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
 from conductor.guest_spec import FIRED, LOCAL, RECONFIGURE, Fired, Recovered, Relayed, SegmentSpec
-from conductor.hub import Hub, Run, joined
+from conductor.hub import Hub, joined
 from conductor.limits import DEFAULT_LIMITS
 from conductor.recovery import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.reports.lines import failed_line, hop_line, relayed_line, report
+from conductor.rounds import Round, Rounds
 from conductor.services.local import Services
 from conductor.services.log_lines import LogLines
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
@@ -62,12 +60,6 @@ more is done, or read."""
 
 _AT_ONCE: Final = 0.05
 """Seconds of work before input is looked at again."""
-
-_PIECE: Final = 256 * 1024
-"""Bytes of one delivery, unless one line is longer: a guest needs memory for them."""
-
-_SLICE: Final = 256
-"""Lines of one guest that are routed before others have their turn."""
 
 _LAST_WORDS: Final = 10
 """First and last lines of a failed guest's standard error that are shown."""
@@ -83,33 +75,6 @@ class _FromParent(msgspec.Struct):
     params: Relayed | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class Round:
-    """One round of a guest: what is left to be delivered to it, and what it sent that is not routed
-    yet."""
-
-    __slots__ = ("cause", "echo", "lines", "runs", "whole")
-
-    def __init__(self, runs: deque[Run], *, whole: bool) -> None:
-        self.runs = runs
-        self.whole = whole
-        """Whether it is delivered all that others have sent it."""
-        self.lines: list[bytes] = []
-        self.cause: Cause
-        """Why it sent these lines …"""
-        self.echo: Cause
-        """… and why the conductor answers them."""
-
-    @property
-    def urgent(self) -> bool:
-        """Whether somebody outside has caused any of it."""
-        return (bool(self.lines) and self.cause.left > 0) or _from_outside(self.runs)
-
-    @property
-    def payer(self) -> Account:
-        """On whose account it is done, if it is not urgent."""
-        return self.cause.account if self.lines else self.runs[0].cause.account
 
 
 class Segment:
@@ -151,13 +116,8 @@ class Segment:
 
             self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
-        self._accounts = {one.name: Account(one.name, one.allowance) for one in components}
-        self._together = Bucket(TOGETHER / 100)
-        self._rounds: dict[str, Round] = {}
-        """Of guests that have not been delivered everything, or not been heard out."""
-        self._served: Counter[str] = Counter()
-        """When each guest had its last turn, by number."""
-        self._turns = count(1)
+        accounts = {one.name: Account(one.name, one.allowance) for one in components}
+        self._rounds = Rounds(self._hub, accounts)
         self._asked: dict[int, Cause] = {}
         """Why a guest asked for a service that the parent performs, by token."""
         self._rings: dict[str, set[str]] = {name: set() for name in modules}
@@ -255,141 +215,40 @@ class Segment:
         return wait
 
     def _next(self, now: float) -> tuple[str | None, float | None]:
-        """The peer whose turn it is; if nobody's, the seconds until it is somebody's.
-
-        What comes from outside is first, and of several guests who has waited longest. What a guest
-        does of its own waits until there is something on its account.
-        """
-        urgent: list[str] = []
-        own: list[str] = []
-        full: list[str] = []
-        wait: float | None = None
-        for name, runs in self._hub.waiting():
-            if name == UPSTREAM:
-                return name, None
-            if name not in self._rounds:
-                self._sort(name, _from_outside(runs), urgent, own, full)
-        for name, found in self._rounds.items():
-            self._sort(name, found.urgent, urgent, own, full)
+        """The peer whose turn it is; if nobody's, the seconds until it is somebody's."""
         if len(self._unsent) > _HIGH_WATER:
             return None, None
-        if urgent:
-            return (urgent[0] if len(urgent) == 1 else self._longest(urgent)), None
-        ready = []
-        together = self._together.due(now) if own else 0.0
-        for name in own:
-            due = max(together, self._payer(name).due(now))
-            if due > 0:
-                wait = _sooner(wait, due)
-            else:
-                ready.append(name)
-        if ready:
-            return self._longest(ready), None
-        if full and not own:
-            # Guests wait for each other to take what they sent.
-            most = max(full, key=lambda name: self._accounts[name].waiting)
-            self._guest_failed(most, flooded(most, self._accounts[most].waiting))
+        name, wait = self._rounds.next(now)
+        if name is None and wait is None and (name := self._rounds.stuck()) is not None:
+            self._guest_failed(name, flooded(name, self._rounds.accounts[name].waiting))
             return None, 0.0
-        return None, wait
-
-    def _sort(
-        self, name: str, outside: bool, urgent: list[str], own: list[str], full: list[str]
-    ) -> None:
-        if self._accounts[name].full and self._waits_for_others(name):
-            full.append(name)
-        else:
-            (urgent if outside else own).append(name)
-
-    def _waits_for_others(self, name: str) -> bool:
-        """Whether what a guest has sent waits for other guests, not for itself."""
-        account = self._accounts[name]
-        found = self._rounds.get(name)
-        runs = [*self._hub.queued(name), *(found.runs if found is not None else ())]
-        own = sum(run.size for run in runs if run.cause.account is account)
-        return bool(account.waiting - own > account.allowance.waiting_bytes)
-
-    def _longest(self, names: list[str]) -> str:
-        """Whose last turn is the longest ago."""
-        return min(names, key=self._served.__getitem__)
-
-    def _payer(self, name: str) -> Account:
-        """On whose account the next turn of a guest is, that nobody outside has caused."""
-        found = self._rounds.get(name)
-        if found is not None:
-            return found.payer
-        runs = self._hub.queued(name)
-        return next((run for run in runs if not run.echo), runs[0]).cause.account
+        return name, wait
 
     def _work(self, name: str, now: float) -> bool:
-        """One turn of a guest: lines of its are routed, or some are delivered to it.
-
-        Whether somebody outside has caused it: if not, input is looked at before anything else.
-        """
-        self._served[name] = next(self._turns)
-        found = self._rounds.get(name)
-        if found is None:
-            found = self._rounds[name] = self._begin(name)
-        outside = found.urgent
-        if outside:
+        """One turn of a guest. Whether somebody outside has caused it: if not, input is looked at
+        before anything else is done."""
+        found = self._rounds.begun(name)
+        if found.outside:
             self._turn(name, found, now)
             return True
-        account = found.payer
-        began = time.process_time()
+        payer, began = found.payer, time.process_time()
         self._turn(name, found, now)
-        spent = time.process_time() - began
-        account.spend_time(spent, now)
-        self._together.spend(spent, now)
+        self._rounds.spend(payer, time.process_time() - began, now)
         return False
 
-    def _begin(self, name: str) -> Round:
-        """A new round of a guest. What it has caused itself holds up nothing that others send it,
-        and waits for nothing."""
-        hub = self._hub
-        runs = hub.queued(name)
-        echo = _from_outside(run for run in runs if run.echo) and not _from_outside(
-            run for run in runs if not run.echo
-        )
-        if not echo and all(run.echo for run in runs):
-            echo = True
-        found = Round(deque(hub.take_from(name, echo=echo)), whole=not hub.queued(name) or not echo)
-        if echo:
-            self._rings[name].clear()
-        if found.whole:
-            hub.router.delivering(name)
-        return found
-
     def _turn(self, name: str, found: Round, now: float) -> None:
-        guest, account = self._guests[name], self._accounts[name]
-        if guest.dead and not found.lines:
-            self._forget(name)
+        """Delivers a piece of a guest's round, or routes a slice of what the guest returned."""
+        guest, account = self._guests[name], self._rounds.accounts[name]
+        if not found.lines and (guest.dead or not self._deliver(guest, found, now)):
+            self._rounds.end(name)
             return
-        if not found.lines:
-            data, cause = _piece(found.runs)
-            found.cause, found.echo = cause.passed(account), cause.answered(account)
-            said = self._deliver(guest, data)
-            if said is None:
-                return
-            found.lines = _lines(said)
-            fewer = data.count(b"\n") if cause.left else 0
-            size = len(said) - (len(data) if cause.left else 0)
-            if len(found.lines) > fewer or size > CHUNK:
-                found.cause.account.spend_messages(len(found.lines) - fewer, size, now)
-        if found.lines:
-            hub = self._hub
-            hub.cause, hub.echo = found.cause, found.echo
-            if len(found.lines) <= _SLICE:
-                lines, found.lines = found.lines, []
-            else:
-                lines, found.lines = found.lines[:_SLICE], found.lines[_SLICE:]
-            hub.feed(name, lines)
-            hub.cause = hub.echo = hub.outside
-        if self._rounds.get(name) is not found:
+        self._route(name, found)
+        if not self._rounds.is_in(name, found):
             return  # it was ended for what it sent
         if account.waiting > 2 * account.allowance.waiting_bytes:
             self._guest_failed(name, flooded(name, account.waiting))
-            return
-        if not found.lines and (guest.dead or not found.runs):
-            self._forget(name)
+        elif found.over or (guest.dead and not found.lines):
+            self._rounds.end(name)
             if found.whole and (effects := self._hub.router.delivered(name)):
                 self._hub.apply(effects)
             if guest.dead:
@@ -397,15 +256,14 @@ class Segment:
             elif account.floods(now):
                 self._guest_failed(name, overdrawn(name, account.allowance.own_messages))
 
-    def _forget(self, name: str) -> None:
-        """Ends the round of a guest; what is not delivered is on nobody's account any more."""
-        found = self._rounds.pop(name, None)
-        if found is not None and found.runs:
-            joined(list(found.runs))
-
-    def _deliver(self, guest: wasm_host.Guest, data: bytes) -> bytes | None:
-        """Delivers lines; what the guest sends, or None if it has failed."""
-        name = guest.name
+    def _deliver(self, guest: wasm_host.Guest, found: Round, now: float) -> bool:
+        """Delivers a piece of a guest's round; whether the guest has not failed of it."""
+        name, account = guest.name, self._rounds.accounts[guest.name]
+        if found.whole and not found.begun:
+            self._hub.router.delivering(name)
+        if found.runs[0].echo:
+            self._rings[name].clear()
+        data, cause = found.piece()
         try:
             said = deliver(guest, data, self._refusals[name])
         except wasm_host.GuestError as error:
@@ -413,10 +271,24 @@ class Segment:
                 self._reporter.delivered(name, data, error.outbox, str(error))
             self._hub.feed(name, _lines(error.outbox))
             self._guest_failed(name, error)
-            return None
+            return False
         if self._reporter is not None:
             self._reporter.delivered(name, data, said)
-        return said
+        found.lines = _lines(said)
+        found.cause, found.echo = cause.passed(account), cause.answered(account)
+        more, size = len(found.lines), len(said)
+        if cause.left:  # what it only passes on costs it nothing
+            more, size = more - data.count(b"\n"), size - len(data)
+        if more > 0 or size > CHUNK:
+            found.cause.account.spend_messages(more, size, now)
+        return True
+
+    def _route(self, name: str, found: Round) -> None:
+        """Routes a slice of what a guest returned."""
+        hub = self._hub
+        hub.cause, hub.echo = found.cause, found.echo
+        hub.feed(name, found.slice())
+        hub.cause = hub.echo = hub.outside
 
     def _refused(self, name: str, line: bytes, why: str) -> None:
         self._hub.apply(self._hub.router.undeliverable(name, line, why))
@@ -434,7 +306,7 @@ class Segment:
         """Ends a guest, and starts it again, goes on without it, or gives up."""
         router = self._hub.router
         self._guests[name].close()
-        self._forget(name)
+        self._rounds.end(name)
         self._hub.discard(name)
         match self._recoveries[name].failed(time.monotonic()):
             case Restart(delay, number, most):
@@ -509,7 +381,7 @@ class Segment:
             self._out.append(relayed_line(effect))
             return
         answer: tuple[bytes | None, bytes | None]
-        if self._accounts[effect.peer].full:
+        if self._rounds.accounts[effect.peer].full:
             text = f"{effect.service}: too much that it has asked for waits for it"
             answer = None, error_object(INTERNAL_ERROR, text, {"limit": "waiting_bytes"})
         else:
@@ -527,7 +399,7 @@ class Segment:
                 self._hub.apply(router.reconfigure(one.component, bytes(one.params)))
             elif not self._guests[one.component].dead and self._may_ring(one):
                 effects = router.tell(one.component, one.method, bytes(one.params))
-                self._hub.apply(effects, self._accounts[one.component].caused[0])
+                self._hub.apply(effects, self._rounds.accounts[one.component].caused[0])
         elif said.id is not None:
             result = bytes(said.result) if said.result is not msgspec.UNSET else None
             error = bytes(said.error) if said.error is not msgspec.UNSET else None
@@ -580,35 +452,6 @@ def _sooner(one: float | None, other: float | None) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def _from_outside(runs: Iterable[Run]) -> bool:
-    """Whether somebody outside has caused any of them."""
-    return any(run.cause.left for run in runs)
-
-
-def _piece(runs: deque[Run]) -> tuple[bytes, Cause]:
-    """Takes what is delivered at once: frames caused from outside, or of one account; and why."""
-    taken: list[Run] = []
-    size = 0
-    while runs and size < _PIECE:
-        run = runs[0]
-        if taken and bool(run.cause.left) != bool(taken[0].cause.left):
-            break
-        if taken and not run.cause.left and run.cause is not taken[0].cause:
-            break
-        fit = len(run.frames)
-        for index, frame in enumerate(run.frames):
-            size += len(frame)
-            if size >= _PIECE:
-                fit = index + 1
-                break
-        if fit == len(run.frames):
-            taken.append(runs.popleft())
-        else:
-            taken.append(Run(run.cause, run.frames[:fit], echo=run.echo))
-            del run.frames[:fit]
-    return joined(taken), max((run.cause for run in taken), key=lambda cause: cause.left)
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -142,6 +142,7 @@ RULES: Final = (
     Rule("conductor.runtime.ending", (*CORE, "conductor.transports.base"), ()),
     Rule("conductor.runtime.tasks", CORE, ()),
     Rule("conductor.runtime.health", (*CORE, "conductor.planned")),
+    Rule("conductor.rounds", (*CORE, "conductor.hub"), ()),
     Rule(
         "conductor.segment",
         (
@@ -152,6 +153,7 @@ RULES: Final = (
             "conductor.guest_spec",
             "conductor.hub",
             "conductor.limits",
+            "conductor.rounds",
             "conductor.recovery",
             "conductor.reports.lines",
             "conductor.services",
