@@ -176,9 +176,9 @@ class _Listed:
         if mark == SLASH:
             name = _end(_blank, text, name)  # some agents take `/ name` for `/name`
         word = mark + text[name : _end(_word, text, name)]
-        lettered = mark in self._marks and _letter(word, 1) is not None
-        is_one = mark == SLASH or lettered or self._has(word)
-        return word if is_one else ""
+        if mark == SLASH or (mark in self._marks and _letter(word, 1)) or self._has(word):
+            return word
+        return ""
 
     def _has(self, word: str) -> bool:
         listed = len(word) <= self._longest and word.casefold() in self._words

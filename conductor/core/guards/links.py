@@ -77,7 +77,6 @@ _escape = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = str.maketrans(dict.fromkeys(" \t\n\r\v\f\"'`<>()[]{}", "\u2800"))
 """What ends a name unless there is a backslash before it, as what is nothing special and unseen."""
 _AT: Final = "@\uff20\ufe6b"
-_LIKE_AT: Final = str.maketrans(_AT, "@@@")
 _open = re.compile(rf"[{UNSEEN}\"'`<(\[{{]*").match
 _close = re.compile(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*").match
 """What may stand around a name, the end of it backwards; a full stop only behind a letter."""
@@ -202,7 +201,8 @@ def _bare(name: str) -> str:
 
 def _mentions(text: str) -> Iterator[str]:
     """What the `@`s of a text name, without the punctuation around it."""
-    text = text.translate(_LIKE_AT)
+    for sign in _AT[1:]:
+        text = text.replace(sign, "@")
     if "@" not in text:
         return
     texts = [_variable.sub("", text)]
