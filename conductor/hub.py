@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from conductor.core import Effect, Router, Send
-from conductor.core.accounts import FAR, Account, Cause
+from conductor.core.accounts import FAR, SPARE, Account, Cause
+
+_OWN: Final = b"c"
+"""How lines for a guest begin that are the conductor's own (`channel/1`)."""
 
 _HEAD: Final = 65_536
 """Bytes of a skipped line in which its id is looked for."""
@@ -21,13 +24,13 @@ _HEAD: Final = 65_536
 class Run:
     """Frames in a row with one cause."""
 
-    __slots__ = ("cause", "echo", "frames")
+    __slots__ = ("answer", "cause", "frames")
 
-    def __init__(self, cause: Cause, frames: list[bytes], *, echo: bool) -> None:
+    def __init__(self, cause: Cause, frames: list[bytes], *, answer: bool = False) -> None:
         self.cause = cause
         self.frames = frames
-        self.echo = echo
-        """Whether the component that they are for has caused them itself."""
+        self.answer = answer
+        """Whether they are the conductor's own, for a guest that has asked for them."""
 
     @property
     def size(self) -> int:
@@ -53,11 +56,11 @@ class Hub:
         self._perform = perform
         self._outboxes: dict[str, list[Run]] = {}
         """What each peer is to be sent; in the order in which they are to be served."""
-        self.outside = Account("").caused[FAR]
+        self.outside = Account("").caused[min(FAR, len(router.peers) + SPARE)]
         """The cause of what no component of this router has caused."""
-        self.cause = self.echo = self.outside
-        """Why frames are sent that are sent now; and those that go to the component which caused
-        them."""
+        self.cause = self.answering = self.outside
+        """Why frames are sent that are sent now; and those that answer the component whose frames
+        are routed."""
         self.lost: Counter[str] = Counter()
         """Copies that observers were too slow for."""
         self._copied: Counter[str] = Counter()
@@ -80,38 +83,41 @@ class Hub:
                     # As `post` does; many messages take this way.
                     sent, target = effect.frame, effect.peer
                     if target == peer:
-                        self.post(target, sent, self.echo, echo=True)
+                        own = sent.startswith(_OWN)
+                        self.post(target, sent, self.answering, answer=own)
                         continue
                     outbox = outboxes.get(target)
                     if outbox is None:
-                        outboxes[target] = [Run(cause, [sent], echo=False)]
-                    elif outbox[-1].cause is cause and not outbox[-1].echo:
+                        outboxes[target] = [Run(cause, [sent])]
+                    elif outbox[-1].cause is cause and not outbox[-1].answer:
                         outbox[-1].frames.append(sent)
                     else:
-                        outbox.append(Run(cause, [sent], echo=False))
+                        outbox.append(Run(cause, [sent]))
                     cause.account.waiting += len(sent)
 
     def _too_large(self, peer: str, frame: bytes) -> list[Effect]:
         """A line that there is no memory for costs that line."""
         return self.router.skipped(peer, frame[:_HEAD], "there is no memory for it")
 
-    def apply(self, effects: Iterable[Effect], echo: Cause | None = None) -> None:
-        """Takes effects that came from elsewhere than a frame. `echo`: the cause, if the component
-        that messages go to has caused them itself."""
+    def apply(self, effects: Iterable[Effect], answering: Cause | None = None) -> None:
+        """Takes effects that came from elsewhere than a frame. `answering`: the cause, if they are
+        what a guest has asked the conductor for."""
+        cause = answering or self.cause
         for effect in effects:
             if type(effect) is Send:
                 if not effect.copy or self._has_room(effect):
-                    self.post(effect.peer, effect.frame, echo or self.cause, echo=echo is not None)
+                    own = answering is not None and effect.frame.startswith(_OWN)
+                    self.post(effect.peer, effect.frame, cause, answer=own)
             else:
                 self._perform(effect)
 
-    def post(self, peer: str, frame: bytes, cause: Cause, *, echo: bool) -> None:
+    def post(self, peer: str, frame: bytes, cause: Cause, *, answer: bool = False) -> None:
         """Queues a frame for a peer."""
         outbox = self._outboxes.setdefault(peer, [])
-        if outbox and outbox[-1].cause is cause and outbox[-1].echo is echo:
+        if outbox and outbox[-1].cause is cause and outbox[-1].answer is answer:
             outbox[-1].frames.append(frame)
         else:
-            outbox.append(Run(cause, [frame], echo=echo))
+            outbox.append(Run(cause, [frame], answer=answer))
         cause.account.waiting += len(frame)
 
     def _has_room(self, copy: Send) -> bool:
@@ -137,20 +143,20 @@ class Hub:
         """What is queued for a peer."""
         return self._outboxes.get(peer, [])
 
-    def take_from(self, peer: str, *, echo: bool | None = None) -> list[Run]:
+    def take_from(self, peer: str, *, answers: bool | None = None) -> list[Run]:
         """What is queued for a peer; it stays on the accounts of those who caused it.
 
-        `echo`: only what the peer has caused itself, or only what it has not.
+        `answers`: only those of the conductor, or only what is none.
         """
         if self._copied:
             self._copied.pop(peer, None)
         runs = self._outboxes.pop(peer, [])
-        if echo is None:
+        if answers is None:
             return runs
-        left = [run for run in runs if run.echo is not echo]
+        left = [run for run in runs if run.answer is not answers]
         if left:
             self._outboxes[peer] = left
-            runs = [run for run in runs if run.echo is echo]
+            runs = [run for run in runs if run.answer is answers]
         return runs
 
     def take(self) -> tuple[str, bytes] | None:

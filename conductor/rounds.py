@@ -7,9 +7,8 @@ and what the guest returns is routed in slices, so that others have their turns 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from itertools import count
 from typing import Final
 
 from conductor.core import UPSTREAM
@@ -27,19 +26,17 @@ class Round:
     """One round of a guest: what is left of it to be delivered, and what the guest has returned
     that is not routed yet."""
 
-    __slots__ = ("begun", "cause", "echo", "lines", "runs", "whole")
+    __slots__ = ("answering", "begun", "cause", "lines", "runs", "whole")
 
-    def __init__(self, runs: list[Run], *, whole: bool) -> None:
+    def __init__(self, runs: list[Run], cause: Cause, *, whole: bool) -> None:
         self.runs = deque(runs)
         self.whole = whole
         """Whether it is all that others have sent the guest."""
         self.begun = False
         """Whether any of it was delivered."""
         self.lines: list[bytes] = []
-        self.cause: Cause
-        """Why the guest returned these lines …"""
-        self.echo: Cause
-        """… and why the conductor answers them."""
+        self.cause = self.answering = cause
+        """Why the guest returned these lines; and why the conductor answers them."""
 
     @property
     def outside(self) -> bool:
@@ -49,7 +46,7 @@ class Round:
     @property
     def payer(self) -> Account:
         """On whose account its next turn is, if nobody outside has caused it."""
-        return self.cause.account if self.lines else self.runs[0].cause.account
+        return self.runs[0].cause.account if self.runs and not self.lines else self.cause.account
 
     @property
     def over(self) -> bool:
@@ -57,8 +54,7 @@ class Round:
         return not self.lines and not self.runs
 
     def piece(self) -> tuple[bytes, Cause]:
-        """Takes what is delivered at once, and why: frames that were caused from outside, or those
-        of one account."""
+        """Takes what is delivered at once, frames of one cause, and why it is."""
         self.begun = True
         taken: list[Run] = []
         size = 0
@@ -71,10 +67,10 @@ class Round:
                     fit = index
                     break
             if fit < len(run.frames):
-                self.runs.appendleft(Run(run.cause, run.frames[fit:], echo=run.echo))
-                run = Run(run.cause, run.frames[:fit], echo=run.echo)
+                self.runs.appendleft(Run(run.cause, run.frames[fit:], answer=run.answer))
+                run = Run(run.cause, run.frames[:fit], answer=run.answer)
             taken.append(run)
-        return joined(taken), max((run.cause for run in taken), key=lambda cause: cause.left)
+        return joined(taken), taken[0].cause
 
     def slice(self) -> list[bytes]:
         """Takes the lines that are routed at once."""
@@ -89,17 +85,18 @@ class Rounds:
         self.accounts = accounts
         self._hub = hub
         self._open: dict[str, Round] = {}
-        self._served: Counter[str] = Counter()
-        """When each guest had its last turn, by number."""
-        self._turns = count(1)
+        self._used: defaultdict[str, float] = defaultdict(float)
+        """Seconds that each guest has had; of one that had nothing to do, as many as the one whose
+        turn it was then."""
+        self._least = 0.0
         self._together = Bucket(TOGETHER / 100)
         """The time for what all of them do of their own."""
 
     def next(self, now: float) -> tuple[str | None, float | None]:
         """The peer whose turn it is; if nobody's, the seconds until it is somebody's.
 
-        What comes from outside is first, and of several guests who has waited longest. What a guest
-        does of its own waits until there is something on the account.
+        What comes from outside is first, and of several guests who has had the least time. What is
+        a guest's own waits until there is something on its account, and on that of who caused it.
         """
         outside: list[str] = []
         own: list[str] = []
@@ -110,15 +107,20 @@ class Rounds:
                 (outside if _outside(runs) else own).append(name)
         for name, found in self._open.items():
             if not self._blocked(name):
-                (outside if found.outside else own).append(name)
+                # A round that waits for its account holds up nobody whom the next one is for.
+                late = found.outside or _outside(self._hub.queued(name))
+                (outside if late else own).append(name)
         if outside:
-            return (outside[0] if len(outside) == 1 else self._longest(outside)), None
+            return (outside[0] if len(outside) == 1 else self._first(outside)), None
         if not own:
             return None, None
         together = self._together.due(now)
-        dues = {name: max(together, self._payer(name).due(now)) for name in own}
+        dues = {
+            name: max(together, self._payer(name).due(now), self.accounts[name].due(now))
+            for name in own
+        }
         ready = [name for name in own if not dues[name]]
-        return (self._longest(ready), None) if ready else (None, min(dues.values()))
+        return (self._first(ready), None) if ready else (None, min(dues.values()))
 
     def stuck(self) -> str | None:
         """The guest of which most waits, where all wait for each other to take what they sent."""
@@ -129,17 +131,24 @@ class Rounds:
     def begun(self, name: str) -> Round:
         """The round that a guest is in; a new one if it is in none, with what was queued for it.
 
-        What it has caused itself holds up nothing that others send it, and waits for nothing.
+        The conductor's answers hold up nothing that others send it, and wait for nothing.
         """
-        self._served[name] = next(self._turns)
         found = self._open.get(name)
         if found is None:
+            self._used[name] = max(self._used[name], self._least)
             queued = self._hub.queued(name)
-            theirs = [run for run in queued if not run.echo]
-            echo = not theirs or (_outside(queued) and not _outside(theirs))
-            runs = self._hub.take_from(name, echo=echo)
-            found = self._open[name] = Round(runs, whole=not echo or not theirs)
+            theirs = [run for run in queued if not run.answer]
+            answers = not theirs or (_outside(queued) and not _outside(theirs))
+            runs = self._hub.take_from(name, answers=answers)
+            whole = not answers or not theirs
+            found = self._open[name] = Round(runs, self._hub.outside, whole=whole)
+        self._least = self._used[name]
         return found
+
+    def returned(self, name: str, lines: list[bytes]) -> None:
+        """A guest has returned lines without a delivery, when it was started: they are its own."""
+        found = self._open[name] = Round([], self.accounts[name].caused[0], whole=False)
+        found.lines = lines
 
     def is_in(self, name: str, found: Round) -> bool:
         """Whether a guest is in a round still."""
@@ -151,9 +160,13 @@ class Rounds:
         if found is not None and found.runs:
             joined(list(found.runs))
 
-    def spend(self, account: Account, seconds: float, now: float) -> None:
-        """Processor time went into what is a guest's own."""
-        account.spend_time(seconds, now)
+    def used(self, name: str, seconds: float) -> None:
+        """A guest has had so much time."""
+        self._used[name] += seconds
+
+    def spend(self, name: str, seconds: float, now: float) -> None:
+        """So much of the processor's time a guest has used that nobody outside has caused."""
+        self.accounts[name].spend_time(seconds, now)
         self._together.spend(seconds, now)
 
     def _blocked(self, name: str) -> bool:
@@ -166,9 +179,9 @@ class Rounds:
         own = sum(run.size for run in runs if run.cause.account is account)
         return bool(account.waiting - own > account.allowance.waiting_bytes)
 
-    def _longest(self, names: list[str]) -> str:
-        """Whose last turn is the longest ago."""
-        return min(names, key=self._served.__getitem__)
+    def _first(self, names: list[str]) -> str:
+        """Who has had the least time."""
+        return min(names, key=lambda name: self._used[name])
 
     def _payer(self, name: str) -> Account:
         """On whose account the next turn of a guest is, that nobody outside has caused."""
@@ -176,7 +189,7 @@ class Rounds:
         if found is not None:
             return found.payer
         runs = self._hub.queued(name)
-        return next((run for run in runs if not run.echo), runs[0]).cause.account
+        return next((run for run in runs if not run.answer), runs[0]).cause.account
 
 
 def _outside(runs: Iterable[Run]) -> bool:
@@ -189,4 +202,4 @@ def _same(taken: list[Run], run: Run) -> bool:
     if not taken:
         return True
     first = taken[0].cause
-    return bool(run.cause.left) if first.left else run.cause is first
+    return run.cause.left == first.left and (first.left > 0 or run.cause is first)

@@ -43,7 +43,7 @@ from conductor.core.policy import verdicts
 from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.guest_module import component
 from conductor.guest_spec import FIRED, LOCAL, RECONFIGURE, Fired, Recovered, Relayed, SegmentSpec
-from conductor.hub import Hub, joined
+from conductor.hub import Hub, Run, joined
 from conductor.limits import DEFAULT_LIMITS
 from conductor.recovery import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.reports.lines import failed_line, hop_line, relayed_line, report
@@ -75,6 +75,16 @@ class _FromParent(msgspec.Struct):
     params: Relayed | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_OWN_REQUEST: Final = b'{"jsonrpc":"2.0","id":"c'
+"""How requests begin, after their side, that guests send of their own; and answers to them."""
+
+
+def _own_id(line: bytes) -> bytes:
+    """The id of such a line."""
+    start = 1 + len(_OWN_REQUEST)
+    return line[start : line.find(b'"', start)]
 
 
 class Segment:
@@ -120,6 +130,8 @@ class Segment:
         self._rounds = Rounds(self._hub, accounts)
         self._asked: dict[int, Cause] = {}
         """Why a guest asked for a service that the parent performs, by token."""
+        self._asked_outside: dict[bytes, Cause] = {}
+        """Why a guest has sent a request that is none it carries, by its id."""
         self._rings: dict[str, set[str]] = {name: set() for name in modules}
         """Timers that have fired and whose guest has not been delivered that yet."""
         self._failed = False
@@ -172,14 +184,26 @@ class Segment:
         return EXIT_GUEST_FAILED if self._failed else 0
 
     def _hear(self, lines: list[bytes]) -> None:
-        """Routes what came in, but for what the parent itself says (side `c`), in order."""
+        """Routes what came in, in order, but for what the parent itself says (side `c`)."""
         start = 0
         for number, line in enumerate(lines):
-            if line.startswith(b"c"):
+            own = line.startswith(b"c")
+            if own or (self._asked_outside and line.startswith(_OWN_REQUEST, 1)):
                 self._hub.feed(UPSTREAM, lines[start:number])
-                self._told(line)
                 start = number + 1
+                if own:
+                    self._told(line)
+                else:
+                    self._answered(line)
         self._hub.feed(UPSTREAM, lines[start:] if start else lines)
+
+    def _answered(self, line: bytes) -> None:
+        """Routes the answer to a request of a guest's own: its cause is that of the request."""
+        hub = self._hub
+        cause = self._asked_outside.pop(_own_id(line), hub.outside)
+        hub.cause = cause.answered(cause.account)
+        hub.feed(UPSTREAM, [line])
+        hub.cause = hub.outside
 
     def _start(self, guest: wasm_host.Guest) -> bool:
         try:
@@ -189,7 +213,8 @@ class Segment:
             return False
         if self._reporter is not None:
             self._reporter.started(guest.name, said)
-        self._hub.feed(guest.name, _lines(said))
+        if said:
+            self._rounds.returned(guest.name, _lines(said))
         return True
 
     def _settle(self) -> float | None:
@@ -205,14 +230,23 @@ class Segment:
             if name is None:
                 break
             if name == UPSTREAM:
-                self._out.append(joined(self._hub.take_from(UPSTREAM)))
-                if len(self._out[-1]) > CHUNK:
-                    self._write()
+                self._send(self._hub.take_from(UPSTREAM))
             elif not self._work(name, now) or now > until:
                 wait = 0.0
                 break
         self._write()
         return wait
+
+    def _send(self, runs: list[Run]) -> None:
+        """Sends frames to the parent. Why a guest has sent a request of its own is noted: that is
+        the cause of its answer, too."""
+        for run in runs:
+            for frame in run.frames:
+                if frame.startswith(_OWN_REQUEST, 1):
+                    self._asked_outside[_own_id(frame)] = run.cause
+        self._out.append(joined(runs))
+        if len(self._out[-1]) > CHUNK:
+            self._write()
 
     def _next(self, now: float) -> tuple[str | None, float | None]:
         """The peer whose turn it is; if nobody's, the seconds until it is somebody's."""
@@ -230,10 +264,11 @@ class Segment:
         found = self._rounds.begun(name)
         if found.outside:
             self._turn(name, found, now)
+            self._rounds.used(name, time.monotonic() - now)
             return True
-        payer, began = found.payer, time.process_time()
+        began = time.process_time()
         self._turn(name, found, now)
-        self._rounds.spend(payer, time.process_time() - began, now)
+        self._rounds.spend(name, time.process_time() - began, now)
         return False
 
     def _turn(self, name: str, found: Round, now: float) -> None:
@@ -253,15 +288,13 @@ class Segment:
                 self._hub.apply(effects)
             if guest.dead:
                 self._guest_failed(name, ended(name))
-            elif account.floods(now):
-                self._guest_failed(name, overdrawn(name, account.allowance.own_messages))
 
     def _deliver(self, guest: wasm_host.Guest, found: Round, now: float) -> bool:
         """Delivers a piece of a guest's round; whether the guest has not failed of it."""
         name, account = guest.name, self._rounds.accounts[guest.name]
         if found.whole and not found.begun:
             self._hub.router.delivering(name)
-        if found.runs[0].echo:
+        if found.runs[0].answer:
             self._rings[name].clear()
         data, cause = found.piece()
         try:
@@ -269,26 +302,36 @@ class Segment:
         except wasm_host.GuestError as error:
             if self._reporter is not None:
                 self._reporter.delivered(name, data, error.outbox, str(error))
-            self._hub.feed(name, _lines(error.outbox))
+            found.cause = found.answering = account.caused[0]
+            found.lines = _lines(error.outbox)
+            while found.lines:
+                self._route(name, found)
             self._guest_failed(name, error)
             return False
         if self._reporter is not None:
             self._reporter.delivered(name, data, said)
         found.lines = _lines(said)
-        found.cause, found.echo = cause.passed(account), cause.answered(account)
         more, size = len(found.lines), len(said)
+        passed_on = data.count(b"\n")
+        surplus = more > passed_on or size > len(data) + CHUNK
+        found.cause = cause.passed(account, more=surplus)
+        found.answering = cause.answered(account)
         if cause.left:  # what it only passes on costs it nothing
-            more, size = more - data.count(b"\n"), size - len(data)
-        if more > 0 or size > CHUNK:
-            found.cause.account.spend_messages(more, size, now)
+            more, size = more - passed_on, size - len(data)
+        if surplus or not cause.left:
+            payer = found.cause.account
+            payer.spend_messages(more, size, now)
+            if payer is account and payer.floods(now):
+                self._guest_failed(name, overdrawn(name, account.allowance.own_messages))
+                return False
         return True
 
     def _route(self, name: str, found: Round) -> None:
         """Routes a slice of what a guest returned."""
         hub = self._hub
-        hub.cause, hub.echo = found.cause, found.echo
+        hub.cause, hub.answering = found.cause, found.answering
         hub.feed(name, found.slice())
-        hub.cause = hub.echo = hub.outside
+        hub.cause = hub.answering = hub.outside
 
     def _refused(self, name: str, line: bytes, why: str) -> None:
         self._hub.apply(self._hub.router.undeliverable(name, line, why))
@@ -307,6 +350,8 @@ class Segment:
         router = self._hub.router
         self._guests[name].close()
         self._rounds.end(name)
+        self._rounds.accounts[name].begin_anew(time.monotonic())
+        self._rings[name].clear()
         self._hub.discard(name)
         match self._recoveries[name].failed(time.monotonic()):
             case Restart(delay, number, most):
@@ -377,7 +422,7 @@ class Segment:
         hub = self._hub
         if effect.service not in LOCAL:
             if effect.token is not None:
-                self._asked[effect.token] = hub.echo
+                self._asked[effect.token] = hub.answering
             self._out.append(relayed_line(effect))
             return
         answer: tuple[bytes | None, bytes | None]
@@ -387,7 +432,7 @@ class Segment:
         else:
             answer = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
-            hub.apply(hub.router.served(effect.token, *answer), hub.echo)
+            hub.apply(hub.router.served(effect.token, *answer), hub.answering)
 
     def _told(self, line: bytes) -> None:
         """The parent answers what was asked for a guest, or has something to tell one."""

@@ -27,13 +27,13 @@ class Host:
     def outside(self, name: str, *frames: bytes) -> None:
         """Frames from outside for a guest."""
         for frame in frames:
-            self.hub.post(name, frame, self.hub.outside, echo=False)
+            self.hub.post(name, frame, self.hub.outside)
 
     def own(self, payer: str, name: str, *frames: bytes) -> None:
         """Frames for a guest that another has sent of its own, or the conductor answers it."""
         cause = self.accounts[payer].caused[0]
         for frame in frames:
-            self.hub.post(name, frame, cause, echo=payer == name)
+            self.hub.post(name, frame, cause, answer=payer == name)
 
     def turn(self) -> str | None:
         """Whose turn it is."""
@@ -44,8 +44,9 @@ class Host:
         found = self.rounds.begun(name)
         data, cause = found.piece()
         found.lines = list(returned)
-        found.cause = cause.passed(self.accounts[name])
-        found.echo = cause.answered(self.accounts[name])
+        more = len(returned) > data.count(b"\n")
+        found.cause = cause.passed(self.accounts[name], more=more)
+        found.answering = cause.answered(self.accounts[name])
         if found.over:
             self.rounds.end(name)
         return data
@@ -86,7 +87,7 @@ def test_what_is_own_waits_for_its_account_and_the_payer_is_who_caused_it() -> N
     host.own("a", "b", b"1\n")
     found = host.rounds.begun("b")
     assert found.payer is host.accounts["a"]
-    host.rounds.spend(found.payer, 0.1 * BURST + 0.2, 0)
+    host.accounts["a"].spend_time(0.1 * BURST + 0.2, 0)
     assert host.turn() is None
     assert host.rounds.next(0)[1] == pytest.approx(2.0)
     host.own("c", "c", b"2\n")
@@ -99,7 +100,7 @@ def test_all_guests_together_have_a_share_too() -> None:
     host = Host(own_share=100)
     host.own("a", "a", b"1\n")
     host.own("b", "b", b"2\n")
-    host.rounds.spend(host.accounts["c"], 0.5 * BURST + 1, 0)
+    host.rounds.spend("c", 0.5 * BURST + 1, 0)
     assert host.turn() is None
     assert host.rounds.next(0)[1] == pytest.approx(2.0)
 
@@ -122,7 +123,7 @@ def test_answers_for_what_came_from_outside_do_not_wait() -> None:
     """A guest asks the time for a prompt: it has the answer although it owes time."""
     host = Host()
     host.accounts["a"].spend_time(100, 0)
-    host.hub.post("a", b"noon\n", host.accounts["a"].caused[4], echo=True)
+    host.hub.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
     assert host.turn() == "a"
     host.own("b", "a", b"from b\n")
     assert host.deliver("a") == b"noon\n"
@@ -181,7 +182,7 @@ def test_what_comes_while_a_round_lasts_belongs_to_the_next() -> None:
 def test_who_has_sent_more_than_others_take_is_given_no_more() -> None:
     host = Host(waiting_bytes=100)
     host.outside("a", b"1\n")
-    host.hub.post("b", b"x" * 101, host.accounts["a"].caused[3], echo=False)
+    host.hub.post("b", b"x" * 101, host.accounts["a"].caused[3])
     assert host.turn() == "b"
     host.deliver("b")
     assert host.turn() == "a"
@@ -195,8 +196,8 @@ def test_its_own_answers_it_may_always_take() -> None:
 
 def test_of_those_that_wait_for_each_other_the_one_with_most_is_named() -> None:
     host = Host(waiting_bytes=100)
-    host.hub.post("b", b"x" * 101, host.accounts["a"].caused[3], echo=False)
-    host.hub.post("a", b"x" * 102, host.accounts["b"].caused[3], echo=False)
+    host.hub.post("b", b"x" * 101, host.accounts["a"].caused[3])
+    host.hub.post("a", b"x" * 102, host.accounts["b"].caused[3])
     assert host.rounds.next(0) == (None, None)
     assert host.rounds.stuck() == "b"
 
@@ -227,5 +228,68 @@ def test_a_round_is_whole_unless_it_leaves_what_others_sent() -> None:
     assert host.rounds.begun("a").whole
     host.rounds.end("a")
     host.own("b", "a", b"3\n")
-    host.hub.post("a", b"noon\n", host.accounts["a"].caused[4], echo=True)
+    host.hub.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
     assert not host.rounds.begun("a").whole
+
+
+def test_a_round_that_waits_for_its_account_holds_up_nothing_from_outside() -> None:
+    """A guest has sent thousands of lines of its own, and owes for them: then a prompt comes."""
+    host = Host()
+    host.own("a", "b", b"x" * PIECE + b"\n", b"y\n")
+    assert host.turn() == "b"
+    host.deliver("b")
+    host.accounts["a"].spend_messages(100_000, 0, 0)
+    assert host.turn() is None
+    host.outside("b", b"prompt\n")
+    assert host.turn() == "b"
+    assert host.deliver("b") == b"y\n"
+    assert host.turn() == "b"
+    assert host.deliver("b") == b"prompt\n"
+
+
+def test_who_has_had_least_time_is_next() -> None:
+    host = Host()
+    host.outside("a", b"1" * PIECE + b"\n", b"2\n")
+    host.outside("b", b"3" * PIECE + b"\n", b"4\n")
+    host.deliver("a")
+    host.rounds.used("a", 0.5)
+    for _ in range(2):
+        assert host.turn() == "b"
+        host.deliver("b")
+        host.rounds.used("b", 0.1)
+    assert host.turn() == "a"
+
+
+def test_who_had_nothing_to_do_has_saved_up_nothing() -> None:
+    host = Host()
+    host.outside("a", b"1\n")
+    host.deliver("a")
+    host.rounds.used("a", 10)
+    host.outside("a", b"2\n")
+    host.deliver("a")
+    host.outside("a", b"3\n")
+    host.outside("b", b"4" * PIECE + b"\n", b"5\n")
+    host.deliver("b")
+    host.rounds.used("b", 0.1)
+    assert host.turn() == "a"
+
+
+def test_what_comes_from_two_causes_is_not_delivered_at_once() -> None:
+    """Else each message of the user's would keep alive what two guests send each other."""
+    host = Host()
+    host.hub.post("a", b"dying\n", host.accounts["b"].caused[1])
+    host.outside("a", b"prompt\n")
+    assert host.deliver("a") == b"dying\n"
+    assert host.deliver("a") == b"prompt\n"
+
+
+def test_what_a_guest_returned_when_it_was_started_is_its_own() -> None:
+    host = Host()
+    host.rounds.returned("a", [b"1", b"2"])
+    host.outside("b", b"3\n")
+    assert host.turn() == "b"
+    host.deliver("b")
+    assert host.turn() == "a"
+    found = host.rounds.begun("a")
+    assert found.slice() == [b"1", b"2"]
+    assert found.payer is host.accounts["a"]

@@ -6,9 +6,9 @@ here: the caller gives the time.
 
 A message that waits to be delivered has a *cause*. What comes from outside a host of guests is
 nobody's cost: a user waits for it. What a guest makes of it counts as caused from outside as well,
-for as many deliveries as a message needs to pass the chain. After that, and where a component
-answers itself, it is the component's own: it is done when nothing from outside waits, within the
-share of the component on whose account it is.
+for as many deliveries as a message needs to pass the chain. After that, and where a component is
+answered what it has asked for again and again, it is a component's own: it is done when nothing
+from outside waits, and when there is something on the account of who sent it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ import msgspec
 BURST: Final = 5.0
 """Seconds' worth of a share or a rate that may be spent at once."""
 
-FAR: Final = 32
-"""Deliveries that one message from outside may cause, one after the other."""
+FAR: Final = 64
+"""Deliveries that one message from outside may cause, one after the other, at most …"""
+
+SPARE: Final = 6
+"""… and how many more they are than there are guests for it to pass."""
 
 TOGETHER: Final = 50
 """Percent of the processor's time for what all components of a host do of their own."""
@@ -103,6 +106,11 @@ class Account:
         """Seconds until something of its own may be done again; 0: now."""
         return max(self._time.due(now), self._messages.due(now))
 
+    def begin_anew(self, now: float) -> None:
+        """The component is started again: it owes nothing."""
+        for bucket in (self._time, self._messages):
+            bucket.spend(min(0.0, bucket.level(now)), now)
+
     def floods(self, now: float) -> bool:
         """Whether it sends so much more than it may that it is to be ended."""
         return self._messages.due(now) > FLOOD
@@ -124,9 +132,12 @@ class Cause:
         self.left = left
 
     def answered(self, account: Account) -> Cause:
-        """The cause of what the conductor sends a component that has asked it."""
+        """The cause of what answers a component that has asked for it."""
         return account.caused[self.left // 2] if self.left else self
 
-    def passed(self, account: Account) -> Cause:
-        """The cause of what a component makes of a delivery with this cause."""
-        return account.caused[self.left - 1] if self.left else self
+    def passed(self, account: Account, *, more: bool) -> Cause:
+        """The cause of what a component returns for a delivery with this cause; `more`: that is
+        more than it was given, so it is the component's own if nobody outside has caused it."""
+        if self.left:
+            return account.caused[self.left - 1]
+        return account.caused[0] if more else self

@@ -194,7 +194,7 @@ class Runtime:
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        self._ending.passed(name, works=name not in self._hosts)
+        self._ending.passed(name, frames, host=name in self._hosts)
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
             self._serving.look(frames)

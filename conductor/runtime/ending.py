@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
+
+import msgspec
 
 from conductor.core import UPSTREAM, Closure, Router
 from conductor.transports.base import Ended
@@ -29,13 +31,16 @@ class Ending:
         self._heard = asyncio.Event()
         self._passed = 0
         self._stopped = False
+        self._gone = False
 
-    def passed(self, name: str, *, works: bool) -> None:
-        """Lines of a peer have come; `works`: it is no host of guests, so it may be at what the
-        client waits for. What guests send by themselves prolongs nothing."""
-        self._passed += works
+    def passed(self, name: str, frames: Iterable[bytes], *, host: bool) -> None:
+        """Lines of a peer have come. Once the client is gone, only those count by which a program
+        works at what the client waits for: what guests send prolongs nothing, nor does a program
+        that answers them."""
         if name == UPSTREAM:
             self._heard.set()
+        if not host and (not self._gone or any(map(_calls, frames))):
+            self._passed += 1
 
     def stop(self) -> None:
         """A signal came: nothing is waited for any more."""
@@ -44,6 +49,7 @@ class Ending:
 
     def client_gone(self) -> None:
         """Nothing will come from the client any more."""
+        self._gone = True
         self._heard.set()
 
     async def first_request(self, seconds: float) -> None:
@@ -78,6 +84,18 @@ class Ending:
     def _moved(self) -> tuple[int, int]:
         """What changes when somebody works at what the client waits for."""
         return self._passed, self._router.pending()
+
+
+class _Call(msgspec.Struct):
+    method: str | None = None
+
+
+def _calls(frame: bytes) -> bool:
+    """Whether a line is a request or a notification, no answer."""
+    try:
+        return msgspec.json.decode(frame, type=_Call).method is not None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:

@@ -44,6 +44,17 @@ def test_what_is_own_waits_for_time_and_for_messages() -> None:
     assert account.floods(10)
 
 
+def test_a_component_that_is_started_again_owes_nothing_and_has_nothing_in_reserve() -> None:
+    account = Account("p", Allowance(own_share=10, own_messages=100))
+    account.spend_time(1000, 0)
+    account.spend_messages(1_000_000, 0, 0)
+    account.begin_anew(1)
+    assert account.due(1) == 0
+    assert not account.floods(1)
+    account.spend_messages(101, 0, 1)
+    assert account.due(1) == pytest.approx(1.01)
+
+
 def test_a_large_message_counts_for_many() -> None:
     account = Account("p", Allowance(own_messages=10))
     account.spend_messages(1, 16 * 1024 * int(10 * BURST), 0)
@@ -62,11 +73,12 @@ def test_a_message_from_outside_causes_so_many_deliveries_and_then_it_is_ones_ow
     outside, p, q = Account(""), Account("p"), Account("q")
     cause = outside.caused[FAR]
     for left in range(FAR - 1, 0, -1):
-        cause = cause.passed(p if left % 2 else q)
+        cause = cause.passed(p if left % 2 else q, more=False)
         assert cause.left == left
-    own = cause.passed(p)
+    own = cause.passed(p, more=False)
     assert (own.left, own.account) == (0, p)
-    assert own.passed(q) is own
+    assert own.passed(q, more=False) is own
+    assert own.passed(q, more=True) is q.caused[0]
     assert own.answered(q) is own
 
 
