@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from . import inherited, kernel, landlock, seccomp
+from . import cgroup, inherited, kernel, landlock, seccomp
 from .kernel import Unsupported
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ __all__ = ["ESSENTIAL", "Layer", "early", "missing", "report", "seal", "settle"]
 _FILELESS: Final = (_frozen_importlib.BuiltinImporter, _frozen_importlib.FrozenImporter)
 
 #: Layers without which a process is not called hardened. Two of the others come with newer
-#: kernels and repeat what ``system-calls`` denies already; ``threads`` is a choice.
+#: kernels and repeat what ``system-calls`` denies already; ``threads`` is a choice, ``cgroup``
+#: something that few users may make.
 ESSENTIAL: Final = (
     "no-new-privileges",
     "no-dump",
@@ -108,6 +109,7 @@ def seal(*, memory: int | None = None) -> tuple[Layer, ...]:
     """
     if "system-calls" in _layers:
         return report()
+    _apply("cgroup", lambda: cgroup.enter(memory))
     os.chdir("/")
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _FILELESS]
     sys.meta_path.append(_NoMoreImports)

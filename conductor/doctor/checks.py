@@ -187,6 +187,8 @@ _CURES: Final[dict[str, str]] = {
     "landlock-files": "use Linux 5.13 or newer with landlock in the boot parameter lsm=",
     "landlock-network": "use Linux 6.7 or newer; system-calls refuses it meanwhile",
     "landlock-scope": "use Linux 6.12 or newer; system-calls refuses it meanwhile",
+    "cgroup": "start the editor in a session of systemd's, with memory and pids delegated; without "
+    "it the other limits hold",
     "system-calls": "use Linux on x86_64 or aarch64 with seccomp filters",
 }
 

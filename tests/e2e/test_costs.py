@@ -93,6 +93,17 @@ def test_a_chain_ends_with_its_editor_whatever_a_guest_sends(rig: Rig, kind: str
     _ends(rig, chain, 0, 1)
 
 
+def test_a_loop_through_the_agent_prolongs_nothing(rig: Rig) -> None:
+    """The agent answers a guest for ever: that is no work at what the editor waits for."""
+    loop = _attack("open", options="profile=trusted")
+    chain = _chain(rig, loop)
+    turn = chain.start_prompt(_begin(chain), "/hang")
+    rig.kin(chain)
+    chain.eof()
+    assert "error" in chain.answer(turn)
+    _ends(rig, chain, 1)
+
+
 def test_it_ends_after_a_while_although_the_agent_works_on(rig: Rig) -> None:
     chain = rig.agent("passthrough", rig.demo(), options=("--drain", "600", "--drain-total", "0.5"))
     turn = chain.start_prompt(chain.begin(), "/stream 100000000 10")
@@ -182,3 +193,15 @@ def test_open_requests_are_few_enough(rig: Rig) -> None:
     _goes_on(chain, session)
     assert "limit open_requests" in chain.stderr or "component's open_requests" in chain.stderr
     _ends(rig, chain, 0, 1)
+
+
+def test_who_makes_many_of_one_pays_for_them(rig: Rig) -> None:
+    """The first guest sends one message of its own at a time; the second makes 30,000 of each."""
+    innocent = _attack("update", 20, own=True, options="profile=trusted")
+    guilty = _attack("update", 20, lines=30_000, start=12, options="profile=trusted")
+    chain = _chain(rig, replace(_attack("clock"), options="profile=full"), innocent, guilty)
+    session = _begin(chain)
+    _goes_on(chain, session)
+    chain.until_stderr("proxy `evil2` (evil2.wasm) exceeded own_messages")
+    assert "proxy `evil1`" not in chain.stderr
+    _ends(rig, chain, 0)
