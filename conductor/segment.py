@@ -242,6 +242,8 @@ class Segment:
         the cause of its answer, too."""
         for run in runs:
             for frame in run.frames:
+                if frame.startswith(b"#"):  # the number of the message, where a trace is written
+                    frame = frame[frame.find(b"\n") + 1 :]  # noqa: PLW2901
                 if frame.startswith(_OWN_REQUEST, 1):
                     self._asked_outside[_own_id(frame)] = run.cause
         self._out.append(joined(runs))
