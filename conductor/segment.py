@@ -115,7 +115,8 @@ class Segment:
             one.name: one.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
             for one in spec.guests
         }
-        self._log = LogLines(limits, _log).say
+        self._log_lines = LogLines(limits, _log)
+        self._log = self._log_lines.say
         self._services = Services(self._log, spec.clock)
         self._lines = LineSplitter(spec.line_limit)
         self._line_limit = spec.line_limit
@@ -179,6 +180,7 @@ class Segment:
             self._hear(self._lines.feed(data))
         os.set_blocking(1, True)
         self._write()
+        self._log_lines.close()
         for guest in self._guests.values():
             guest.close()
         return EXIT_GUEST_FAILED if self._failed else 0
@@ -306,9 +308,10 @@ class Segment:
                 self._reporter.delivered(name, data, error.outbox, str(error))
             found.cause = found.answering = account.caused[0]
             found.lines = _lines(error.outbox)
-            while found.lines:
+            while found.lines and self._rounds.is_in(name, found):
                 self._route(name, found)
-            self._guest_failed(name, error)
+            if self._rounds.is_in(name, found):  # else it was ended for what it sent
+                self._guest_failed(name, error)
             return False
         if self._reporter is not None:
             self._reporter.delivered(name, data, said)
