@@ -139,7 +139,7 @@ RULES: Final = (
         ),
     ),
     Rule("conductor.runtime.flow", ("conductor.launch", "conductor.transports.base")),
-    Rule("conductor.runtime.ending", (*CORE, "conductor.transports.base"), ()),
+    Rule("conductor.runtime.ending", (*CORE, "conductor.transports.base"), ("msgspec",)),
     Rule("conductor.runtime.tasks", CORE, ()),
     Rule("conductor.runtime.health", (*CORE, "conductor.planned")),
     Rule("conductor.rounds", (*CORE, "conductor.hub"), ()),

@@ -120,12 +120,15 @@ class _Segment(segment.Segment):
         for guest in self._guests.values():
             self._start(guest)
         self._hub.apply(self._hub.router.start())
-        self._settle()
+        while self._settle() == 0:
+            pass
 
     def exchange(self, line: bytes) -> bytes:
         """What a line from above comes to."""
+        self._said = b""
         self._hub.feed(UPSTREAM, [line])
-        self._settle()
+        while self._settle() == 0:
+            pass  # there is no other input to be looked at
         return self._said
 
     def close(self) -> None:
@@ -134,7 +137,7 @@ class _Segment(segment.Segment):
             guest.close()
 
     def _write(self) -> None:
-        self._said = b"".join(self._out)
+        self._said = b"".join([self._said, *self._out])
         self._out.clear()
 
 

@@ -214,7 +214,7 @@ def test_a_record_cut_at_its_end_is_found_by_its_head(tmp_path: Path) -> None:
 
 def test_what_is_no_audit_file(tmp_path: Path) -> None:
     conductor("audit", "verify", str(tmp_path / "no")).assert_error(2, "cannot read", "--audit")
-    conductor("audit", "verify", str(tmp_path)).assert_error(2, "cannot read", "directory")
+    conductor("audit", "verify", str(tmp_path)).assert_error(2, "cannot read", "it is a folder")
     ran = conductor("exec", "--audit", str(tmp_path), "-p", "hi", "demo")
     ran.assert_error(2, "cannot write the audit", "give a path")
 

@@ -10,9 +10,10 @@ import wasm_host
 COMPONENTS = Path(__file__).parents[2] / "components"
 
 
-def load(name: str) -> wasm_host.Module:
+def load(name: str, **limits: int) -> wasm_host.Module:
     """The committed module of a bundled guest."""
-    return wasm_host.load(COMPONENTS / name / f"{name}.wasm")
+    path = COMPONENTS / name / f"{name}.wasm"
+    return wasm_host.load(path, limits=wasm_host.Limits(**limits))
 
 
 def clock_answer(ask: int, time: str = "12:34:56") -> bytes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def datetime() -> wasm_host.Module:
-    return load("datetime")
+    return load("datetime", message_bytes=32 << 20)
 
 
 def test_memory_stays_as_it_is_over_many_deliveries(datetime: wasm_host.Module) -> None:

@@ -34,7 +34,7 @@ def _chain(rig: Rig, kind: str, agent: str) -> Chain:
         "no proxy": [],
         "sandboxed": ["passthrough"],
         "subprocess": [one],
-        "mixed": ["passthrough", one, "passthrough"],
+        "mixed": ["passthrough,message=32MiB", one, "passthrough,message=32MiB"],
     }[kind]
     return rig.agent(*proxies, agent)
 
