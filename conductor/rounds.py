@@ -92,34 +92,36 @@ class Rounds:
         self._together = Bucket(TOGETHER / 100)
         """The time for what all of them do of their own."""
 
-    def next(self, now: float) -> tuple[str | None, float | None]:
+    def next(self, now: float, *, own: bool = True) -> tuple[str | None, float | None]:
         """The peer whose turn it is; if nobody's, the seconds until it is somebody's.
+
+        `own`: whether it may be the turn of what is a guest's own.
 
         What comes from outside is first, and of several guests who has had the least time. What is
         a guest's own waits until there is something on its account, and on that of who caused it.
         """
         outside: list[str] = []
-        own: list[str] = []
+        later: list[str] = []
         for name, runs in self._hub.waiting():
             if name == UPSTREAM:
                 return name, None
             if name not in self._open and not self._blocked(name):
-                (outside if _outside(runs) else own).append(name)
+                (outside if _outside(runs) else later).append(name)
         for name, found in self._open.items():
             if not self._blocked(name):
                 # A round that waits for its account holds up nobody whom the next one is for.
                 late = found.outside or _outside(self._hub.queued(name))
-                (outside if late else own).append(name)
+                (outside if late else later).append(name)
         if outside:
             return (outside[0] if len(outside) == 1 else self._first(outside)), None
-        if not own:
+        if not later or not own:
             return None, None
         together = self._together.due(now)
         dues = {
             name: max(together, self._payer(name).due(now), self.accounts[name].due(now))
-            for name in own
+            for name in later
         }
-        ready = [name for name in own if not dues[name]]
+        ready = [name for name in later if not dues[name]]
         return (self._first(ready), None) if ready else (None, min(dues.values()))
 
     def stuck(self) -> str | None:

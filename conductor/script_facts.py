@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from conductor.script_settings import MOST_READ, UNREADABLE, Field, fields
+from conductor.script_settings import MOST_READ, UNREADABLE, Field, fields, too_much
 from conductor.scripts import Script
 
 _PROFILE: Final = "profile"
@@ -75,7 +75,7 @@ def _read(sources: Iterable[str]) -> _Read:
     left = MOST_READ
     for source in sources:
         try:
-            if len(source) > left:
+            if too_much(source, left):
                 raise ValueError("too much to be read")
             left -= len(source)
             tree = ast.parse(source)

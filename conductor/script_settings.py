@@ -18,6 +18,10 @@ MOST_READ: Final = 256 * 1024
 """Characters of source that are read for what it says of itself: Python's own reader takes a
 thousand bytes of memory for one of those. Of more source nothing is known."""
 
+_MOST_BRACED: Final = 2_000_000_000
+"""Braces in a source times its characters: Python reads a long f-string once for each of its
+expressions."""
+
 _TYPES: Final = {
     "str": "string",
     "int": "integer",
@@ -65,11 +69,16 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     enum: list[Any] = []
 
 
+def too_much(source: str, left: int) -> bool:
+    """Whether a source costs too much to be read; `left`: characters that may be."""
+    return len(source) > left or len(source) * source.count("{") > _MOST_BRACED
+
+
 def fields(sources: Iterable[str], name: str) -> dict[str, Field]:
     """The settings in the class of this name, wherever it stands; none if it cannot be found."""
     left = MOST_READ
     for source in sources:
-        if len(source) > left:
+        if too_much(source, left):
             continue
         left -= len(source)
         try:

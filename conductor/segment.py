@@ -127,7 +127,10 @@ class Segment:
 
             self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
-        accounts = {one.name: Account(one.name, one.allowance) for one in components}
+        watched = spec.numbers > 0 or spec.auditing
+        accounts = {
+            one.name: Account(one.name, one.allowance, watched=watched) for one in components
+        }
         self._rounds = Rounds(self._hub, accounts)
         self._asked: dict[int, Cause] = {}
         """Why a guest asked for a service that the parent performs, by token."""
@@ -256,11 +259,15 @@ class Segment:
         """The peer whose turn it is; if nobody's, the seconds until it is somebody's."""
         if len(self._unsent) > _HIGH_WATER:
             return None, None
-        name, wait = self._rounds.next(now)
-        if name is None and wait is None and (name := self._rounds.stuck()) is not None:
-            self._guest_failed(name, flooded(name, self._rounds.accounts[name].waiting))
-            return None, 0.0
-        return name, wait
+        # What a guest does of its own does not queue up before what somebody outside waits for.
+        name, wait = self._rounds.next(now, own=not self._unsent)
+        if name is not None or wait is not None or self._unsent:
+            return name, wait
+        stuck = self._rounds.stuck()
+        if stuck is None:
+            return None, None
+        self._guest_failed(stuck, flooded(stuck, self._rounds.accounts[stuck].waiting))
+        return None, 0.0
 
     def _work(self, name: str, now: float) -> bool:
         """One turn of a guest. Whether somebody outside has caused it: if not, input is looked at

@@ -38,6 +38,7 @@ _COUNTED: Final = {
 }
 #: Sections of a component that hold a core module, or a component.
 _NESTED: Final = (1, 4)
+_CUSTOM: Final = 0
 
 #: Bytes of a name; those of interfaces and functions are far shorter.
 _MOST_NAME: Final = 1000
@@ -93,12 +94,14 @@ class Binary:
         constants: value of each exported function whose body is one ``i32.const``.
         language: what it was written in, where its toolchain says so.
         memories: how many there are, core only.
+        tables: how many there are, core only.
         widest: most parameters and results of one type.
     """
 
     __slots__ = (
         "component", "constants", "exports", "import_signatures", "imports", "language",
-        "memories", "memory", "signatures", "widest",
+        "memories", "memory", "signatures",
+        "tables", "widest",
     )  # fmt: skip
 
     def __init__(self, component: bool) -> None:
@@ -112,6 +115,7 @@ class Binary:
         self.language: str | None = None
         self.widest = 0
         self.memories = 0
+        self.tables = 0
 
 
 class Reader:
@@ -240,6 +244,48 @@ def parts(data: bytes, limits: Limits) -> Iterator[tuple[bool, Sections]]:
         yield component, sections
 
 
+def bare(data: bytes) -> bytes:
+    """A module or component without custom sections, those of the modules in it included.
+
+    What is in them, such as the names of functions, costs whoever shows it: the engine undoes the
+    mangling of each name that stands in a trap, and some double with each level.
+
+    Raises:
+        IndexError: it ends early.
+        ValueError: it is damaged.
+        RecursionError: components nest too deep.
+    """
+    return _bare(Reader(data, 0, len(data)))
+
+
+def _bare(part: Reader) -> bytes:
+    kept = [part.take(8)]
+    component = kept[0][4:] == COMPONENT_VERSION
+    while part.at < part.end:
+        start = part.at
+        code, size = part.byte(), part.number()
+        if part.at + size > part.end:
+            raise IndexError("a section reaches beyond the end of the file")
+        inside = Reader(part.data, part.at, part.at + size)
+        part.at += size
+        if component and code in _NESTED:
+            nested = _bare(inside)
+            kept += [bytes((code,)), _number(len(nested)), nested]
+        elif code != _CUSTOM:
+            kept.append(part.data[start : part.at])
+    return b"".join(kept)
+
+
+def _number(value: int) -> bytes:
+    """A number as the format writes it."""
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
 def _check(component: bool, sections: Sections, limits: Limits) -> None:
     """Refuse what has more entries than its limits allow; none of them is read."""
     seen = dict.fromkeys((*_COUNTED[component].values(), _PORTS), 0)
@@ -300,10 +346,12 @@ class _Core:
         self.functions: list[int] = []
         self.imported = 0
         self.function_exports: dict[str, int] = {}
+        #: Bytes of what toolchains say of themselves that may still be read.
+        self.producers = _MOST_PRODUCERS
 
     def parse(self, sections: Sections) -> None:
-        steps = {1: self._types, 2: self._imports, 3: self._functions, 5: self._memories,
-                 7: self._exports, 10: self._code}  # fmt: skip
+        steps = {1: self._types, 2: self._imports, 3: self._functions, 4: self._tables,
+                 5: self._memories, 7: self._exports, 10: self._code}  # fmt: skip
         for code, reader in sections:
             step = steps.get(code)
             if step is not None:
@@ -345,6 +393,7 @@ class _Core:
                 self.functions.append(index)
                 self.found.import_signatures[module, name] = self._signature(index)
             elif kind == 1:
+                self.found.tables += 1
                 reader.value_type()
                 reader.limits()
             elif kind == 2:
@@ -361,6 +410,9 @@ class _Core:
     def _functions(self, reader: Reader) -> None:
         self.functions += [reader.number() for _ in range(reader.number())]
 
+    def _tables(self, reader: Reader) -> None:
+        self.found.tables += reader.number()
+
     def _memories(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             self.found.memories += 1
@@ -376,13 +428,12 @@ class _Core:
 
     def _custom(self, reader: Reader) -> None:
         """Learn the language; a custom section may hold anything, so nothing in it is an error."""
-        if reader.end - reader.at > _MOST_PRODUCERS:
-            return
         try:
             name = reader.text()
             if name == "go:buildid":
                 self.found.language = "Go"
-            elif name == "producers":
+            elif name == "producers" and reader.end - reader.at <= self.producers:
+                self.producers -= reader.end - reader.at
                 for _ in range(reader.number()):
                     field = reader.text()
                     values = [(reader.text(), reader.text()) for _ in range(reader.number())]

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 import wasmtime
 
-from .binary import parts
+from .binary import bare, parts
 from .code import BodyReader
 from .engine import engine_for
 from .errors import LoadError, over
@@ -51,6 +51,11 @@ _START: Final = 10.0
 _REFUSED: Final = 3
 """Exit code of a child whose standard error is a `_Refusal`."""
 
+_LARGEST: Final = 32 << 20
+_GROWTH: Final = 8
+"""What is compiled has at most `_LARGEST` bytes, and so many times the module's: this process reads
+it, and the cache keeps it."""
+
 _FEATURES: Final = "it may be damaged, or need a WebAssembly feature this host leaves out"
 _DISTRUST: Final = "do not use it; it may be meant to bring its host down"
 
@@ -73,6 +78,7 @@ def is_harmless(info: ModuleInfo) -> bool:
         info.carrier != "component"
         and info.size <= _HARMLESS_BYTES
         and info.widest_type <= _HARMLESS_VALUES
+        and not info.tables  # a few bytes fill each of them
     )
 
 
@@ -111,12 +117,12 @@ def main() -> None:
     line = sys.stdin.buffer.readline()
     data = sys.stdin.buffer.read()
     limits = msgspec.json.decode(line, type=Limits)
-    _confine(limits)
+    _confine(limits, len(data))
     os._exit(_work(data, limits, sys.stdout.buffer, sys.stderr.buffer))
 
 
-def _confine(limits: Limits) -> None:
-    """Bound this process, as far as the system has the means."""
+def _confine(limits: Limits, size: int) -> None:
+    """Bound this process, as far as the system has the means; `size`: bytes of the module."""
     try:
         import resource
     except ImportError:
@@ -126,6 +132,7 @@ def _confine(limits: Limits) -> None:
         ("RLIMIT_CORE", 0, 0),
         ("RLIMIT_CPU", cpu, cpu + 1),
         ("RLIMIT_DATA", _used() + limits.compile_bytes, None),
+        ("RLIMIT_FSIZE", _LARGEST + _GROWTH * size, None),
     ):
         # macOS knows the names, and not always what to do about them.
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -150,7 +157,7 @@ def _work(data: bytes, limits: Limits, result: IO[bytes], said: IO[bytes]) -> in
             from wasmtime import component
 
             kind = component.Component
-        payload = kind(engine_for(limits), data).serialize()
+        payload = kind(engine_for(limits), bare(data)).serialize()
         result.write(payload)
         result.flush()
     except LoadError as error:
@@ -161,6 +168,8 @@ def _work(data: bytes, limits: Limits, result: IO[bytes], said: IO[bytes]) -> in
         )
     except MemoryError:
         refusal = _memory(limits)
+    except (IndexError, ValueError, RecursionError) as error:
+        refusal = _Refusal(f"it does not compile: {error}", None, "", _FEATURES)
     else:
         return 0
     said.write(msgspec.json.encode(refusal))
@@ -218,7 +227,7 @@ def _by_fork(data: bytes, limits: Limits, result: IO[bytes], said: IO[bytes]) ->
             os.close(over)
             die_with_parent(parent)
             os.dup2(said.fileno(), 2)
-            _confine(limits)
+            _confine(limits, len(data))
             code = _work(data, limits, result, said)
         finally:
             os._exit(code)

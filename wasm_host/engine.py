@@ -91,7 +91,7 @@ def engine_identity(limits: Limits) -> str:
     stack_bytes, fuel = engine_key(limits)
     return "|".join(
         (
-            "channel-engine-2",
+            "channel-engine-3",
             f"wasmtime {wasmtime_version()}",
             f"stack {stack_bytes}",
             f"fuel {fuel}",

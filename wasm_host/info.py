@@ -52,6 +52,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
         memory_pages: minimum and maximum pages of 64 KiB (maximum ``None``: no bound of its
             own); ``None`` without a memory, and for components.
         language: what it was written in, where its toolchain says so.
+        tables: how many there are in a core module.
         widest_type: most parameters and results of one type of a core module.
         problems: why :func:`wasm_host.load` would refuse it; empty when it would not.
     """
@@ -66,6 +67,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
     abi: int | None
     memory_pages: tuple[int, int | None] | None
     language: str | None
+    tables: int
     widest_type: int
     problems: tuple[str, ...]
 
@@ -152,6 +154,7 @@ def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
         abi=found.constants.get("channel_abi"),
         memory_pages=found.memory,
         language=found.language,
+        tables=found.tables,
         widest_type=found.widest,
         problems=tuple(problems),
     )

@@ -45,7 +45,9 @@ def _said(found: os.stat_result) -> str:
 
 def read(path: Path) -> str | None:
     """A text that ``write`` has written; ``None`` if there is none, or anybody else could have."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDONLY  # and without waiting for somebody to write into what is no file
+    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
+        flags |= getattr(os, name, 0)
     try:
         handle = os.open(path, flags)
     except OSError:

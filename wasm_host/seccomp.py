@@ -35,6 +35,7 @@ _X32: Final = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER_AT, _MACHINE_AT = 0, 4
 
+PROT_WRITE: Final = 2
 PROT_EXEC: Final = 4
 #: MAP_SHARED, MAP_GROWSDOWN, MAP_HUGETLB: memory that RLIMIT_DATA does not count.
 UNCOUNTED: Final = 0x1 | 0x100 | 0x40000
@@ -79,9 +80,13 @@ def _not_executable() -> bytes:
 
 
 def _counted() -> bytes:
-    """Memory that is not executable, and counts towards the limit of this process."""
-    counted = _argument(3) + _step(_ANY_BIT, UNCOUNTED, 0, 1) + _fail(errno.EPERM) + _give(ALLOW)
-    return _argument(2) + _step(_ANY_BIT, PROT_EXEC, 0, 1) + _fail(errno.EPERM) + counted
+    """Memory that is not executable, and counts towards the limit of this process: it can be
+    written, or not be touched at all."""
+    refuse = _fail(errno.EPERM)
+    executable = _argument(2) + _step(_ANY_BIT, PROT_EXEC, 0, 1) + refuse
+    untouched = _step(_EQUAL, 0, 2, 0) + _step(_ANY_BIT, PROT_WRITE, 1, 0) + refuse
+    counted = _argument(3) + _step(_ANY_BIT, UNCOUNTED, 0, 1) + refuse + _give(ALLOW)
+    return executable + untouched + counted
 
 
 def _clone(threads: bool) -> bytes:

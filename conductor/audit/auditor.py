@@ -32,6 +32,9 @@ that a component cannot fill the disk."""
 MOST_CHANGES: Final = 10_000
 """The same for changes, for each component, way of changing and method. The rest is counted."""
 
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the changes of one component. The rest is counted, too."""
+
 _MOST_KINDS: Final = 1024
 """Ways of changing and methods of one component that are counted apart."""
 _MOST_TEXT: Final = 2000
@@ -47,6 +50,10 @@ class Auditor:
         self._content = content
         self._hosts: Mapping[str, Sequence[str]] = {}
         self._changes: Counter[tuple[str, str, str]] = Counter()
+        self._left_out: Counter[tuple[str, str, str]] = Counter()
+        """Of them, those that are only counted."""
+        self._written: Counter[str] = Counter()
+        """Bytes of those on record, by component."""
         self._kinds: Counter[str] = Counter()
         """How many of them there are of each component."""
         self._run = os.urandom(4).hex()
@@ -98,18 +105,23 @@ class Auditor:
             source=self._named(changed.source, above=down),
             target=self._named(changed.target, above=not down),
         )
-        members = described(changed, self._content, before, after)
-        if members is None:
-            return
         key = (changed.peer, changed.change, changed.method)
         if key not in self._changes:
             if self._kinds[changed.peer] >= _MOST_KINDS:
                 key = (changed.peer, changed.change, "")
             else:
                 self._kinds[changed.peer] += 1
-        count = self._changes[key] = self._changes[key] + 1
-        if count <= MOST_CHANGES:
-            self._record("change", **members)
+                self._changes[key] = 0
+        if self._changes[key] >= MOST_CHANGES or self._written[changed.peer] >= MOST_BYTES:
+            self._changes[key] += 1
+            self._left_out[key] += 1
+            return
+        members = described(changed, self._content, before, after)
+        if members is None:
+            return
+        self._changes[key] += 1
+        self._written[changed.peer] += len(msgspec.json.encode(members))
+        self._record("change", **members)
 
     def _named(self, peer: str | None, *, above: bool) -> str | None:
         """A peer by its own name, or that of its guest that is next to who is talked of."""
@@ -141,15 +153,14 @@ class Auditor:
         for component, count in self._counts.items():
             if count > MOST_EACH and (left := count % MOST_EACH):
                 self._record("violations", component=component, count=left)
-        for (component, change, method), count in self._changes.items():
-            if count > MOST_CHANGES:
-                self._record(
-                    "changes",
-                    component=component,
-                    change=change,
-                    method=_text(method) or None,
-                    count=count - MOST_CHANGES,
-                )
+        for (component, change, method), count in self._left_out.items():
+            self._record(
+                "changes",
+                component=component,
+                change=change,
+                method=_text(method) or None,
+                count=count,
+            )
         failure = None if failure is None else _text(failure)
         self._record(
             "end",

@@ -33,7 +33,10 @@ FLOOD: Final = 50
 """Seconds' worth of messages by which a component that is overdrawn is ended."""
 
 _LARGE: Final = 14
-"""A message counts once more for each 16 KiB (two to the power of this)."""
+"""A message counts once more for each 16 KiB (two to the power of this) …"""
+
+_LARGE_WATCHED: Final = 10
+"""… and for each KiB, where a trace or an audit reads it."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,10 +85,14 @@ class Bucket:
 class Account:
     """What one component has spent of its allowance."""
 
-    __slots__ = ("_messages", "_time", "allowance", "caused", "name", "waiting")
+    __slots__ = ("_large", "_messages", "_time", "allowance", "caused", "name", "waiting")
 
-    def __init__(self, name: str, allowance: Allowance | None = None) -> None:
+    def __init__(
+        self, name: str, allowance: Allowance | None = None, *, watched: bool = False
+    ) -> None:
+        """`watched`: a trace or an audit reads what it sends."""
         self.name = name
+        self._large = _LARGE_WATCHED if watched else _LARGE
         self.allowance = allowance or Allowance()
         self.waiting = 0
         """Bytes of messages on its account that nobody has taken."""
@@ -100,7 +107,7 @@ class Account:
 
     def spend_messages(self, number: int, size: int, now: float) -> None:
         """It has sent messages of its own, so many and so many bytes."""
-        self._messages.spend(max(0, number) + max(0, size >> _LARGE), now)
+        self._messages.spend(max(0, number) + max(0, size >> self._large), now)
 
     def due(self, now: float) -> float:
         """Seconds until something of its own may be done again; 0: now."""

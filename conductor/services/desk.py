@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
+from conductor.core.accounts import Bucket
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.services import ALWAYS_GRANTED, SERVICES, granted_names
 from conductor.services import scopes
@@ -64,6 +66,7 @@ class Desk:
         self._metrics = Metrics()
         self._metrics_file = metrics
         self._writing: asyncio.TimerHandle | None = None
+        self._times: dict[str, Bucket] = {}
         self._open: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -128,6 +131,7 @@ class Desk:
     async def _run(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
         try:
             async with self._turn(client, service.partition("/")[0]):
+                await asyncio.sleep(self._time(client).due(time.monotonic()))
                 result = msgspec.json.encode(await self._perform(client, service, params))
         except ServiceError as problem:
             if problem.ours:
@@ -141,6 +145,19 @@ class Desk:
         finally:
             self._open[client.name] -= 1
 
+    def _time(self, client: Client) -> Bucket:
+        """The processor's time that a component may have here."""
+        share = client.limit("own_share") / 100
+        return self._times.setdefault(client.name, Bucket(share))
+
+    def _timed(self, client: Client, work: Callable[..., object], *arguments: object) -> object:
+        """Does something for a component, in a thread, on its account."""
+        began = time.thread_time()
+        try:
+            return work(*arguments)
+        finally:
+            self._time(client).spend(time.thread_time() - began, time.monotonic())
+
     def _turn(self, client: Client, name: str) -> asyncio.Semaphore:
         key = (client.name, name)
         return self._turns.setdefault(key, asyncio.Semaphore(_AT_ONCE[name]))
@@ -153,9 +170,13 @@ class Desk:
             return await fetch(None if grants is None else scopes.destinations(grants), params)
         if service.startswith("files/"):
             globs = ("**",) if grants is None else scopes.patterns(grants)
-            return await asyncio.to_thread(self._files.serve, globs, service, params)
+            return await asyncio.to_thread(
+                self._timed, client, self._files.serve, globs, service, params
+            )
         async with self._storing:  # in the order in which they were asked
-            return await asyncio.to_thread(self._store.serve, client.identity, service, params)
+            return await asyncio.to_thread(
+                self._timed, client, self._store.serve, client.identity, service, params
+            )
 
     # -- metrics -------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.]{0,99}")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,49}")
 _LABEL_TEXT: Final = 200
 _LABELS: Final = 10
+_LABELS_TEXT: Final = 500
+"""Characters of all labels of a series: the file with all series is written again and again."""
 
 Kind = Literal["counter", "gauge"]
 Series = tuple[str, tuple[tuple[str, str], ...]]
@@ -57,6 +59,8 @@ class Metrics:
             for key, value in asked.labels.items()
         ):
             raise bad_params(f"at most {_LABELS} labels of plain names and short values")
+        if sum(len(key) + len(value) for key, value in asked.labels.items()) > _LABELS_TEXT:
+            raise bad_params(f"labels have at most {_LABELS_TEXT} characters together")
         name = asked.name.replace(".", "_")
         kind = self._kinds.get((component, name), asked.kind)
         if kind != asked.kind:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-from wasm_host import LoadError, cache, compiler, kernel
+from wasm_host import LoadError, binary, cache, compiler, kernel
 from wasm_host.limits import Limits
 
 from . import cages
@@ -392,3 +392,42 @@ def test_a_lock_that_cannot_be_made_is_done_without(
     monkeypatch.setitem(sys.modules, "fcntl", None)
     assert wasm_host.load(core(), cache_dir=tmp_path / "cache").cache_report == "stored"
     assert cache.Cache(tmp_path / "cache", "other").holds("none") is False
+
+
+# -- what strangers call things --------------------------------------------------------------------
+
+
+def test_names_that_strangers_give_never_reach_the_engine(loader: Loader) -> None:
+    """It undoes the mangling of each name in a trap, and such names double with each level."""
+    text = """(module (memory (export "memory") 1)
+      (func (export "channel_abi") (result i32) (i32.const 1))
+      (func (export "channel_reserve") (param i32) (result i32) (i32.const 1024))
+      (func $_Z4boomv (export "channel_deliver") (param i32 i32) (result i64) unreachable))"""
+    data = assemble(text)
+    assert b"_Z4boomv" in data
+    guest = wasm_host.load(data).instantiate("it")
+    guest.start(b"")
+    with pytest.raises(wasm_host.GuestError, match="unreachable") as caught:
+        guest.deliver(b"p{}\n")
+    assert "boom" not in f"{caught.value} {caught.value.detail}"
+
+
+@pytest.mark.parametrize("file", sorted({one.file for one in CARRIERS}))
+def test_what_is_compiled_has_no_custom_sections(file: str) -> None:
+    data = wasm(GUESTS / file)
+    bare = binary.bare(data)
+    found = [sections for _, sections in binary.parts(bare, Limits())]
+    assert len(found) == len(list(binary.parts(data, Limits())))
+    assert all(code for sections in found for code, _ in sections)
+    assert binary.bare(bare) == bare
+
+
+def test_what_compiling_makes_of_a_few_bytes_is_bounded(loader: Loader) -> None:
+    """Each table is written out in full, however few of its entries are used."""
+    tables = "".join(
+        f"(table $t{n} 1000000 funcref) (elem (table $t{n}) (i32.const 999999) func $f)"
+        for n in range(12)
+    )
+    data = assemble(f'(module (memory (export "memory") 1) (func $f (export "_start")) {tables})')
+    with pytest.raises(LoadError, match="fail"):
+        wasm_host.load(data, cache_dir=None)
