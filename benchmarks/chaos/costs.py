@@ -80,7 +80,8 @@ class _Chain:
         self._answers: dict[int, Queue[Any]] = {}
         self._number = 0
         self.failed = 0
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def ask(self, method: str, params: object) -> Any:
         """One request; its result. One that an attacker's end has failed is asked again.
@@ -121,6 +122,9 @@ class _Chain:
             self.process.kill()
             self.process.wait()
         seconds = time.monotonic() - began
+        self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         self._stderr.seek(0)
         words = self._stderr.read().decode(errors="replace")
         self._stderr.close()
@@ -166,7 +170,7 @@ def play(
         except (RuntimeError, OSError) as error:
             account.trouble.append(str(error))
         account.ending_s, account.code, account.stderr = chain.end()
-    _judge(account)
+    judge(account)
     return account
 
 
@@ -186,7 +190,8 @@ def _use(chain: _Chain, account: Account, prompts: int) -> None:
     account.after_mb = chain.memory_mb()
 
 
-def _judge(account: Account) -> None:
+def judge(account: Account) -> None:
+    """Notes what should not have come of a chain."""
     if account.code is None or account.ending_s > ENDING:
         account.trouble.append(f"it takes {account.ending_s:.0f} s to end")
     for line in account.stderr.splitlines():
