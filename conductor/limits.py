@@ -105,7 +105,7 @@ TABLE: Final = (
         "count",
         500,
         "chain",
-        "messages a second that nobody else has caused; a large one counts for each 16 KiB",
+        "messages a second that nobody else has caused; a large one counts for each KiB",
         "waits; ended when it is fifty seconds ahead",
     ),
     Limit(

@@ -127,10 +127,7 @@ class Segment:
 
             self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
-        watched = spec.numbers > 0 or spec.auditing
-        accounts = {
-            one.name: Account(one.name, one.allowance, watched=watched) for one in components
-        }
+        accounts = {one.name: Account(one.name, one.allowance) for one in components}
         self._rounds = Rounds(self._hub, accounts)
         self._asked: dict[int, Cause] = {}
         """Why a guest asked for a service that the parent performs, by token."""

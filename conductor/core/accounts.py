@@ -32,11 +32,8 @@ TOGETHER: Final = 50
 FLOOD: Final = 50
 """Seconds' worth of messages by which a component that is overdrawn is ended."""
 
-_LARGE: Final = 14
-"""A message counts once more for each 16 KiB (two to the power of this) …"""
-
-_LARGE_WATCHED: Final = 10
-"""… and for each KiB, where a trace or an audit reads it."""
+_LARGE: Final = 10
+"""A message counts once more for each KiB (two to the power of this)."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +50,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     own_share: int = 20
     """Percent of the processor's time for what nobody else has caused."""
     own_messages: int = 500
-    """Messages a second that nobody else has caused; a large one counts for each 16 KiB."""
+    """Messages a second that nobody else has caused; a large one counts for each KiB."""
     service_bytes: int = 64 * 1024
     """Bytes of one request to a service that brings no values along."""
 
@@ -85,14 +82,10 @@ class Bucket:
 class Account:
     """What one component has spent of its allowance."""
 
-    __slots__ = ("_large", "_messages", "_time", "allowance", "caused", "name", "waiting")
+    __slots__ = ("_messages", "_time", "allowance", "caused", "name", "waiting")
 
-    def __init__(
-        self, name: str, allowance: Allowance | None = None, *, watched: bool = False
-    ) -> None:
-        """`watched`: a trace or an audit reads what it sends."""
+    def __init__(self, name: str, allowance: Allowance | None = None) -> None:
         self.name = name
-        self._large = _LARGE_WATCHED if watched else _LARGE
         self.allowance = allowance or Allowance()
         self.waiting = 0
         """Bytes of messages on its account that nobody has taken."""
@@ -107,7 +100,7 @@ class Account:
 
     def spend_messages(self, number: int, size: int, now: float) -> None:
         """It has sent messages of its own, so many and so many bytes."""
-        self._messages.spend(max(0, number) + max(0, size >> self._large), now)
+        self._messages.spend(max(0, number) + max(0, size >> _LARGE), now)
 
     def due(self, now: float) -> float:
         """Seconds until something of its own may be done again; 0: now."""

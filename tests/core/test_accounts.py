@@ -57,7 +57,7 @@ def test_a_component_that_is_started_again_owes_nothing_and_has_nothing_in_reser
 
 def test_a_large_message_counts_for_many() -> None:
     account = Account("p", Allowance(own_messages=10))
-    account.spend_messages(1, 16 * 1024 * int(10 * BURST), 0)
+    account.spend_messages(1, 1024 * int(10 * BURST), 0)
     assert account.due(0) == pytest.approx(0.1)
 
 
