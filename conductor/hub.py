@@ -17,9 +17,6 @@ from conductor.core.accounts import FAR, SPARE, Account, Cause
 _OWN: Final = b"c"
 """How lines for a guest begin that are the conductor's own (`channel/1`)."""
 
-_HEAD: Final = 65_536
-"""Bytes of a skipped line in which its id is looked for."""
-
 
 class Run:
     """Frames in a row with one cause."""
@@ -75,7 +72,7 @@ class Hub:
             try:
                 effects = receive(peer, frame)
             except MemoryError:
-                effects = self._too_large(peer, frame)
+                effects = self.router.skipped(peer, frame, "there is no memory for it")
             for effect in effects:
                 if type(effect) is not Send:
                     self._perform(effect)
@@ -94,10 +91,6 @@ class Hub:
                     else:
                         outbox.append(Run(cause, [sent]))
                     cause.account.waiting += len(sent)
-
-    def _too_large(self, peer: str, frame: bytes) -> list[Effect]:
-        """A line that there is no memory for costs that line."""
-        return self.router.skipped(peer, frame[:_HEAD], "there is no memory for it")
 
     def apply(self, effects: Iterable[Effect], answering: Cause | None = None) -> None:
         """Takes effects that came from elsewhere than a frame. `answering`: the cause, if they are
@@ -136,8 +129,7 @@ class Hub:
 
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
-        for run in self.take_from(peer):
-            run.cause.account.waiting -= run.size
+        release(self.take_from(peer))
 
     def queued(self, peer: str) -> list[Run]:
         """What is queued for a peer."""
@@ -170,6 +162,11 @@ class Hub:
 def joined(runs: list[Run]) -> bytes:
     """The bytes of runs that are delivered now: they are on nobody's account any more."""
     frames = runs[0].frames if len(runs) == 1 else [one for run in runs for one in run.frames]
+    release(runs)
+    return frames[0] if len(frames) == 1 else b"".join(frames)
+
+
+def release(runs: Iterable[Run]) -> None:
+    """Takes runs off the accounts they wait on."""
     for run in runs:
         run.cause.account.waiting -= run.size
-    return frames[0] if len(frames) == 1 else b"".join(frames)

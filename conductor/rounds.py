@@ -13,7 +13,7 @@ from typing import Final
 
 from conductor.core import UPSTREAM
 from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
-from conductor.hub import Hub, Run, joined
+from conductor.hub import Hub, Run, joined, release
 
 PIECE: Final = 256 * 1024
 """Bytes of one delivery, unless one line is longer: a guest needs memory for them."""
@@ -159,8 +159,8 @@ class Rounds:
     def end(self, name: str) -> None:
         """A guest's round is over; what is not delivered of it is on nobody's account any more."""
         found = self._open.pop(name, None)
-        if found is not None and found.runs:
-            joined(list(found.runs))
+        if found is not None:
+            release(found.runs)
 
     def used(self, name: str, seconds: float) -> None:
         """A guest has had so much time."""

@@ -186,11 +186,8 @@ def _genuine(path: Path, expected: str) -> bool:
     """Whether a file is one this host wrote, and whole."""
     import mmap
 
-    flags = os.O_RDONLY  # and without waiting for somebody to write into what is no file
-    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
-        flags |= getattr(os, name, 0)
     try:
-        handle = os.open(path, flags)
+        handle = noted.opened(path)
     except OSError:
         return False
     try:

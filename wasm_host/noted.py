@@ -43,13 +43,18 @@ def _said(found: os.stat_result) -> str:
     return f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
-def read(path: Path) -> str | None:
-    """A text that ``write`` has written; ``None`` if there is none, or anybody else could have."""
-    flags = os.O_RDONLY  # and without waiting for somebody to write into what is no file
+def opened(path: Path) -> int:
+    """Open what lies in the cache, links and pipes that nobody writes to apart. Raises OSError."""
+    flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
         flags |= getattr(os, name, 0)
+    return os.open(path, flags)
+
+
+def read(path: Path) -> str | None:
+    """A text that ``write`` has written; ``None`` if there is none, or anybody else could have."""
     try:
-        handle = os.open(path, flags)
+        handle = opened(path)
     except OSError:
         return None
     try:

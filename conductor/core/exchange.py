@@ -20,7 +20,7 @@ from conductor.core.effects import Closure, Effect, Fail, Note, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
-from conductor.core.policy.keys import session_of
+from conductor.core.policy.keys import session_of, size_of
 from conductor.core.policy.rights import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.topology import Role
@@ -136,7 +136,7 @@ class Exchange:
                 self.traces.notified(source, lane, method, params, out)
         elif peer.closure is None and peer.handshake is not None:
             later = partial(self.notify, lane, method, params, source)
-            if not peer.hold(later, len(bytes(params)) if isinstance(params, Raw) else 0):
+            if not peer.hold(later, size_of(params)):
                 text = f"`{method}` dropped: {peer.label} is not ready, and too much waits for it"
                 self.note(out, "warning", source.lane.peer, text)
         else:

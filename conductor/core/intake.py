@@ -42,8 +42,6 @@ _BOTH: Final = "a message with a `method` must have neither `result` nor `error`
 _LONG_METHOD: Final = 1024
 _ENTRIES: Final = 1000
 """Messages in one array: all of them are routed at once."""
-_HEAD: Final = 65_536
-"""Bytes of a skipped line in which its id is looked for."""
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
@@ -109,7 +107,7 @@ class Intake:
             "hint: raise the component's json_values if this is intended"
         )
         self._exchange.note(out, "warning", peer, f"{why}: {frame[:60]!r}")
-        skipped(self._exchange, peer, frame[:_HEAD], why, out)
+        skipped(self._exchange, peer, frame, why, out)
 
     def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one)."""

@@ -18,17 +18,20 @@ _HEAD: Final = re.compile(
     rb"""\s*\{\s*((?:"(?:jsonrpc|method|id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?\d+|null)\s*,\s*)*)"(\w+)"\s*:""",
     re.DOTALL,
 )
+_LOOKED_AT: Final = 65_536
+"""Bytes of a skipped line in which its id is looked for."""
+
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)', re.DOTALL)
 
 
 def skipped(exchange: Exchange, peer: Peer, head: bytes, why: str, out: list[Effect]) -> None:
-    """A line of `peer` was too long to be taken; `head` are its first bytes.
+    """A line of `peer` was too long, or too costly, to be taken; `head`: its first bytes, or all.
 
     Where an id can be read off them, whoever waits is told: the sender of a request, or the one
     whose request this was the answer to.
     """
     peer.mark = 0
-    lane, head = _lane(peer, head)
+    lane, head = _lane(peer, head[:_LOOKED_AT])
     found = _HEAD.match(head)
     if found is None:
         return

@@ -22,7 +22,7 @@ from conductor.core.link import Batch, Pending
 from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.keys import session_of
+from conductor.core.policy.keys import session_of, size_of
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.refusals import refuse
 from conductor.core.services import Services, called
@@ -78,7 +78,7 @@ class Requests:
         else:
             pending = Pending(lane, bytes(message.id), key, method, batch)
             pending.number = self._exchange.number
-            pending.size = _size(message)
+            pending.size = size_of(message.params)
             lane.link.size += pending.size
             if self._exchange.tracing:
                 pending.trail = Trail(lane, message.params)
@@ -91,15 +91,15 @@ class Requests:
         """Why a component may not ask yet one more; empty if it may. The client may always, and
         what a component carries it may always pass on."""
         link, peer = lane.link, lane.peer
-        carried = key in peer.p.given.requests or key in peer.s.given.requests
-        if carried or peer is self._exchange.upstream:
-            return ""
         allowed = peer.component.allowance
         if len(link.received) >= allowed.open_requests:
             limit, most = "open_requests", f"{allowed.open_requests} of its requests"
-        elif link.size and link.size + _size(message) > allowed.open_bytes:
+        elif link.size and link.size + size_of(message.params) > allowed.open_bytes:
             limit, most = "open_bytes", f"{link.size} bytes of its requests"
         else:
+            return ""
+        carried = key in peer.p.given.requests or key in peer.s.given.requests
+        if carried or peer is self._exchange.upstream:
             return ""
         return (
             f"{peer.label} asks too much at once: {most} have no answer yet\n"
@@ -170,7 +170,3 @@ class Requests:
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None and self._policed.may_cancel(pending, out):
             self._exchange.cancel(pending, out, Source(lane, self._exchange.number))
-
-
-def _size(message: Message) -> int:
-    return len(memoryview(message.params)) if isinstance(message.params, Raw) else 0

@@ -17,6 +17,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
 from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
+from conductor.core.policy.keys import size_of
 from conductor.core.topology import Role
 
 CALLS: Final = {
@@ -156,7 +157,7 @@ class Services:
                 data = {"service": CALLS.get(name, name[:_SHOWN])}
                 self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
             return
-        wrong = too_large(name, _size(params), peer.component.allowance.service_bytes)
+        wrong = too_large(name, size_of(params), peer.component.allowance.service_bytes)
         if wrong is not None:
             self._decline(peer, name, wrong, pending, out)
             return
@@ -237,10 +238,6 @@ class Services:
             f"Method not found: service `{service}` is not granted to {peer.label}\n"
             f"hint: grant it with `,grant={shown}` behind it"
         )
-
-
-def _size(params: Raw | UnsetType) -> int:
-    return 0 if isinstance(params, UnsetType) else memoryview(params).nbytes
 
 
 def configuration(peer: Peer) -> bytes | None:
