@@ -5,10 +5,10 @@ A program of your own can run a chain, and be the editor at its end:
     import asyncio
     import json
 
-    from conductor.catalog import resolve_all
-    from conductor.launch import plan
-    from conductor.planned import Options
-    from conductor.runtime import Runtime
+    from conductor.spec.catalog import resolve_all
+    from conductor.run.launch import plan
+    from conductor.run.plan import Options
+    from conductor.run.runtime import Runtime
     from conductor.transports.memory import Channel, MemoryTransport
 
     async def editor(channel: Channel) -> None:

@@ -1,21 +1,42 @@
-"""The exceptions a caller or a user meets; rendered as `error: …`, blank line, `hint: …`.
+"""The errors a caller or a user meets, and the text of other people that they quote.
 
-ConductorError
-├── UsageError       what was asked for cannot be: unknown name, bad option (exit code 2)
-└── ComponentError   a component could not be started or has failed (exit code 1)
+    ConductorError
+    ├── UsageError       the request is impossible: an unknown name, a bad option (exit code 2)
+    └── ComponentError   a component could not be started or has failed (exit code 1)
+
+The command line shows an error as `error: …`, a blank line, `hint: …`. Components, manifests, file
+names and agents may put any characters into such a text. `visible` and the functions below it write
+out what a terminal would obey, and mark further lines so that none passes for a line of ours.
+Imports nothing heavy: the start path of `conductor agent` loads this module.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from conductor.foreign import marked
+CONTINUED: Final = "  | "
+"""What a further line of one entry begins with. No line of ours begins like it."""
+
+_ODD: Final = re.compile(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
+_FURTHER: Final = re.compile(rf"\n(?!{re.escape(CONTINUED)})")
+_BLANK: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159"
+)
+"""Letters and marks that show nothing, though Unicode has them among those that do."""
+
+_SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_STYLES: Final = "\ufe0e\ufe0f"
+"""Whether a symbol is shown as text or as a picture."""
+
+_SPACES: Final = "Zs"
+_SYMBOLS: Final = ("So", "Sm")
 
 
 class ConductorError(Exception):
     """A failure with a sentence for a person, a hint what to do, and details for machines.
 
-    Both texts may quote other people: they are kept as they can be shown (`conductor.foreign`).
+    Both texts may quote other people, so the error keeps them as `marked` shows them.
     """
 
     exit_code = 1
@@ -28,10 +49,65 @@ class ConductorError(Exception):
 
 
 class UsageError(ConductorError):
-    """What was asked for cannot be: an unknown name, a bad option, a file that is not there."""
+    """The request is impossible: an unknown name, a bad option, a file that does not exist."""
 
     exit_code = 2
 
 
 class ComponentError(ConductorError):
     """A component could not be started, or has failed."""
+
+
+def visible(text: str) -> str:
+    """`text` with each character written out (`\\u{202e}`) that is not seen, or does something.
+
+    Those are control and format characters, separators of lines, what is private or unassigned, and
+    halves of characters. Tabs and newlines stay.
+    """
+    return _ODD.sub(_written, text)
+
+
+def marked(text: str) -> str:
+    """The same, its further lines marked: for one entry among ours."""
+    text = visible(text)
+    return _FURTHER.sub(f"\n{CONTINUED}", text) if "\n" in text else text
+
+
+def one_line(text: object, most: int = 200) -> str:
+    """Any value as one short line that is safe to show."""
+    line = visible(" ".join(str(text).split()))
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def visible_path(text: str) -> str:
+    """A path on one line: newlines in it are written out as well."""
+    return visible(text).replace("\n", "\\u{a}")
+
+
+def json_text(text: str) -> str:
+    """A JSON text with the same characters escaped: programs read the same as before."""
+    return _ODD.sub(_escaped, text)
+
+
+def _written(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if _is_seen(character, found) else f"\\u{{{ord(character):x}}}"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if _is_seen(character, found):
+        return character
+    halves = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{halves[at : at + 2].hex()}" for at in range(0, len(halves), 2))
+
+
+def _is_seen(character: str, found: re.Match[str]) -> bool:
+    import unicodedata  # most texts have nothing but ASCII
+
+    if _SELECTORS.match(character):
+        before = found.string[max(0, found.start() - 1) : found.start()]
+        return character in _STYLES and bool(before) and unicodedata.category(before) in _SYMBOLS
+    if character.isprintable():
+        return character not in _BLANK
+    return unicodedata.category(character) == _SPACES

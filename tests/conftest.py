@@ -22,8 +22,8 @@ def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What runs Python proxies, built and compiled into the user's cache, so that nobody has to
     wait for that, or is told of it."""
     import wasm_host
-    from conductor import scripts
-    from conductor.hosting import cache_folder
+    from conductor.run.guest_host import cache_folder
+    from conductor.spec.python_guest import scripts
 
     lock = tmp_path_factory.getbasetemp().parent / "python-guest.lock"
     with lock.open("w") as file:

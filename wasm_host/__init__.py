@@ -11,12 +11,12 @@ lines; it has no files, environment, network, clock or randomness, and runs unde
     guest.close()
 """
 
-from .abi import too_deep
-from .errors import GuestError, LimitRefused, LoadError
-from .guest import Guest
-from .info import ModuleInfo, describe
-from .limits import Limits
-from .module import Module, load
+from wasm_host.carriers.abi import too_deep
+from wasm_host.carriers.guest import Guest
+from wasm_host.errors import GuestError, LimitRefused, LoadError
+from wasm_host.info import ModuleInfo, describe
+from wasm_host.limits import Limits
+from wasm_host.module import Module, load
 
 __all__ = [
     "Guest",

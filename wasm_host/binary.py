@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .errors import LoadError, over
+from wasm_host.errors import LoadError, over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .limits import Limits
+    from wasm_host.limits import Limits
 
 __all__ = ["MAGIC", "Binary", "looks_like", "parse", "parts"]
 

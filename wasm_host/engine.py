@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .ticker import TICKER
+from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import wasmtime
     from wasmtime._exportable import AsExtern
 
-    from .calls import Calls, Host
-    from .limits import Limits
+    from wasm_host.calls.common import Calls, Host
+    from wasm_host.limits import Limits
 
 __all__ = [
     "CALLS_VARIABLE",
@@ -126,24 +126,24 @@ def calls_for(
     Raises:
         ValueError: the forced way does not exist or does not work with this wasmtime.
     """
-    from . import fastcall
+    from wasm_host.calls import capi
 
-    if choose_way(force, fastcall.missing_symbols()) == "public":
-        from .plaincall import PlainCalls
+    if choose_way(force, capi.missing_symbols()) == "public":
+        from wasm_host.calls.public import PlainCalls
 
         return PlainCalls(store, exports)
-    return fastcall.FastCalls(store, exports)
+    return capi.FastCalls(store, exports)
 
 
 def host_functions() -> Host:
     """A maker of host functions, of the kind :func:`calls_for` would choose."""
-    from . import fastcall
+    from wasm_host.calls import capi
 
-    if choose_way(None, fastcall.missing_symbols()) == "public":
-        from .plaincall import PlainHost
+    if choose_way(None, capi.missing_symbols()) == "public":
+        from wasm_host.calls.public import PlainHost
 
         return PlainHost()
-    return fastcall.FastHost()
+    return capi.FastHost()
 
 
 def choose_way(force: str | None, missing: list[str]) -> str:

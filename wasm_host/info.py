@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from .binary import Binary, parse
-from .digest import sha256
-from .errors import LoadError, over
-from .limits import Limits
-from .signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
+from wasm_host.binary import Binary, parse
+from wasm_host.cache.digest import sha256
+from wasm_host.errors import LoadError, over
+from wasm_host.limits import Limits
+from wasm_host.signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
 
 __all__ = ["ModuleInfo", "describe", "info_of", "read_source", "refusal"]
 

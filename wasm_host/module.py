@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .cache import Cache
-from .engine import engine_for, engine_identity
-from .errors import LoadError
-from .info import ModuleInfo, info_of, read_source, refusal
-from .limits import Limits
+from wasm_host.cache.store import Cache
+from wasm_host.engine import engine_for, engine_identity
+from wasm_host.errors import LoadError
+from wasm_host.info import ModuleInfo, info_of, read_source, refusal
+from wasm_host.limits import Limits
 
 if TYPE_CHECKING:
     import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import wasmtime
 
-    from .guest import Guest
+    from wasm_host.carriers.guest import Guest
 
 __all__ = ["GRANTS", "Module", "load"]
 
@@ -97,17 +97,17 @@ class Module:
         engine, compiled, limits = self._engine, self._compiled, self.limits
         grants, wasi = self.grants, bool(self.info.wasi)
         if self.carrier == "core":
-            from .core_guest import CoreGuest
+            from wasm_host.carriers.core import CoreGuest
 
             given = grants if wasi else None
             return CoreGuest(engine, compiled, name, limits, grants=given, calls=calls)
         if self.carrier == "wasi":
-            from .wasi_guest import WasiGuest
+            from wasm_host.carriers.wasi import WasiGuest
 
             # A blocking read would block all goroutines; Go polls if told that stdin cannot block.
             polls = self.info.language == "Go"
             return WasiGuest(engine, compiled, name, limits, grants=grants, polls=polls)
-        from .component_guest import ComponentGuest
+        from wasm_host.carriers.component import ComponentGuest
 
         guest = ComponentGuest(
             engine, compiled, name, limits, grants=grants, wasi=wasi, calls=calls
@@ -173,7 +173,7 @@ def load(
     engine = engine_for(limits)
     compiled, report = _compile(data, info, label, limits, cache, compiling=compiling)
     if info.carrier == "component":
-        from .component_guest import find_deliver
+        from wasm_host.carriers.component import find_deliver
 
         if find_deliver(compiled, engine) is None:
             raise LoadError(
@@ -203,7 +203,7 @@ def _compile(
     compiling: Callable[[], None] | None,
 ) -> tuple[Any, str]:
     """The compiled module and what the cache did."""
-    from .compiler import compiled, seconds
+    from wasm_host.cache.compile_process import compiled, seconds
 
     engine, kind = engine_for(limits), _kind(info)
     if cache is None:

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from .limits import TICK_MS
+from wasm_host.limits import TICK_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

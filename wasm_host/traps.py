@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .errors import GuestError
+from wasm_host.errors import GuestError
 
 if TYPE_CHECKING:
-    from .limits import Limits
+    from wasm_host.limits import Limits
 
 __all__ = ["EXITED", "cause", "explain"]
 

@@ -8,7 +8,7 @@ from benchmarks.chaos import victims
 from benchmarks.chaos.life import Life, StuckError
 from benchmarks.chaos.script import Blow, Harm, Round, chat
 
-HOST, AGENT = "conductor.segment", "agent.py"
+HOST, AGENT = "conductor.run.segment", "agent.py"
 """What the command lines of these processes hold."""
 
 

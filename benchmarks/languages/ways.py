@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from conductor import catalog, guest_module, segment
 from conductor.core import UPSTREAM
-from conductor.core.policy.words import PolicyWords
-from conductor.guest_spec import GuestSpec, SegmentSpec
-from conductor.hosting import cache_folder
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.run import guest_module, segment
+from conductor.run.guest_host import cache_folder
+from conductor.run.segment_spec import GuestSpec, SegmentSpec
+from conductor.spec import catalog
 from conductor.transports.buffers import keep_large
 
 _ID: Final = re.compile(rb'"id":("[^"]*"|\d+)')

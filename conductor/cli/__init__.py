@@ -11,7 +11,7 @@
     replay    one component, run again on what a trace recorded of it
     audit     whether the record of --audit is as it was written
     join      the successor side of an `scp` proxy
-    conductor.mcp.shim   `mcp`: an MCP server for agents that know stdio only
+    conductor.mcp.doors.shim   `mcp`: an MCP server for agents that know stdio only
     report    errors and hints for people
 
 Errors go to stderr as `error: …`, a blank line, `hint: …`; stdout carries protocol only.
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
-        from conductor.mcp import shim
+        from conductor.mcp.doors import shim
 
         return shim.main(given[1:])
     if given and given[0] in ("agent", "proxy"):
@@ -46,12 +46,13 @@ def _chain(given: list[str]) -> int | None:
     """Runs `agent` or `proxy`; None where typer has to explain something."""
     import gc
 
-    from conductor import early, lean
+    from conductor.run import fast_msgspec
+    from conductor.transports import spawn
 
-    early.start(given)
+    spawn.start(given)
     gc.disable()  # until the chain runs there is no garbage to speak of
     try:
-        lean.load()
+        fast_msgspec.load()
         from conductor.cli import fast
 
         parsed = fast.parse(given)
@@ -61,5 +62,5 @@ def _chain(given: list[str]) -> int | None:
             return run.chain(parsed)
     finally:
         gc.enable()
-    early.discard()
+    spawn.discard()
     return None

@@ -29,7 +29,7 @@ from conductor.cli.chain_options import ChainOptions
 from conductor.cli.options import paragraphs
 from conductor.cli.version import version
 from conductor.errors import ConductorError
-from conductor.planned import LOCK_FILE
+from conductor.run.plan import LOCK_FILE
 
 _EXAMPLES: Final = paragraphs(
     "One prompt through a bundled proxy to the bundled demo agent, here in the terminal:",
@@ -177,7 +177,7 @@ def doctor(
     cache: options.Cache = None,
 ) -> int:
     """Checks this machine and this installation."""
-    from conductor.doctor import checks as examination
+    from conductor.cli.doctor import checks as examination
 
     found = examination.checks(cache)
     if json_:
@@ -215,7 +215,7 @@ def mcp(
     ],
 ) -> int:
     """Carries an agent's MCP messages to the conductor that listens at ADDRESS."""
-    from conductor.mcp import shim
+    from conductor.mcp.doors import shim
 
     return shim.main([address])
 

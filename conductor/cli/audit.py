@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from conductor import opened
-from conductor.audit.file import BrokenChainError, Head, verified
 from conductor.cli import report
 from conductor.errors import UsageError
+from conductor.record.audit.file import BrokenChainError, Head, verified
+from conductor.spec import untrusted_files
 
 EXIT_BROKEN: Final = 1
 
@@ -55,7 +55,7 @@ def judged(path: str, head: str | None) -> Verdict:
     first = last = line = problem = None
     known = head is None
     try:
-        with opened.ordinary(path) as file:
+        with untrusted_files.ordinary(path) as file:
             for record, found in verified(file):
                 events[record.event] += 1
                 first, last = first or record.ts, record.ts

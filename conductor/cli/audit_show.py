@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor import opened
-from conductor.audit.file import BrokenChainError, verified
 from conductor.cli import report
 from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline
-from conductor.errors import UsageError
-from conductor.foreign import json_text, marked
-from conductor.reports.changes import CHANGES
+from conductor.errors import UsageError, json_text, marked
+from conductor.record.audit.file import BrokenChainError, verified
+from conductor.run.reports.changes import CHANGES
+from conductor.spec import untrusted_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +92,7 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
 def _lines(path: str) -> Iterator[bytes]:
     """The lines of an audit, each checked before it is given. Raises as `show` does."""
     try:
-        with opened.ordinary(path) as file, opened.ordinary(path) as again:
+        with untrusted_files.ordinary(path) as file, untrusted_files.ordinary(path) as again:
             for _ in verified(file):
                 yield again.readline()
     except (OSError, ValueError) as error:

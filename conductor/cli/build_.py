@@ -13,9 +13,9 @@ import typer
 
 from conductor.cli import report
 from conductor.errors import ComponentError, UsageError
-from conductor.manifest import section
-from conductor.manifest.reading import load, parse, path_of
-from conductor.manifest.values import FILE, Manifest
+from conductor.spec.manifest import section
+from conductor.spec.manifest.reading import load, parse, path_of
+from conductor.spec.manifest.values import FILE, Manifest
 
 HELP: Final = (
     "Build a component by the command in its manifest, put the manifest into the module that came "
@@ -55,8 +55,8 @@ def build(
 
 def _script(folder: str, found: Manifest) -> int:
     """Python source: there is nothing to compile, but it must load."""
-    from conductor.catalog import resolve
-    from conductor.playback import playing
+    from conductor.author.transcripts import playing
+    from conductor.spec.catalog import resolve
 
     with playing.targets(resolve(os.path.join(folder, ""))) as make:
         make()
@@ -68,8 +68,8 @@ def _run(found: Manifest, folder: str) -> None:
     import subprocess
 
     import guest_sdk
-    from conductor.manifest.powers import filled
-    from conductor.programs import runnable
+    from conductor.spec.manifest.grants import filled
+    from conductor.spec.programs import runnable
 
     assert found.file is not None
     places = {
@@ -146,7 +146,7 @@ def _record(found: Manifest, folder: str, path: str) -> int:
 
 def within(source: str) -> str:
     """A manifest's text as the module it describes can hold it: without the module's digest."""
-    from conductor.manifest.errors import line_of
+    from conductor.spec.manifest.errors import line_of
 
     lines = source.splitlines(keepends=True)
     at = line_of(source, ("sha256",))
@@ -158,7 +158,7 @@ def recorded(source: str, digest: str) -> str:
 
     Raises `UsageError` for one that is written so that there is no place for it.
     """
-    from conductor.manifest.errors import line_of
+    from conductor.spec.manifest.errors import line_of
 
     lines = source.splitlines(keepends=True)
     at = line_of(source, ("sha256",))

@@ -28,9 +28,9 @@ def show(context: typer.Context, json_: Json = False, cache: options.Cache = Non
     """Shows how much there is."""
     if context.invoked_subcommand is not None:
         return 0
-    from conductor import cached
+    from conductor.cli import caches
 
-    found = cached.kept(cache)
+    found = caches.kept(cache)
     if json_:
         report.say_json({"folders": found})
         return 0
@@ -53,9 +53,9 @@ def prune(
     cache: options.Cache = None,
 ) -> int:
     """Removes what is not used."""
-    from conductor import cached
+    from conductor.cli import caches
 
-    gone = cached.prune(cache, everything=everything)
+    gone = caches.prune(cache, everything=everything)
     if json_:
         report.say_json({"removed": gone})
     else:

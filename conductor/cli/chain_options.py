@@ -45,7 +45,7 @@ class ChainOptions:
         return fast.level(log, self.verbose)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `conductor.planned.Options` that are set. Raises `UsageError`."""
+        """The fields of `conductor.run.plan.Options` that are set. Raises `UsageError`."""
         found: dict[str, Any] = {
             field: True for field in fast.FLAGS.values() if getattr(self, field)
         }

@@ -12,8 +12,8 @@ import typer
 from conductor.cli import chain_options, fast, options
 from conductor.cli.chain_options import ChainOptions
 from conductor.cli.options import paragraphs
-from conductor.component_options import NAMES
-from conductor.core.policy.rights import PROFILE_NAMES
+from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.spec.component_options import NAMES
 
 _EXPLAINED: Final = {
     "grant": "grant (a service: clock, kv, fetch …)",

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import fast, options, report
-from conductor.errors import UsageError
-from conductor.foreign import visible
+from conductor.errors import UsageError, visible
 
 if TYPE_CHECKING:
-    from conductor.check.suite import Outcome
+    from conductor.author.check.suite import Outcome
 
 EXIT_BROKEN: Final = 1
 _WIDTH: Final = 100
@@ -63,9 +62,9 @@ def check(
     json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> int:
     """Tries out a component."""
-    from conductor import catalog
-    from conductor.check import suite, table
+    from conductor.author.check import suite, table
     from conductor.cli import first_use
+    from conductor.spec import catalog
 
     known = [one.name for one in table.CHECKS]
     unknown = [name for name in only or () if name not in known]

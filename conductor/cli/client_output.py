@@ -13,7 +13,7 @@ import sys
 from typing import Any, Final, Protocol
 
 from conductor.cli import report
-from conductor.foreign import one_line, visible
+from conductor.errors import one_line, visible
 
 _ATOMIC: Final = 4096
 """Bytes a pipe that is reported writable takes without blocking, at least."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from conductor.foreign import one_line
+from conductor.errors import one_line
 
 MODES: Final = ("deny", "ask", "allow-once")
 SYNONYMS: Final = {"none": "deny", "once": "allow-once"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conductor import catalog
 from conductor.cli import report
+from conductor.spec import catalog
 
 
 def show(*, as_json: bool) -> int:

@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from conductor.catalog import resolve_all
 from conductor.cli import report
 from conductor.cli.client import (
     PERMISSION,
@@ -37,8 +36,9 @@ from conductor.cli.run import (
 )
 from conductor.cli.version import version
 from conductor.errors import ConductorError
-from conductor.launch import Options, plan
-from conductor.runtime import Runtime
+from conductor.run.launch import Options, plan
+from conductor.run.runtime import Runtime
+from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import MemoryTransport
 
 FORMATS: Final = ("text", "json")

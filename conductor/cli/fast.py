@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.mcp import KINDS as MCP_KINDS
+from conductor.run.launch import ISOLATIONS, TRACE_CONTENTS, Options
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 

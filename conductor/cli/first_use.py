@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.catalog import Spec
 from conductor.cli import report
-from conductor.core.policy.rights import SAYS
-from conductor.core.policy.words import PolicyWords, lacking, parse_grant, parse_rule, permits
+from conductor.core.policy.rule_syntax import PolicyWords, lacking, parse_grant, parse_rule, permits
+from conductor.core.policy.rules import SAYS
 from conductor.core.services import ALWAYS_GRANTED
-from conductor.manifest.values import Manifest
+from conductor.spec.catalog import Spec
+from conductor.spec.manifest.values import Manifest
 
 _DEFAULT: Final = PolicyWords().profile
 HIDDEN: Final = (

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import wasm_host
-from conductor import catalog, component_options, limits, opened
-from conductor.cage.judge import Judge
-from conductor.catalog import Spec
+from conductor.author.caged.reader import Judge
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
-from conductor.manifest import powers
-from conductor.manifest.values import Manifest, Setting
-from wasm_host.probe import probe
+from conductor.spec import catalog, component_options, limits, untrusted_files
+from conductor.spec.catalog import Spec
+from conductor.spec.manifest import grants
+from conductor.spec.manifest.values import Manifest, Setting
+from wasm_host.harden.probe import probe
 
 if TYPE_CHECKING:
-    from conductor.script_settings import Field
+    from conductor.spec.python_guest.settings import Field
 
 EXIT_REFUSED: Final = 1
 
@@ -89,7 +89,7 @@ def _most(held: dict[str, int]) -> int:
 
 
 def _is_module(path: str) -> bool:
-    with opened.ordinary(path) as file:
+    with untrusted_files.ordinary(path) as file:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 
@@ -224,7 +224,7 @@ def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
 
 def _script(component: str, spec: Spec, judge: Judge) -> Facts:
     """Python source: what runs it is the same for all."""
-    from conductor import scripts
+    from conductor.spec.python_guest import scripts
 
     try:
         script = scripts.read(spec.script)
@@ -239,7 +239,7 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
     notes = []
     if spec.hidden and not spec.chosen:
         notes = [f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
-    asked = manifest or powers.of_source(spec.name, os.path.basename(spec.script), said)
+    asked = manifest or grants.of_source(spec.name, os.path.basename(spec.script), said)
     return _facts(
         component,
         spec,

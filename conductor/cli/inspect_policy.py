@@ -11,7 +11,15 @@ from typing import Final
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rights import (
+from conductor.core.policy.rule_syntax import (
+    PolicyWords,
+    lacking,
+    parse_grant,
+    parse_rule,
+    permits,
+    within,
+)
+from conductor.core.policy.rules import (
     GRANT_NAMES,
     PROFILES,
     PROMPT,
@@ -22,14 +30,6 @@ from conductor.core.policy.rights import (
     Policy,
     Right,
     Row,
-)
-from conductor.core.policy.words import (
-    PolicyWords,
-    lacking,
-    parse_grant,
-    parse_rule,
-    permits,
-    within,
 )
 
 _DOWN, _UP = Direction.DOWN, Direction.UP

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from conductor.cli import inspect_policy
-from conductor.foreign import CONTINUED, one_line
-from conductor.limits import DEFAULT_LIMITS, LIMITS
+from conductor.errors import CONTINUED, one_line
+from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
 
 if TYPE_CHECKING:
     from conductor.cli.inspect_facts import Facts

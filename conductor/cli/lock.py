@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from conductor import component_options, digests, toml
-from conductor.catalog import Spec, resolve_all
 from conductor.cli import report
 from conductor.cli.version import version
 from conductor.errors import UsageError
-from conductor.lock import compare, reading, writing
-from conductor.lock.entries import entries as entries_now
-from conductor.lock.entries import without_secrets, without_secrets_in
-from conductor.lock.values import VERSION, Entry, Lock
-from conductor.planned import LOCK_FILE, Options
+from conductor.run.plan import LOCK_FILE, Options
+from conductor.spec import component_options, digests, toml
+from conductor.spec.catalog import Spec, resolve_all
+from conductor.spec.lock import compare, reading, writing
+from conductor.spec.lock.entries import entries as entries_now
+from conductor.spec.lock.entries import without_secrets, without_secrets_in
+from conductor.spec.lock.values import VERSION, Entry, Lock
 
 EXIT_STALE = 1
 
@@ -63,7 +63,7 @@ def run(wanted: Wanted) -> int:
 
 def _upgrade(wanted: Wanted) -> int:
     """Rewrites a file of an older version in today's words: what is locked stays the same."""
-    from conductor.lock import older
+    from conductor.spec.lock import older
 
     if wanted.components or wanted.check or wanted.proxy or wanted.pin_agent is not None:
         raise UsageError(

@@ -14,9 +14,9 @@ import typer
 from conductor.cli import fast
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
-from conductor.launch import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.planned import LOCK_FILE
+from conductor.run.launch import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.run.plan import LOCK_FILE
 
 Value = TypeVar("Value")
 

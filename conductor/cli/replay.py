@@ -11,8 +11,8 @@ from conductor.cli import report
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
-    from conductor.replay.player import Outcome
-    from conductor.replay.record import Recording
+    from conductor.record.replay.player import Outcome
+    from conductor.record.replay.record import Recording
 
 EXIT_DIFFERENT: Final = 1
 
@@ -105,9 +105,10 @@ def _one(
     trace: str, component: str, name: str | None, to: str | None, limit: float, *, as_json: bool
 ) -> int:
     """Runs one component again; the exit code."""
-    from conductor.catalog import resolve
+    from conductor.author import replay_targets
     from conductor.cli import replay_report
-    from conductor.replay import player, record, targets
+    from conductor.record.replay import player, record
+    from conductor.spec.catalog import resolve
 
     spec = resolve(component)
     shown = name or spec.name
@@ -115,7 +116,7 @@ def _one(
     if to is not None:
         _write(to, shown, recording)
     found: list[Outcome] = []
-    with targets.targets(spec, limit) as make:
+    with replay_targets.targets(spec, limit) as make:
         for steps in recording.runs:
             found.append(player.replay(recording, shown, make(), steps))
             if found[-1].difference is not None:
@@ -132,7 +133,7 @@ def _one(
 
 def _play_agent(trace: str) -> int:
     """Answers what comes on standard input until that ends."""
-    from conductor.replay import agent as agents
+    from conductor.record.replay import agent as agents
 
     agent = agents.Agent(agents.load(trace))
     for line in sys.stdin.buffer:

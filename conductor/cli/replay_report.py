@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conductor import json_diff
 from conductor.cli import report
-from conductor.foreign import visible
-from conductor.replay.player import Difference, Outcome
-from conductor.replay.wire import SIDES, Told
+from conductor.errors import visible
+from conductor.record import diff
+from conductor.record.replay.player import Difference, Outcome
+from conductor.record.replay.wire import SIDES, Told
 
 _SHOWN: Final = 8
 """Differences within one message that are shown."""
@@ -76,11 +76,11 @@ def _headline(told: Told) -> str:
 def _changes(one: Difference) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for operation in one.operations:
-        entry: dict[str, Any] = {"op": operation.op, "path": json_diff.pointer(operation.path)}
+        entry: dict[str, Any] = {"op": operation.op, "path": diff.pointer(operation.path)}
         if operation.op != "add":
-            entry["before"] = json_diff.encode(operation.before)
+            entry["before"] = diff.encode(operation.before)
         if operation.op != "remove":
-            entry["after"] = json_diff.encode(operation.after)
+            entry["after"] = diff.encode(operation.after)
         found.append(entry)
     return found
 

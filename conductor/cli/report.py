@@ -1,7 +1,7 @@
 """How errors, log lines and what commands print look to a person.
 
 Nothing else in `conductor.cli` writes to standard error, or for people to standard output: what is
-quoted of others goes through `conductor.foreign` here, so that no command can forget it.
+quoted of others goes through `conductor.errors` here, so that no command can forget it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from conductor.foreign import CONTINUED, json_text, marked
-from conductor.programs import is_reserved
+from conductor.errors import CONTINUED, json_text, marked
+from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
-    from conductor.catalog import Spec
     from conductor.services.log_lines import LogLines
+    from conductor.spec.catalog import Spec
 
 _PATIENCE_MS: Final = 1000
 """How long a reader of our standard error who was there until now is waited for."""
@@ -47,7 +47,7 @@ def _coloured(text: str, colour: str) -> str:
 
 
 def write(text: str, *, word: str = "", dim: bool = False) -> None:
-    """One entry on stderr, as `conductor.foreign.marked` shows it.
+    """One entry on stderr, as `conductor.errors.marked` shows it.
 
     It begins with `word`, in its colour, and is dim where it is to step back. What a reader who is
     gone, or does not read, does not get is lost.
@@ -144,8 +144,8 @@ def logger(level: str) -> Callable[[str, str, str], None]:
 
 def lines(level: str, specs: Iterable[Spec]) -> LogLines:
     """The lines that components put into the log from `level` on, each no more than its limit."""
-    from conductor.limits import DEFAULT_LIMITS
     from conductor.services.log_lines import LogLines
+    from conductor.spec.limits import DEFAULT_LIMITS
 
     limits = {one.name: one.limits.get("log_lines", DEFAULT_LIMITS["log_lines"]) for one in specs}
     return LogLines(limits, logger(level), level)
@@ -181,6 +181,6 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
 
 def _of_host(line: str) -> str:
     """What the host says besides its log: one thing we know, or what went wrong with it."""
-    from conductor.scripts import COMPILING
+    from conductor.spec.python_guest.scripts import COMPILING
 
     return line if line == COMPILING else f"[host] {line}"

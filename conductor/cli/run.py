@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor import early
-from conductor.catalog import resolve_all
 from conductor.cli import report
 from conductor.cli.fast import Parsed
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
-from conductor.launch import Options, Planned, plan
+from conductor.run.launch import Options, Planned, plan
+from conductor.spec.catalog import resolve_all
+from conductor.transports import spawn
 from conductor.transports.guardian import Guardian
 from conductor.transports.strays import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
 
-    from conductor.audit.auditor import Auditor
-    from conductor.catalog import Spec
-    from conductor.runtime import Runtime
+    from conductor.record.audit.auditor import Auditor
+    from conductor.record.trace.tracer import Tracer
+    from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-    from conductor.trace.tracer import Tracer
+    from conductor.spec.catalog import Spec
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
@@ -54,7 +54,7 @@ def chain(parsed: Parsed) -> int:
                 on_stderr=report.relay(parsed.log, lines := report.lines(parsed.log, specs)),
             )
     except ConductorError as error:
-        early.discard()
+        spawn.discard()
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
@@ -74,8 +74,8 @@ def start_trace(options: Options, log: str) -> Tracer | None:
     """The trace that was asked for, its file open. Raises `UsageError` where that cannot be."""
     if options.trace is None:
         return None
-    from conductor.trace.file import TraceFile
-    from conductor.trace.tracer import Tracer
+    from conductor.record.trace.file import TraceFile
+    from conductor.record.trace.tracer import Tracer
 
     file = TraceFile.create(options.trace, report.logger(log))
     return Tracer(file, options.trace_content)
@@ -85,9 +85,9 @@ def start_audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) ->
     """The audit that was asked for, with what is about to run on record. Raises `UsageError`."""
     if options.audit is None:
         return None
-    from conductor.audit.auditor import Auditor
-    from conductor.audit.file import AuditFile
     from conductor.cli.version import version
+    from conductor.record.audit.auditor import Auditor
+    from conductor.record.audit.file import AuditFile
 
     file = AuditFile.open(options.audit, report.logger(log))
     auditor = Auditor(file, options.trace_content)
@@ -99,7 +99,7 @@ def locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -
     """The components, held to the lock file if one was asked for. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor.lock import enforcement
+    from conductor.spec.lock import enforcement
 
     logger = report.logger(log)
     return enforcement.enforce(
@@ -132,7 +132,7 @@ def _run(
 ) -> int:
     import gc
 
-    from conductor.runtime import Runtime
+    from conductor.run.runtime import Runtime
     from conductor.transports.stdio import StdioTransport
 
     runtime = Runtime(

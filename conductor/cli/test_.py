@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor import foreign, opened
 from conductor.cli import report
-from conductor.errors import ConductorError, UsageError
-from conductor.manifest.reading import load, path_of
-from conductor.manifest.values import FILE, MATCHES, Manifest
+from conductor.errors import ConductorError, UsageError, visible, visible_path
 from conductor.services.globs import compile_glob
+from conductor.spec import untrusted_files
+from conductor.spec.manifest.reading import load, path_of
+from conductor.spec.manifest.values import FILE, MATCHES, Manifest
 
 if TYPE_CHECKING:
-    from conductor.playback.playing import Played
-    from conductor.playback.transcript import Difference
+    from conductor.author.transcripts.playing import Played
+    from conductor.author.transcripts.transcript import Difference
 
 EXIT_DIFFERENT: Final = 1
 _MOST_FILES: Final = 1_000
@@ -118,7 +118,7 @@ def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
     """The files below a folder that one of the patterns stands for. Raises `UsageError`."""
     try:
         globs = [compile_glob(pattern) for pattern in patterns]
-        every = opened.below(folder, lambda _: True)
+        every = untrusted_files.below(folder, lambda _: True)
         found = [path for path in every if any(one.fullmatch(path) for one in globs)]
     except ValueError as error:
         raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {FILE}") from None
@@ -137,11 +137,11 @@ def _own(folder: str, path: str) -> str:
     """The path of a transcript that a manifest names. Raises `UsageError` for what is none: a link
     in a stranger's folder may lead to any file, which `--update` would write."""
     whole = os.path.normpath(os.path.join(folder, path))
-    shown = foreign.path(whole)
+    shown = visible_path(whole)
     if os.path.islink(whole):
         raise UsageError(
             f"`{shown}` is a link, and links in the folder of a component are not followed",
-            f"it leads to {foreign.path(os.path.realpath(whole))}; name it on the command line if "
+            f"it leads to {visible_path(os.path.realpath(whole))}; name it on the command line if "
             "you want it played",
         )
     if not os.path.isfile(whole):
@@ -170,9 +170,9 @@ def _folder_of(path: str) -> str:
 
 def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
     """Plays them; the exit code. Raises `UsageError`."""
-    from conductor.catalog import resolve
+    from conductor.author.transcripts import playing
     from conductor.cli import first_use
-    from conductor.playback import playing
+    from conductor.spec.catalog import resolve
 
     failed = 0
     spec = resolve(component)
@@ -180,9 +180,9 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
     with playing.targets(spec) as make:
         for path in files:
             try:
-                text = opened.read(path, _MOST_BYTES)
+                text = untrusted_files.read(path, _MOST_BYTES)
             except OSError as error:
-                shown = foreign.path(path)
+                shown = visible_path(path)
                 raise UsageError(f"`{shown}`: {error.strerror}", "check the path") from None
             try:
                 played = playing.play(make, text, path, loose=loose)
@@ -203,22 +203,22 @@ def _summary(failed: int, files: int) -> None:
 def _told(path: str, played: Played, text: bytes, *, update: bool) -> bool:
     """Prints how one transcript went; whether it failed."""
     if played.failure is not None:
-        report.say(f"FAILED  {foreign.path(path)}")
+        report.say(f"FAILED  {visible_path(path)}")
         _error(played.failure)
         return True
     if not played.differences:
         count = f"{played.deliveries} deliver{'y' if played.deliveries == 1 else 'ies'}"
-        report.say(f"passed  {foreign.path(path)}: {count}")
+        report.say(f"passed  {visible_path(path)}: {count}")
         return False
     if update and played.text != text:
         with open(path, "wb") as file:
             file.write(played.text)
         changed = len(played.differences)
         report.say(
-            f"updated {foreign.path(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}"
+            f"updated {visible_path(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}"
         )
         return False
-    report.say(f"FAILED  {foreign.path(path)}")
+    report.say(f"FAILED  {visible_path(path)}")
     for one in played.differences[:_SHOWN]:
         report.say(*(f"    {line}" for line in explained(path, one)))
     if len(played.differences) > _SHOWN:
@@ -233,7 +233,7 @@ def _error(error: ConductorError) -> None:
 
 def explained(path: str, one: Difference) -> Iterator[str]:
     """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
-    yield f"{foreign.path(path)}:{one.line}"
+    yield f"{visible_path(path)}:{one.line}"
     for line in one.given:
         yield f"> {_cut(_text(line))}"
     if not one.said:
@@ -261,7 +261,7 @@ def explained(path: str, one: Difference) -> Iterator[str]:
 
 
 def _text(line: bytes) -> str:
-    return foreign.visible(line.decode("utf-8", "backslashreplace"))
+    return visible(line.decode("utf-8", "backslashreplace"))
 
 
 def _cut(text: str) -> str:

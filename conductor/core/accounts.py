@@ -37,7 +37,7 @@ _LARGE: Final = 10
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one component where its messages pass (`conductor.limits.TABLE`)."""
+    """The limits of one component where its messages pass (`conductor.spec.limits.TABLE`)."""
 
     json_values: int = 250_000
     """Values in one line that is judged, traced or audited."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from conductor.core import turns
-from conductor.core.detection import resume_waiting
 from conductor.core.effects import Closure, Effect, Send
 from conductor.core.exchange import Exchange
-from conductor.core.link import Pending
-from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Peer
-from conductor.core.policy.given import Excuse
-from conductor.core.policy.moves import State
+from conductor.core.pending import Pending
+from conductor.core.policy.ordering import Excuse
+from conductor.core.policy.states import State
+from conductor.core.roles.detection import resume_waiting
+from conductor.core.roles.recovery import LostRoles
 from conductor.core.topology import Role
 
 

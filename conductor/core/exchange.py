@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, UnsetType
 
-from conductor import foreign
 from conductor.core import jsonrpc
 from conductor.core.chain import Chain
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effect, Fail, Note, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
-from conductor.core.link import Batch, Pending
 from conductor.core.peer import Component, Lane, Peer
+from conductor.core.pending import Batch, Pending
 from conductor.core.policy.keys import session_of, size_of
-from conductor.core.policy.rights import PROMPT
+from conductor.core.policy.rules import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.topology import Role
-from conductor.core.trail import Source, Traces, Trail, marked
+from conductor.core.trail import Source, Traces, Trail, with_number
+from conductor.errors import marked
 
 if TYPE_CHECKING:
     from conductor.core.policy.enforcer import Enforcer
@@ -88,7 +88,7 @@ class Exchange:
     ) -> None:
         """Has a message written to a peer, with its number where that is to know it."""
         if peer.numbers is not None and number:
-            frame = marked(peer, number, frame)
+            frame = with_number(peer, number, frame)
         out.append(Send(peer.name, frame, copy))
 
     # -- requests ------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class Exchange:
 
     def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
         """Answers `pending` with the reason a component is gone."""
-        text, hint = foreign.marked(reason.text), foreign.marked(reason.hint)
+        text, hint = marked(reason.text), marked(reason.hint)
         text = f"{text}\nhint: {hint}" if hint else text
         self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None), out)
 

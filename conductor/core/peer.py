@@ -12,17 +12,17 @@ from msgspec import Raw, UnsetType
 from conductor.core.accounts import Allowance
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.keeping import Keeping
-from conductor.core.link import Link
+from conductor.core.pending import Link
 from conductor.core.policy.gate import Gate
-from conductor.core.policy.given import Copied, Given
-from conductor.core.policy.rights import Direction, Policy
+from conductor.core.policy.ordering import Copied, Given
+from conductor.core.policy.rules import Direction, Policy
 from conductor.core.topology import Role, Side
 from conductor.core.writer import Writer, writers
 
 if TYPE_CHECKING:
-    from conductor.core.detection import Handshake
     from conductor.core.effects import Closure, Effect
-    from conductor.core.offer import Shape
+    from conductor.core.roles.detection import Handshake
+    from conductor.core.roles.offer import Shape
 
 
 _MOST_WAITING: Final = 10_000

@@ -8,8 +8,8 @@ from conductor.core import jsonrpc
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
-from conductor.core.link import Batch
 from conductor.core.peer import Lane
+from conductor.core.pending import Batch
 
 
 def refuse_frame(

@@ -10,7 +10,6 @@ from conductor.core import dialects, jsonrpc, members
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
-from conductor.core.initialize import Initializer
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -18,13 +17,14 @@ from conductor.core.jsonrpc import (
     Malformed,
     Message,
 )
-from conductor.core.link import Batch, Pending
-from conductor.core.owners import CONCERNED
 from conductor.core.peer import Lane
+from conductor.core.pending import Batch, Pending
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.keys import session_of, size_of
+from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.refusals import refuse
+from conductor.core.roles.initialize import Initializer
 from conductor.core.services import Services, called
 from conductor.core.trail import Source, Trail
 

@@ -1,7 +1,7 @@
 """The router: bytes of one peer in, effects out. No await, clock, randomness or logging.
 
 Here is what the shells around the core ask of it; how messages go is in the parts it has, from
-`conductor.core.intake` on.
+`conductor.core.dispatch` on.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import msgspec
 
 from conductor.core import dialects, endings, jsonrpc, oversize, turns
 from conductor.core.chain import UPSTREAM
+from conductor.core.dispatch import Intake
 from conductor.core.effects import Closure, Effect
 from conductor.core.exchange import Exchange
-from conductor.core.initialize import Initializer
-from conductor.core.intake import Intake
-from conductor.core.lost_roles import LostRoles
 from conductor.core.peer import Component, Peer
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
+from conductor.core.roles.initialize import Initializer
+from conductor.core.roles.recovery import LostRoles
 from conductor.core.services import LAST_WORDS, SERVICES, Services
 from conductor.core.topology import Side, Topology
 
@@ -105,7 +105,7 @@ class Router:
 
     @property
     def addresses(self) -> AbstractSet[str]:
-        """Of all MCP servers and connections it knows of (`conductor.core.owners`)."""
+        """Of all MCP servers and connections it knows of (`conductor.core.policy.ownership`)."""
         return self._enforcer.owners.addresses
 
     @property

@@ -15,8 +15,8 @@ from conductor.core import jsonrpc, members
 from conductor.core.effects import Effect, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
-from conductor.core.link import Pending
 from conductor.core.peer import Lane, Peer
+from conductor.core.pending import Pending
 from conductor.core.policy.keys import size_of
 from conductor.core.topology import Role
 

@@ -2,7 +2,7 @@
 
 Every message read has a number (`Exchange.number`); by it a message is known on its whole way, and
 what the conductor says of its own has one too. A host of guests is a router of its own: between it
-and the conductor above each message comes with its number (`marked`), so that both mean the same.
+and the conductor above each message comes with its number (`with_number`), so that both mean the same.
 
 A request stands open at one place at a time. A `Trail` knows where, so that whatever becomes of the
 request, it is reported to be answered there, once, before it is open anywhere else.
@@ -18,8 +18,8 @@ from conductor.core.effects import Effect, Trace
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.link import Pending
     from conductor.core.peer import Lane, Peer
+    from conductor.core.pending import Pending
 
 CONDUCTOR: Final = ""
 """Stands for the conductor itself in `Trace` effects."""
@@ -197,7 +197,7 @@ class Traces:
 # -- numbers on lines ------------------------------------------------------------------------------
 
 
-def marked(peer: Peer, number: int, frame: bytes) -> bytes:
+def with_number(peer: Peer, number: int, frame: bytes) -> bytes:
     """A frame for a peer that is to know its number: behind a line that says it."""
     peer.lent[number] = None
     if len(peer.lent) > _MOST_LENT:

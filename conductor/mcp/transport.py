@@ -18,10 +18,10 @@ from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Transport, Wrapper
 
 if TYPE_CHECKING:
-    from conductor.mcp.bridge import Bridge
-    from conductor.mcp.capabilities import Support
-    from conductor.mcp.effects import Effect
-    from conductor.mcp.shells import Shells
+    from conductor.mcp.bridge.bridge import Bridge
+    from conductor.mcp.bridge.capabilities import Support
+    from conductor.mcp.bridge.effects import Effect
+    from conductor.mcp.doors.manager import Shells
 
 Log = Callable[[str, str, str], None]
 
@@ -159,8 +159,8 @@ class BridgedTransport(Wrapper):
             return False
         if b'"method":"session/' not in line[:80] or not _DECLARES(line) or self._over:
             return False
-        from conductor.mcp.bridge import Bridge
-        from conductor.mcp.capabilities import Support
+        from conductor.mcp.bridge.bridge import Bridge
+        from conductor.mcp.bridge.capabilities import Support
 
         nonce = os.urandom(6).hex()
         self._bridge = Bridge(self._support or Support(), self._kind, nonce=nonce)
@@ -168,7 +168,7 @@ class BridgedTransport(Wrapper):
 
     def _initialized(self, frame: bytes) -> bytes:
         """A line of the agent's while `initialize` is open: its answer shows support of ours."""
-        from conductor.mcp import capabilities
+        from conductor.mcp.bridge import capabilities
 
         found = capabilities.answered(frame, self._initialize)
         if found is None:
@@ -229,7 +229,7 @@ class BridgedTransport(Wrapper):
     # -- effects -------------------------------------------------------------------------------
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        from conductor.mcp import effects as known
+        from conductor.mcp.bridge import effects as known
 
         for effect in effects:
             match effect:
@@ -244,11 +244,11 @@ class BridgedTransport(Wrapper):
                 case known.Note(level, text):
                     self._log(level, _NAME, text)
                 case _ if self._shells is not None:
-                    from conductor.mcp import shells
+                    from conductor.mcp.doors import manager
 
                     if isinstance(effect, known.CloseConnection):
                         self._connections.discard(effect.connection)
-                    shells.perform(effect, self._shells)
+                    manager.perform(effect, self._shells)
         if self._writing and self._up:
             # What goes up goes through the router, which is still busy with what comes down.
             asyncio.get_running_loop().call_soon(self._flush)
@@ -283,7 +283,7 @@ class BridgedTransport(Wrapper):
     async def _listen(self, listener: str, kind: str) -> None:
         assert self._bridge is not None
         if self._shells is None:
-            from conductor.mcp.shells import Shells
+            from conductor.mcp.doors.manager import Shells
 
             self._shells = Shells(_ShellEvents(self), log=self._log, line_limit=self._line_limit)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from conductor.limits import DEFAULT_LIMITS
+from conductor.spec.limits import DEFAULT_LIMITS
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class Client(msgspec.Struct, frozen=True):
     identity: str
     grants: frozenset[str] | None
     limits: dict[str, int] = {}
-    """Those that differ from `conductor.limits.DEFAULT_LIMITS`."""
+    """Those that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""
 
     def limit(self, name: str) -> int:
         """One of its limits."""

@@ -24,8 +24,8 @@ from conductor.transports.pipes import enlarge_pipe
 if TYPE_CHECKING:
     import asyncio
 
-    from conductor.early import EarlyProcess
     from conductor.transports.fds import FdReader
+    from conductor.transports.spawn import EarlyProcess
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096

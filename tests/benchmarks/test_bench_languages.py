@@ -13,9 +13,9 @@ import wasm_host
 from benchmarks.languages import __main__ as bench
 from benchmarks.languages import report, rows, ways
 from benchmarks.languages.measure import Found
-from conductor import scripts
 from conductor.cli import new_
-from conductor.hosting import cache_folder
+from conductor.run.guest_host import cache_folder
+from conductor.spec.python_guest import scripts
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import wasmtime
 
-from conductor.catalog import components_folder
+from conductor.spec.catalog import components_folder
 from wasm_host.harden import missing
-from wasm_host.probe import probe
+from wasm_host.harden.probe import probe
 
 from .support import ROOT, conductor
 

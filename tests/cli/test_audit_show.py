@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.audit.file import Head, sealed
 from conductor.cli.audit import verify
 from conductor.cli.audit_show import Filter, show
+from conductor.record.audit.file import Head, sealed
 
 from .support import ROOT, conductor, environment
 

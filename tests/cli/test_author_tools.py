@@ -15,8 +15,8 @@ from typing import Final
 import pytest
 
 from conductor.cli import new_
-from conductor.manifest import reading as manifest
-from conductor.manifest import section
+from conductor.spec.manifest import reading as manifest
+from conductor.spec.manifest import section
 from tests.e2e.peers import npm
 
 from .support import COMMAND, ROOT, Ran, environment

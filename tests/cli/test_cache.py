@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor import scripts
+from conductor.spec.python_guest import scripts
 
 from .support import conductor, environment
 

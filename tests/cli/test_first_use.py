@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from conductor.catalog import components_folder, resolve
 from conductor.cli import first_use
 from conductor.errors import UsageError
-from conductor.manifest import section
+from conductor.spec.catalog import components_folder, resolve
+from conductor.spec.manifest import section
 
 PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import typer.main
 
-from conductor import catalog
 from conductor.cli import app
-from conductor.component_options import NAMES
-from conductor.core.policy.rights import PROFILE_NAMES
+from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.spec import catalog
+from conductor.spec.component_options import NAMES
 
 from .support import conductor
 

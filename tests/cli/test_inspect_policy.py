@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from conductor.catalog import components_folder
 from conductor.cli import inspect_policy
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rights import PROFILES, ROWS, SAYS, TRUSTED, Grants
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import PROFILES, ROWS, SAYS, TRUSTED, Grants
+from conductor.spec.catalog import components_folder
 
 from .support import conductor, environment
 

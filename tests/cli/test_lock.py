@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conductor.catalog import components_folder
+from conductor.spec.catalog import components_folder
 
 from .support import Ran, conductor, environment
 
@@ -158,7 +158,7 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
 
 
 def test_more_is_refused_and_less_is_not(here: Path) -> None:
-    """Each kind of more and less: `tests/lock/test_lock.py`."""
+    """Each kind of more and less: `tests/spec/lock/test_lock.py`."""
     less, more = "./p.wasm,memory=16MiB", "./p.wasm,profile=full,grant=clock,on_failure=bypass"
     lock(here, less, "demo")
     said = ("services: + clock", "profile: context → full", "on_failure: restart → bypass",

@@ -12,7 +12,7 @@ import pytest
 
 from conductor.cli import report
 from conductor.cli.client_output import Output, OutputClosed, TextView
-from conductor.foreign import one_line, visible
+from conductor.errors import one_line, visible
 
 from .support import conductor
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import typer.main
 
-from conductor import catalog, component_options
 from conductor.cli import app, fast, run
 from conductor.errors import UsageError
+from conductor.spec import catalog, component_options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from conductor import catalog, component_options
-from conductor.core.policy.rights import Grants
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import Grants
 from conductor.errors import UsageError
+from conductor.spec import catalog, component_options
 
 NONE = Grants()
 

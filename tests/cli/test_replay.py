@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 import wasmtime
 
-from conductor.catalog import components_folder
+from conductor.spec.catalog import components_folder
 from tests.e2e.test_guest_failures import FUSED
-from tests.trace.test_trace import PROXY, conversation, heard, lines, services, talk
+from tests.record.trace.test_trace import PROXY, conversation, heard, lines, services, talk
 
 from .support import COMMAND, Ran, conductor
 

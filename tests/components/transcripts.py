@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.playback import transcript
+from conductor.author.transcripts import transcript
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from conductor.core.policy.rights import (
+from conductor.core.policy.rules import (
     NO_PROFILE,
     PROFILES,
     Direction,

@@ -7,7 +7,7 @@ import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Router, Violated
 from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
-from conductor.core.policy.rights import Grants, Policy
+from conductor.core.policy.rules import Grants, Policy
 from tests.core.plays import (
     V1,
     agent_mode,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core import CHANNEL, Component, Effect, Router, Send
-from conductor.core.policy.rights import Policy
+from conductor.core.policy.rules import Policy
 from tests.core.actors import dump
 from tests.core.policies import ANY, TAPES
 from tests.core.wild import Tape, Wild

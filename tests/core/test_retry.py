@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Reopen, Router
-from conductor.core.policy.rights import Policy
+from conductor.core.policy.rules import Policy
 from tests.core.plays import OK, V1, error, notification, request, result
 from tests.playbook import Hole, Playbook
 

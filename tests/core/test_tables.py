@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core import DIALECTS, Component, Router
 from conductor.core.dialects import DETECTION, ENVELOPES, ROLE_METHODS, Dialect, unwrap
-from conductor.core.link import Batch, Link
+from conductor.core.pending import Batch, Link
 from conductor.core.topology import Port, Side, Topology, chain
 from conductor.core.writer import Writer, writers
 from tests.core.actors import FORMS

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Note, Router, Send, Trace
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.rule_syntax import PolicyWords
 from tests.core.actors import FORMS, chain, conversation
 
 KINDS: Final = (*FORMS, "scp", "channel")

@@ -25,8 +25,8 @@ from conductor.core import (
     Wake,
 )
 from conductor.core.policy.gate import rights_on
-from conductor.core.policy.given import Held, Note
-from conductor.core.policy.rights import AFTER_PROMPTS, Policy, Right
+from conductor.core.policy.ordering import Held, Note
+from conductor.core.policy.rules import AFTER_PROMPTS, Policy, Right
 from tests.core.actors import dump
 from tests.core.ends import STOP, End, Step
 from tests.core.wild import Program, Tape, Wild

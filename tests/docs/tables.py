@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from conductor import catalog
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
-from conductor.core.policy.moves import MOVES
-from conductor.core.policy.rights import (
+from conductor.core.policy.rules import (
     CHOICES,
     GRANT_NAMES,
     PROFILE_NAMES,
@@ -29,12 +27,14 @@ from conductor.core.policy.rights import (
     Grants,
     Row,
 )
-from conductor.launch import Options
-from conductor.limits import SHORT, TABLE, Limit
-from conductor.mcp import limits as limits_of_bridge
-from conductor.mcp import stdio_clients
+from conductor.core.policy.states import MOVES
+from conductor.mcp.bridge import limits as limits_of_bridge
+from conductor.mcp.doors import stdio_clients
 from conductor.mcp.http import app, connections, server, session
 from conductor.mcp.http import doors as http_doors
+from conductor.run.launch import Options
+from conductor.spec import catalog
+from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
 
 ROOT: Final = Path(__file__).resolve().parents[2]

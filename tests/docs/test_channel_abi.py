@@ -12,10 +12,11 @@ import pytest
 import wasmtime
 
 import wasm_host
-from conductor import catalog, launch
 from conductor.core import CHANNEL, Component, Router, Send, jsonrpc
 from conductor.core.services import CALLS
+from conductor.run import launch
 from conductor.services.local import Services
+from conductor.spec import catalog
 
 from . import pages
 from .tables import ROOT

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from conductor import catalog
+from conductor.spec import catalog
 
 from . import pages
 from .tables import ROOT

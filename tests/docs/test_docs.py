@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import typer
 
-from conductor import catalog, component_options
 from conductor.cli import app, exec_, fast, report, usage
 from conductor.errors import UsageError
+from conductor.spec import catalog, component_options
 from wasm_host import Limits
 
 from . import pages, tables

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wasm_host
-from conductor import scripts
 from conductor.cli import new_
-from conductor.hosting import cache_folder
+from conductor.run.guest_host import cache_folder
+from conductor.spec.python_guest import scripts
 
 if TYPE_CHECKING:
     from .rig import Rig

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from conductor.core.policy.gate import MOST_TURNS
-from conductor.core.policy.moves import MOST_RETRIES
+from conductor.core.policy.states import MOST_RETRIES
 
 from .attacks import KEY
 from .client import Json

@@ -44,7 +44,7 @@ def test_row_3_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
     assert chain.prompt(session, "/echo up") == "up"
     kin = rig.kin(chain)
     commands = [command_line(pid) for pid in kin.pids]
-    for part in ("recording_proxy", "agent.py", "conductor.segment", "join"):
+    for part in ("recording_proxy", "agent.py", "conductor.run.segment", "join"):
         assert any(part in command for command in commands), (part, commands)
     _end(chain, how)
     assert rig.leftovers(chain) == []

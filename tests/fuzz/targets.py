@@ -21,7 +21,7 @@ from msgspec import Raw
 import wasm_host
 from conductor.core import DIALECTS, Component, Router, Send, guards
 from conductor.core.policy.keys import heading, inner_method
-from conductor.core.policy.rights import (
+from conductor.core.policy.rules import (
     MCP_FAMILIES,
     NO_PROFILE,
     PROFILES,

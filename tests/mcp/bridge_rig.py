@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from conductor.mcp import effects as known
-from conductor.mcp.bridge import Bridge
-from conductor.mcp.capabilities import Support
-from conductor.mcp.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.bridge import effects as known
+from conductor.mcp.bridge.bridge import Bridge
+from conductor.mcp.bridge.capabilities import Support
+from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
 from tests.e2e.actors.mcp_component import DECLARED, META, MODERN_META, Component, Json
 
 __all__ = ["DECLARED", "META", "MODERN_META", "Component", "Json", "McpClient", "Rig"]

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from conductor.mcp.shells import Shells
+from conductor.mcp.doors.manager import Shells
 
 Json = dict[str, Any]
 PATIENCE = 30.0
@@ -45,7 +45,7 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
 
 
 class Bridge:
-    """`conductor.mcp.shells.ShellEvents`, remembering all, and answering."""
+    """`conductor.mcp.doors.manager.ShellEvents`, remembering all, and answering."""
 
     def __init__(self) -> None:
         self.opens: list[tuple[str, str]] = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.mcp import generations, json
-from conductor.mcp.consumers import StreamConsumer
-from conductor.mcp.effects import Effect
-from conductor.mcp.line import Line
+from conductor.mcp.bridge import generations, json
+from conductor.mcp.bridge.consumers import StreamConsumer
+from conductor.mcp.bridge.effects import Effect
+from conductor.mcp.bridge.line import Line
 from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
 
 UNKNOWN: Json = {"code": -32601, "message": "Method not found"}

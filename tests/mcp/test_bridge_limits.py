@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.mcp import limits
+from conductor.mcp.bridge import limits
 from tests.mcp.bridge_rig import MODERN_META, Json, Rig
 from tests.mcp.test_bridge_edges import answer, held
 

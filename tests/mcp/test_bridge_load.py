@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.mcp.effects import ToChain, ToConnection
+from conductor.mcp.bridge.effects import ToChain, ToConnection
 from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, McpClient, Rig
 
 GENERATIONS: Final = tuple(DECLARED)

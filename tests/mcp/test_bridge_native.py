@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from conductor.mcp.capabilities import Support
+from conductor.mcp.bridge.capabilities import Support
 from tests.mcp.bridge_rig import DECLARED, META, MODERN_META, Json, Rig
 
 GENERATIONS: Final = tuple(DECLARED)
@@ -219,7 +219,7 @@ def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
         b'"%bclientCapabilities":{}}},"_meta":{"x":1.0}}' % (META.encode(), META.encode())
     )
     frame = b'{"jsonrpc":"2.0","id":5,"method":"mcp/message","params":' + odd + b"}"
-    from conductor.mcp.effects import ToChain
+    from conductor.mcp.bridge.effects import ToChain
 
     effects = rig.bridge.up(frame)
     (effect,) = effects

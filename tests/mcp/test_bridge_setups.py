@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from conductor.mcp import KINDS
-from conductor.mcp.capabilities import Support, shown, support
-from conductor.mcp.effects import CloseConnection, Listen, ToAgent, ToChain
+from conductor.mcp.bridge.capabilities import Support, shown, support
+from conductor.mcp.bridge.effects import CloseConnection, Listen, ToAgent, ToChain
 from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
 
 PLAIN: Final[Json] = {"name": "fs", "command": "/bin/fs", "args": [], "env": []}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conductor.errors import ComponentError
-from conductor.mcp import shells
-from conductor.mcp.declarations import Declaration, StdioDeclaration
+from conductor.mcp.bridge.declarations import Declaration, StdioDeclaration
+from conductor.mcp.doors import manager
 from conductor.mcp.transport import BridgedTransport
 from conductor.transports.base import Ended, Events
 
@@ -95,7 +95,7 @@ class Doors:
     why: ComponentError | None = None
     gate: asyncio.Event | None = None
 
-    def __init__(self, events: shells.ShellEvents, *, log: object, line_limit: int) -> None:
+    def __init__(self, events: manager.ShellEvents, *, log: object, line_limit: int) -> None:
         self.events = events
         self.did: list[tuple[object, ...]] = []
         Doors.made = self
@@ -129,7 +129,7 @@ PROMPT = b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{}}\n'
 @pytest.fixture(autouse=True)
 def doors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doors in place of shells."""
-    monkeypatch.setattr(shells, "Shells", Doors)
+    monkeypatch.setattr(manager, "Shells", Doors)
     monkeypatch.setattr(Doors, "why", None)
     monkeypatch.setattr(Doors, "gate", None)
 

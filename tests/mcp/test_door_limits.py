@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from conductor.mcp import stdio_clients
-from conductor.mcp.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.doors import stdio_clients
 from conductor.mcp.http import app, connections, doors, server, session
 from conductor.transports import entrance
 from conductor.transports.base import Ended

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from conductor.mcp.declarations import HttpDeclaration
+from conductor.mcp.bridge.declarations import HttpDeclaration
 from conductor.mcp.http import app, doors, session
 from tests.mcp.shell_rig import PATIENCE, Bridge, Json, descriptors, run_loop, running
 
@@ -719,7 +719,7 @@ def lower(declaration: HttpDeclaration) -> dict[str, str]:
 
 def test_nothing_of_http_is_loaded_before_it_is_needed() -> None:
     code = (
-        "import sys, conductor.mcp.shells, conductor.mcp.shells_stdio;"
+        "import sys, conductor.mcp.doors.manager, conductor.mcp.doors.stdio;"
         "print([n for n in ('uvicorn', 'starlette', 'h11', 'mcp', 'conductor.mcp.http')"
         " if n in sys.modules])"
     )

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from conductor.mcp import shim
-from conductor.mcp.declarations import StdioDeclaration
+from conductor.mcp.bridge.declarations import StdioDeclaration
+from conductor.mcp.doors import shim
 from tests.mcp.shell_rig import PATIENCE, Json, run_loop, running
 
 COMMAND = (sys.executable, "-m", "conductor", "mcp")
@@ -251,7 +251,7 @@ def test_what_is_open_when_input_ends_is_still_answered() -> None:
 
 IMPATIENT = """
 import sys
-from conductor.mcp import shim
+from conductor.mcp.doors import shim
 shim._GRACE = 0.01
 sys.exit(shim.main(sys.argv[1:]))
 """

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-import conductor.mcp.shells_stdio as module
-from conductor.mcp import shells_socket, stdio_clients
-from conductor.mcp.declarations import StdioDeclaration
-from conductor.mcp.shim import TOKEN_VARIABLE
+import conductor.mcp.doors.stdio as module
+from conductor.mcp.bridge.declarations import StdioDeclaration
+from conductor.mcp.doors import secret_socket, stdio_clients
+from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
 from tests.mcp.shell_rig import PATIENCE, Bridge, descriptors, run_loop, running
 
@@ -402,15 +402,15 @@ def test_the_shim_is_found_beside_python_or_run_as_a_file(
     monkeypatch.setattr(sys, "argv", ["/somewhere/__main__.py"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    program, *words = shells_socket.command()
+    program, *words = secret_socket.command()
     assert program == str(tmp_path / "python")
     assert words[-1].endswith("shim.py")
     installed = tmp_path / "conductor"
     installed.write_text("#!/bin/sh\n")
     installed.chmod(0o755)
-    assert shells_socket.command() == [str(installed), "mcp"]
+    assert secret_socket.command() == [str(installed), "mcp"]
     monkeypatch.setattr(sys, "argv", ["/elsewhere/conductor"])
-    assert shells_socket.command() == [str(installed), "mcp"]
+    assert secret_socket.command() == [str(installed), "mcp"]
 
 
 def test_the_file_runs_without_the_packages_around_it(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.limits import DEFAULT_LIMITS
 from conductor.services.client import Client
-from conductor.services.desk import Desk
+from conductor.services.executor import Desk
 from conductor.services.metrics import Metrics
 from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
 from conductor.services.timers import DATA_BYTES
+from conductor.spec.limits import DEFAULT_LIMITS
 
 Params = dict[str, object]
 P = Client("p", "p", None)

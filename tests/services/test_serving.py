@@ -9,9 +9,9 @@ import msgspec
 from conductor.core import Component, Effect, Router, Send, Serve
 from conductor.core.dialects import CHANNEL
 from conductor.core.services import RELAYED
-from conductor.planned import Belongings, Options, Planned
+from conductor.run.plan import Belongings, Options, Planned
+from conductor.run.service_requests import Serving
 from conductor.services.client import Client
-from conductor.serving import Serving
 
 
 def test_what_a_host_relays_is_held_to_the_limits_of_its_guest() -> None:

@@ -18,8 +18,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wasm_host import harden, inherited, kernel, seccomp, syscalls
-from wasm_host.kernel import Unsupported
+from wasm_host import harden
+from wasm_host.harden import inherited, kernel, seccomp, syscalls
+from wasm_host.harden.kernel import Unsupported
 
 PROT_EXEC = 4
 Facts = dict[str, Any]

@@ -17,7 +17,7 @@ import msgspec
 
 import wasm_host
 from wasm_host import harden
-from wasm_host.warm import warm
+from wasm_host.cache.warm import warm
 
 Plan = dict[str, Any]
 Modules = dict[str, wasm_host.Module]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasm_host import GuestError, LimitRefused, Limits, too_deep
-from wasm_host.abi import check_inbox, check_outbox, depth_of, excerpt, too_many_values
+from wasm_host.carriers.abi import check_inbox, check_outbox, depth_of, excerpt, too_many_values
 
 Json: TypeAlias = "int | str | list[Json] | dict[str, Json] | None"
 

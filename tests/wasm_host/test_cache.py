@@ -111,7 +111,7 @@ def test_a_directory_of_somebody_else_is_ignored(
     cache = tmp_path / "cache"
     load(CORE, cache)
     uid = os.getuid()
-    monkeypatch.setattr("wasm_host.cache.os.getuid", lambda: uid + 1)
+    monkeypatch.setattr("wasm_host.cache.store.os.getuid", lambda: uid + 1)
     assert load(CORE, cache).cache_report == f"ignored: {cache} belongs to another user"
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wasm_host import cgroup
-from wasm_host.kernel import LINUX, Unsupported
+from wasm_host.harden import cgroup
+from wasm_host.harden.kernel import LINUX, Unsupported
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="cgroups are Linux's")
 

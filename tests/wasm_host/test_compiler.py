@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-from wasm_host import LoadError, binary, cache, compiler, kernel
+from wasm_host import LoadError, binary
+from wasm_host.cache import compile_process, store
+from wasm_host.harden import kernel
 from wasm_host.limits import Limits
 
 from . import cages
@@ -170,7 +172,7 @@ def test_locals_of_one_function_are_added_up() -> None:
     body = b"\x01" + leb(MANY) + b"\x7f\x0b"
     huge = module(section(10, b"\x01" + leb(len(body)) + body))
     with pytest.raises(LoadError, match="4294967295 locals"):
-        compiler.check_bodies(huge, limits)
+        compile_process.check_bodies(huge, limits)
 
 
 def test_code_with_instructions_nobody_has_is_refused() -> None:
@@ -219,7 +221,7 @@ _ELSEWHERE = """
 import json, sys, threading
 from pathlib import Path
 import wasm_host
-from wasm_host import compiler
+from wasm_host.cache import compile_process
 way, file, folder, limits, patience = json.loads(sys.argv[1])
 if way == "interpreter":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
@@ -312,8 +314,8 @@ def test_only_what_is_tiny_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(data)
         return 1
 
-    monkeypatch.setattr(compiler, "_forks", lambda: False)
-    monkeypatch.setattr(compiler, "_by_interpreter", elsewhere)
+    monkeypatch.setattr(compile_process, "_forks", lambda: False)
+    monkeypatch.setattr(compile_process, "_by_interpreter", elsewhere)
     assert wasm_host.load(core())
     large = core() + section(0, b"\x04none" + bytes(5_000))
     others = [large, wide(), wasm(GUESTS / "flip_component.wat")]
@@ -355,7 +357,7 @@ def test_who_waits_too_long_for_another_s_compile_is_refused(
     )
     first.start()
     assert begun.wait(60)
-    monkeypatch.setattr(compiler, "seconds", lambda limits: 0.05)
+    monkeypatch.setattr(compile_process, "seconds", lambda limits: 0.05)
     with pytest.raises(LoadError, match="another process has been compiling it") as caught:
         wasm_host.load(core(), cache_dir=folder)
     assert caught.value.hint
@@ -391,7 +393,7 @@ def test_a_lock_that_cannot_be_made_is_done_without(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
     assert wasm_host.load(core(), cache_dir=tmp_path / "cache").cache_report == "stored"
-    assert cache.Cache(tmp_path / "cache", "other").holds("none") is False
+    assert store.Cache(tmp_path / "cache", "other").holds("none") is False
 
 
 # -- what strangers call things --------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wasm_host import digest
+from wasm_host.cache import digest
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, digest.LARGE - 1, digest.LARGE, 3 * digest.LARGE])
@@ -21,7 +21,7 @@ def test_small_and_large(size: int) -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="not every build has its own code")
 def test_small_ones_need_no_openssl() -> None:
     code = (
-        "import sys; from wasm_host.digest import sha256; print(sha256(b''), '_hashlib' in "
+        "import sys; from wasm_host.cache.digest import sha256; print(sha256(b''), '_hashlib' in "
         "sys.modules)"
     )
     root = Path(__file__).parents[2]

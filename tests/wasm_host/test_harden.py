@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from wasm_host import harden, inherited, landlock, probe
-from wasm_host.kernel import Unsupported
+from wasm_host import harden
+from wasm_host.harden import inherited, landlock, probe
+from wasm_host.harden.kernel import Unsupported
 
 from . import caged_guests, cages
 from .support import CARRIERS, GUESTS, HOSTILE, wasm

@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from wasm_host import seccomp, syscalls
-from wasm_host.kernel import Unsupported
-from wasm_host.seccomp import ALLOW, ERRNO, KILL
+from wasm_host.harden import seccomp, syscalls
+from wasm_host.harden.kernel import Unsupported
+from wasm_host.harden.seccomp import ALLOW, ERRNO, KILL
 
 PID = 4711
 #: Machine -> (column of the tables, architecture as `seccomp_data` names it).

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from wasm_host.harden import Layer
-from wasm_host.probe import probe
+from wasm_host.harden.probe import probe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 
@@ -74,7 +74,7 @@ def _parent(entry: Path) -> int:
 
 
 def _hosts(entry: Path) -> bool:
-    return b"conductor.segment" in (entry / "cmdline").read_bytes()
+    return b"conductor.run.segment" in (entry / "cmdline").read_bytes()
 
 
 @contextmanager

@@ -140,7 +140,7 @@ def test_sleep_is_bounded_in_all_of_a_delivery_s_calls(monkeypatch: pytest.Monke
         passed[0] += seconds
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: passed[0])
-    monkeypatch.setattr("wasm_host.wasi_guest.time", clock)
+    monkeypatch.setattr("wasm_host.carriers.wasi.time", clock)
     module = wasm_host.load(
         wasm(HOSTILE / "wasi_sleeps.wat"), limits=Limits(cpu_ms=2500), grants=frozenset({"clock"})
     )

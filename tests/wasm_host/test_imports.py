@@ -59,11 +59,11 @@ def test_a_core_guest_needs_neither_components_nor_wasi(tmp_path: Path) -> None:
         str(path),
         str(tmp_path / "cache"),
     )
-    assert "wasm_host.core_guest" in loaded
+    assert "wasm_host.carriers.core" in loaded
     assert not loaded & {
-        "wasm_host.component_guest",
-        "wasm_host.preview1",
-        "wasm_host.wasi_guest",
+        "wasm_host.carriers.component",
+        "wasm_host.wasi.preview1",
+        "wasm_host.carriers.wasi",
         "wasmtime.component",
         "asyncio",
         "dataclasses",

@@ -8,7 +8,8 @@ import pytest
 from wasmtime import _ffi as ffi
 
 import wasm_host
-from wasm_host import GuestError, Limits, componentcall, fastcall
+from wasm_host import GuestError, Limits
+from wasm_host.calls import capi, capi_component
 
 from .support import CARRIERS, Carrier, core, saying
 
@@ -107,8 +108,8 @@ def test_a_value_that_is_laid_out_otherwise_is_not_written_to(
         _fields_ = (("of", ffi.wasmtime_component_valunion_t), ("kind", ctypes.c_uint8))
 
     monkeypatch.setattr(ffi, "wasmtime_component_val_t", Otherwise)
-    assert componentcall.missing_symbols() == ["wasmtime_component_val_t as it was"]
+    assert capi_component.missing_symbols() == ["wasmtime_component_val_t as it was"]
 
 
 def test_this_wasmtime_has_the_fast_path() -> None:
-    assert fastcall.missing_symbols() == componentcall.missing_symbols() == []
+    assert capi.missing_symbols() == capi_component.missing_symbols() == []

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-from wasm_host import noted
-from wasm_host.cache import Cache
-from wasm_host.digest import sha256
+from wasm_host.cache import verified_stamp
+from wasm_host.cache.digest import sha256
+from wasm_host.cache.store import Cache
 
 WAT = (Path(__file__).parent / "guests" / "flip.wat").read_text(encoding="utf-8")
 
@@ -30,7 +30,7 @@ def entry(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("size", [100, noted.LARGE])
+@pytest.mark.parametrize("size", [100, verified_stamp.LARGE])
 def test_a_changed_entry_is_thrown_away(cache: Cache, tmp_path: Path, size: int) -> None:
     content = b"x" * size
     assert cache.store("d", content) == "stored"
@@ -46,18 +46,18 @@ def test_a_changed_entry_is_thrown_away(cache: Cache, tmp_path: Path, size: int)
 
 def test_only_large_entries_are_noted(cache: Cache, tmp_path: Path) -> None:
     cache.store("small", b"x")
-    cache.store("large", b"x" * noted.LARGE)
+    cache.store("large", b"x" * verified_stamp.LARGE)
     assert fetched(cache, "small") is not None
     assert fetched(cache, "large") is not None
     folder = tmp_path / "modules"
-    (large,) = (p for p in folder.glob("*.cwasm") if p.stat().st_size >= noted.LARGE)
+    (large,) = (p for p in folder.glob("*.cwasm") if p.stat().st_size >= verified_stamp.LARGE)
     assert [p.name for p in folder.glob("*.seen")] == [f".{large.name}.seen"]
 
 
 def test_a_noted_entry_is_not_read_again(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache.store("d", b"x" * noted.LARGE)
+    cache.store("d", b"x" * verified_stamp.LARGE)
     assert fetched(cache) is not None
 
     def read(*_: object, **__: object) -> None:
@@ -74,7 +74,7 @@ def test_a_noted_entry_is_not_read_again(
 def test_a_note_that_others_could_have_written_counts_for_nothing(
     cache: Cache, tmp_path: Path, spoil: str
 ) -> None:
-    cache.store("d", b"x" * noted.LARGE)
+    cache.store("d", b"x" * verified_stamp.LARGE)
     assert fetched(cache) is not None
     path = entry(tmp_path)
     note = path.with_name(f".{path.name}.seen")
@@ -85,7 +85,7 @@ def test_a_note_that_others_could_have_written_counts_for_nothing(
         note.symlink_to(tmp_path / "elsewhere")
     else:
         note.unlink()
-    assert not noted.unchanged(path, path.stat())
+    assert not verified_stamp.unchanged(path, path.stat())
 
 
 def test_a_module_known_by_its_digest_is_not_read(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from wasm_host import noted, pruning
-from wasm_host.cache import Cache
+from wasm_host.cache import pruning, verified_stamp
+from wasm_host.cache.store import Cache
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -77,7 +77,7 @@ def test_what_killed_processes_left_behind_goes_after_a_day(tmp_path: Path) -> N
     assert pruning.prune(tmp_path / "nothing", now=NOW) == []
 
 
-@pytest.mark.parametrize("size", [10, noted.LARGE])
+@pytest.mark.parametrize("size", [10, verified_stamp.LARGE])
 def test_use_is_remembered_and_an_entry_stays_unchanged(tmp_path: Path, size: int) -> None:
     cache = Cache(tmp_path / "modules", "identity")
     assert cache.store("digest", bytes(size)) == "stored"
@@ -91,9 +91,9 @@ def test_use_is_remembered_and_an_entry_stays_unchanged(tmp_path: Path, size: in
     (entry,) = pruning.entries(tmp_path / "modules")
     before = time.time() - 10 * DAY
     for path in (tmp_path / "modules").iterdir():
-        if path.suffix == ".seen" or size < noted.LARGE:
+        if path.suffix == ".seen" or size < verified_stamp.LARGE:
             os.utime(path, (before, before))
-    if size < noted.LARGE:
+    if size < verified_stamp.LARGE:
         assert pruning.entries(tmp_path / "modules")[0].at == before
     assert fetch() == "hit"
     (again,) = pruning.entries(tmp_path / "modules")

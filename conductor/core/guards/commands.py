@@ -32,7 +32,7 @@ from conductor.core.guards.reading import (
 )
 from conductor.core.guards.rules import Found
 from conductor.core.guards.table import COMMANDS
-from conductor.core.policy.rights import Grants
+from conductor.core.policy.rules import Grants
 
 _SLASHES: Final = frozenset("/\u2044\u2215\u2571\u27cb\u29f8\uff0f")
 """The slash and what looks like it."""

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from conductor.core.policy.rights import Grants
+from conductor.core.policy.rules import Grants
 
 
 class Violation(msgspec.Struct, frozen=True):

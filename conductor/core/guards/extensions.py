@@ -20,7 +20,7 @@ from conductor.core.guards.rules import (
     unchanged,
 )
 from conductor.core.guards.table import EDITOR, UNKNOWN_METHODS
-from conductor.core.policy.rights import (
+from conductor.core.policy.rules import (
     ANSWER,
     CARRY,
     NO_PROFILE,

@@ -28,7 +28,7 @@ from conductor.core.guards.table import (
     UPDATE_TEXTS,
 )
 from conductor.core.guards.words import NOTED, reworded, reworded_call, said
-from conductor.core.policy.rights import COMMANDS_KIND, MODE_KINDS, OTHER_KINDS, TEXT_KINDS
+from conductor.core.policy.rules import COMMANDS_KIND, MODE_KINDS, OTHER_KINDS, TEXT_KINDS
 
 _KIND: Final = ("sessionUpdate",)
 _COMMANDS: Final = "availableCommands"

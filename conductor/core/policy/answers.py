@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
-from conductor.core.link import Pending
+from conductor.core.pending import Pending
 from conductor.core.policy import changes
-from conductor.core.policy.copies import Copies, nobodys, release
+from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts, equal, error, lacks
 from conductor.core.policy.gate import PLACE, rights_on
-from conductor.core.policy.given import Carried, Excuse, Held
 from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.moves import State
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.rights import AMEND, PROMPT, SETTINGS, SETUP, Direction
+from conductor.core.policy.observers import Copies, nobodys, release
+from conductor.core.policy.ordering import Carried, Excuse, Held
+from conductor.core.policy.rules import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.sessions import FOLLOWED
+from conductor.core.policy.states import State
+from conductor.core.policy.timeouts import Wakes
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts, equal, error, lacks
-from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.owners import Owners
     from conductor.core.peer import Lane
     from conductor.core.policy.gate import Gate
+    from conductor.core.policy.ownership import Owners
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""

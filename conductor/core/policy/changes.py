@@ -11,10 +11,10 @@ from conductor.core.sparing import sparing
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.link import Pending
     from conductor.core.peer import Lane, Peer
-    from conductor.core.policy.given import Carried, Note
+    from conductor.core.pending import Pending
     from conductor.core.policy.keys import Params
+    from conductor.core.policy.ordering import Carried, Note
 
 
 @sparing

@@ -15,21 +15,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from conductor.core.effects import Effect
-from conductor.core.owners import Owners
-from conductor.core.policy.copies import Copies
+from conductor.core.policy.checks import Verdicts
 from conductor.core.policy.gate import Gate
-from conductor.core.policy.given import Carried
 from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.observers import Copies
+from conductor.core.policy.ordering import Carried
+from conductor.core.policy.ownership import Owners
 from conductor.core.policy.requests import PolicedRequests
+from conductor.core.policy.timeouts import Wakes
 from conductor.core.policy.turns import Turns
-from conductor.core.policy.verdicts import Verdicts
-from conductor.core.policy.wakes import Wakes
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.link import Pending
     from conductor.core.peer import Peer
+    from conductor.core.pending import Pending
 
 
 class Enforcer:

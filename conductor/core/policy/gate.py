@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.guards.capabilities import PROMISES
 from conductor.core.policy.keys import Heading
-from conductor.core.policy.rights import (
+from conductor.core.policy.rules import (
     AMEND,
     ANSWER,
     CARRY,
@@ -25,8 +25,8 @@ from conductor.core.policy.rights import (
 )
 
 if TYPE_CHECKING:
-    from conductor.core.link import Link, Pending
     from conductor.core.peer import Lane, Peer
+    from conductor.core.pending import Link, Pending
 
 PLACE: Final = 64
 """Held on messages whose place among texts means something, by who carries those texts: they wait

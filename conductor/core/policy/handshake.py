@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from conductor.core.detection import Handshake
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
-from conductor.core.policy.given import Carried
+from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts
 from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.rights import AMEND, CARRY, Direction
-from conductor.core.policy.verdicts import HOLD, IDENTITY, Verdicts
+from conductor.core.policy.ordering import Carried
+from conductor.core.policy.rules import AMEND, CARRY, Direction
+from conductor.core.roles.detection import Handshake
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.link import Pending
     from conductor.core.peer import Lane, Peer
+    from conductor.core.pending import Pending
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""

@@ -9,11 +9,12 @@ from msgspec import UnsetType
 
 from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
-from conductor.core.policy.copies import Copies, release
+from conductor.core.policy.checks import Verdicts, equal, lacks
 from conductor.core.policy.gate import PLACE, Gate, rights_on, without
-from conductor.core.policy.given import Carried, Given, Held, Note
 from conductor.core.policy.keys import Heading, Params, heading
-from conductor.core.policy.rights import (
+from conductor.core.policy.observers import Copies, release
+from conductor.core.policy.ordering import Carried, Given, Held, Note
+from conductor.core.policy.rules import (
     CARRY,
     COPY,
     DROP,
@@ -25,14 +26,13 @@ from conductor.core.policy.rights import (
     update,
 )
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.policy.verdicts import Verdicts, equal, lacks
 from conductor.core.trail import Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
     from conductor.core.peer import Lane
+    from conductor.core.policy.timeouts import Wakes
     from conductor.core.policy.turns import Turns
-    from conductor.core.policy.wakes import Wakes
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)

@@ -9,15 +9,15 @@ from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
-from conductor.core.link import Pending
+from conductor.core.pending import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.answers import PolicedAnswers
-from conductor.core.policy.copies import release
+from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
 from conductor.core.policy.gate import PLACE, Gate, rights_on, without
-from conductor.core.policy.given import Carried, Copied, Held, meant
 from conductor.core.policy.keys import Heading, Params, heading
-from conductor.core.policy.moves import MOST_RETRIES, Event, State, to
-from conductor.core.policy.rights import (
+from conductor.core.policy.observers import release
+from conductor.core.policy.ordering import Carried, Copied, Held, meant
+from conductor.core.policy.rules import (
     ANSWER,
     CARRY,
     CLOSING,
@@ -26,8 +26,8 @@ from conductor.core.policy.rights import (
     Direction,
 )
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
+from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
-from conductor.core.policy.verdicts import IDENTITY, RIGHTS, equal, error, lacks
 
 if TYPE_CHECKING:
     from conductor.core.peer import Lane

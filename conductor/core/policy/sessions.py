@@ -13,12 +13,12 @@ from conductor.core.guards.commands import spelled
 from conductor.core.guards.common import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
 from conductor.core.policy.keys import Params
-from conductor.core.policy.rights import COMMANDS_KIND, PROMPT, SETUP, update
+from conductor.core.policy.rules import COMMANDS_KIND, PROMPT, SETUP, update
 from conductor.core.topology import Role
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
-    from conductor.core.link import Pending
+    from conductor.core.pending import Pending
 
 _MOST: Final = 4096
 """Sessions of one owner: the user's, or those that one component has opened."""

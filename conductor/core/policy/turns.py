@@ -19,18 +19,18 @@ from conductor.core import jsonrpc
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
-from conductor.core.policy.copies import Copies
 from conductor.core.policy.gate import MOST_TURNS, Gate
-from conductor.core.policy.given import Carried
 from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.moves import Event, State, to
-from conductor.core.policy.rights import COPY, PERMISSION, PROMPT, STOP
-from conductor.core.policy.wakes import Wakes
+from conductor.core.policy.observers import Copies
+from conductor.core.policy.ordering import Carried
+from conductor.core.policy.rules import COPY, PERMISSION, PROMPT, STOP
+from conductor.core.policy.states import Event, State, to
+from conductor.core.policy.timeouts import Wakes
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.link import Pending
     from conductor.core.peer import Lane
+    from conductor.core.pending import Pending
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""

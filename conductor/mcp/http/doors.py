@@ -8,13 +8,13 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.jsonrpc import INTERNAL_ERROR
+from conductor.mcp.doors.manager import NAME
 from conductor.mcp.http import requests, session
 from conductor.mcp.http.requests import Refused
 from conductor.mcp.http.session import Session
-from conductor.mcp.shells import NAME
 
 if TYPE_CHECKING:
-    from conductor.mcp.shells import Log, ShellEvents
+    from conductor.mcp.doors.manager import Log, ShellEvents
 
 _MOST_SESSIONS: Final = 1000
 """Sessions one listener keeps; then the oldest that is idle ends for a new one. If none is

@@ -25,7 +25,7 @@ from conductor.core.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
-from conductor.mcp import revisions
+from conductor.mcp.bridge import revisions
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from conductor import catalog
+from conductor.spec import catalog
 from guest_sdk.python import Playground, Proxy, Record
 
 if TYPE_CHECKING:

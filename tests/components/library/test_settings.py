@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conductor import catalog
 from conductor.cli import inspect_, inspect_text
+from conductor.spec import catalog
 
 from .support import COMPONENTS, load
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor import catalog
+from conductor.spec import catalog
 from guest_sdk.python.engine import Engine
 from tests.components.transcripts import read_transcript
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from conductor.core import Changed, Closure, Effect
-from conductor.core.policy.given import Given
+from conductor.core.policy.ordering import Given
 from tests.core.policy.plays import (
     CARRY_TEXT,
     DONE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Fail, Router, Send
-from conductor.core.policy import copies, gate, given
+from conductor.core.policy import gate, observers, ordering
 from conductor.core.policy.keys import Heading
 from tests.core.policy.plays import (
     CARRY_TEXT,
@@ -258,7 +258,7 @@ def test_copies_wait_for_one_that_is_being_initialized() -> None:
 
 
 def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "_MOST_WAITING", 3)
+    monkeypatch.setattr(observers, "_MOST_WAITING", 3)
     with starting() as pb:
         for number in range(4):
             pb >> ("agent", update(str(number))) << ("client", update(str(number)))
@@ -274,7 +274,7 @@ def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "_MOST_BYTES_WAITING", 250)
+    monkeypatch.setattr(observers, "_MOST_BYTES_WAITING", 250)
     with starting() as pb:
         for number in range(2):
             pb >> ("agent", update("x" * 100)) << ("client", update("x" * 100))
@@ -304,7 +304,7 @@ def test_a_copy_that_had_a_place_does_not_wait_for_one_that_is_not_there() -> No
 
 
 def test_copies_of_requests_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "_MOST_COPIES", 2)
+    monkeypatch.setattr(ordering, "_MOST_COPIES", 2)
     with chain(profile="observer") as pb:
         for asked in "abc":
             copied(pb, asked)
@@ -315,7 +315,7 @@ def test_copies_of_requests_are_remembered_so_long(monkeypatch: pytest.MonkeyPat
 
 
 def test_so_much_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "_MOST_COPIED_BYTES", 300)
+    monkeypatch.setattr(ordering, "_MOST_COPIED_BYTES", 300)
     with chain(profile="observer") as pb:
         for asked in "abcd":
             copied(pb, asked, "x" * 40)
@@ -339,7 +339,7 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "_MOST", 2)
+    monkeypatch.setattr(ordering, "_MOST", 2)
     with chain(profile="observer") as pb:
         for text in "abc":
             pb >> ("agent", update(text)) << ("g", "s", update(text)) << ("client", update(text))
@@ -366,9 +366,9 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
     def params(number: int) -> Any:
         return Counting(b"%d" % number)
 
-    notes = given.Notes()
+    notes = ordering.Notes()
     for number in range(1000):
-        notes.add(given.Note("m", params(number), Heading("k", str(number)), "", 0, 0))
+        notes.add(ordering.Note("m", params(number), Heading("k", str(number)), "", 0, 0))
     Counting.compared = 0
     found = notes.same("m", params(999))
     assert found is not None

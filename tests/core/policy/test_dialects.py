@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Router
-from conductor.core.policy.rights import NO_PROFILE, PROFILES, Policy
+from conductor.core.policy.rules import NO_PROFILE, PROFILES, Policy
 from tests.core.actors import FORMS, NEW, PROMPT, Actor, Agent, Launching, Stage, chain, proxy
 from tests.core.actors import INITIALIZE as FIRST
 from tests.core.actors import conversation as converse

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from conductor.core import Closure, Fail, Router
-from conductor.core.policy.verdicts import closure
+from conductor.core.policy.checks import closure
 from tests.core.plays import OK
 from tests.core.policy.plays import (
     CARRY_TEXT,

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from conductor.core import CHANNEL, Component, Router, Send
-from conductor.core.policy.rights import Grants, Policy
+from conductor.core.policy.rules import Grants, Policy
 from tests.core.actors import Guest, dump
 from tests.core.policy.plays import (
     CARRY_TEXT,

@@ -20,7 +20,7 @@ from conductor.core import (
     Violated,
 )
 from conductor.core.policy.handshake import HOLD_INITIALIZE
-from conductor.core.policy.rights import NO_PROFILE, Policy
+from conductor.core.policy.rules import NO_PROFILE, Policy
 from tests.core.plays import OK
 from tests.core.policy.plays import (
     LABEL,

@@ -8,8 +8,9 @@ import pytest
 from msgspec import UNSET, Raw
 
 from conductor.core import Component, Router
-from conductor.core.link import Pending
+from conductor.core.pending import Pending
 from conductor.core.policy import sessions
+from conductor.core.policy.checks import equal
 from conductor.core.policy.keys import (
     Heading,
     Params,
@@ -20,7 +21,6 @@ from conductor.core.policy.keys import (
     size_of,
 )
 from conductor.core.policy.sessions import Session, Sessions
-from conductor.core.policy.verdicts import equal
 
 UPDATE = "session/update"
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from conductor.core import Closure
-from conductor.core.policy.moves import MOST_RETRIES, MOVES, Event, State, to
+from conductor.core.policy.states import MOST_RETRIES, MOVES, Event, State, to
 from conductor.core.policy.turns import GRACE
 from tests.core.policy.plays import (
     CANCELLED,

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import DIALECTS, Component, Router, Send, Violated, owners
-from conductor.core.policy.rights import Grants, Policy
+from conductor.core import DIALECTS, Component, Router, Send, Violated
+from conductor.core.policy import ownership
+from conductor.core.policy.rules import Grants, Policy
 from tests.core.actors import Guest, dump
 from tests.core.plays import V1, notification, request, result
 
@@ -347,7 +348,7 @@ def test_of_too_many_addresses_of_one_owner_its_oldest_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No component makes room for its own by having others' forgotten."""
-    monkeypatch.setattr(owners, "_MOST", 2)
+    monkeypatch.setattr(ownership, "_MOST", 2)
     world = World(trusted=True)
     for number in range(4):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
@@ -364,7 +365,7 @@ def test_of_too_many_addresses_of_one_owner_its_oldest_are_forgotten(
 def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_one_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(owners, "_MOST", 2)
+    monkeypatch.setattr(ownership, "_MOST", 2)
     world = World(trusted=True)
     declares(world, "far", {"type": "acp", "name": "n", "id": "id"}, 10)
     declares(world, "client", {"type": "acp", "name": "n", "id": "id"}, 11)

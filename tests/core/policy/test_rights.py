@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
+from conductor.core.policy.checks import lacks
 from conductor.core.policy.gate import PLACE, Gate
-from conductor.core.policy.rights import (
+from conductor.core.policy.rules import (
     ANSWER,
     CARRY,
     CHOICES,
@@ -33,7 +34,6 @@ from conductor.core.policy.rights import (
     row_of,
     update,
 )
-from conductor.core.policy.verdicts import lacks
 from tests.core.policy.plays import CARRY_TEXT, policy
 
 DOWN, UP = Direction.DOWN, Direction.UP

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Router, Send, Wake
-from conductor.core.policy.rights import PROFILES, Policy
+from conductor.core.policy.rules import PROFILES, Policy
 from tests.core.policy.plays import (
     CARRY_TEXT,
     PERMISSION,

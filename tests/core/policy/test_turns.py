@@ -7,8 +7,8 @@ import pytest
 from conductor.core import Closure, Component, guards
 from conductor.core.effects import Violated
 from conductor.core.policy.gate import MOST_TURNS
-from conductor.core.policy.rights import Policy
-from conductor.core.policy.wakes import ROUND
+from conductor.core.policy.rules import Policy
+from conductor.core.policy.timeouts import ROUND
 from tests.core.policy.plays import (
     CANCELLED,
     DONE,

@@ -6,8 +6,9 @@ import pytest
 
 from conductor.core.guards.table import GUARDS, Guard
 from conductor.core.guards.table import TRUSTED as NO_GRANT
-from conductor.core.policy import words
-from conductor.core.policy.rights import (
+from conductor.core.policy import rule_syntax
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import (
     GRANT_NAMES,
     NO_PROFILE,
     PROFILES,
@@ -18,11 +19,10 @@ from conductor.core.policy.rights import (
     Right,
     Rule,
 )
-from conductor.core.policy.words import PolicyWords
 
 
 def policy(profile: str, *rules: str, **grants: object) -> Policy:
-    return Policy(profile, tuple(map(words.parse_rule, rules)), Grants(**grants))  # type: ignore[arg-type]
+    return Policy(profile, tuple(map(rule_syntax.parse_rule, rules)), Grants(**grants))  # type: ignore[arg-type]
 
 
 # -- rules and grants as texts -------------------------------------------------------------------
@@ -35,8 +35,8 @@ def test_a_rule_is_shown_as_it_is_read() -> None:
         "up:session/update[*]:copy",
         "down:*:copy+carry+answer+amend+drop+originate",
     ):
-        assert words.shown(words.parse_rule(text)) == text
-    assert words.parse_rule("up:x/*:drop") == Rule(Direction.UP, "x/*", Right.DROP)
+        assert rule_syntax.shown(rule_syntax.parse_rule(text)) == text
+    assert rule_syntax.parse_rule("up:x/*:drop") == Rule(Direction.UP, "x/*", Right.DROP)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_rule_is_shown_as_it_is_read() -> None:
 )
 def test_what_is_no_rule(text: str, said: str) -> None:
     with pytest.raises(ValueError, match="^" + said.replace("*", r"\*")):
-        words.parse_rule(text)
+        rule_syntax.parse_rule(text)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_is_no_rule(text: str, said: str) -> None:
     ],
 )
 def test_why_a_rule_gives_less_than_it_says(rule: str, said: str) -> None:
-    found = words.surplus(words.parse_rule(rule))
+    found = rule_syntax.surplus(rule_syntax.parse_rule(rule))
     assert found.startswith(said)
     assert bool(found) == bool(said)
 
@@ -93,14 +93,14 @@ def test_why_a_rule_gives_less_than_it_says(rule: str, said: str) -> None:
     ],
 )
 def test_a_grant_by_name(text: str, grants: Grants) -> None:
-    assert words.parse_grant(text) == grants
-    assert words.parse_grant(grants.words()[0]) == grants
+    assert rule_syntax.parse_grant(text) == grants
+    assert rule_syntax.parse_grant(grants.words()[0]) == grants
 
 
 def test_a_grant_as_json_has_it() -> None:
-    assert words.read_grant("commands", ["a", "b"]) == Grants(commands=("a", "b"))
-    assert words.read_grant("texts", True) == Grants(texts=True)
-    assert words.read_grant("turns", "within") == Grants(turns="within")
+    assert rule_syntax.read_grant("commands", ["a", "b"]) == Grants(commands=("a", "b"))
+    assert rule_syntax.read_grant("texts", True) == Grants(texts=True)
+    assert rule_syntax.read_grant("turns", "within") == Grants(turns="within")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_grant_as_json_has_it() -> None:
 )
 def test_what_is_no_grant(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        words.parse_grant(text)
+        rule_syntax.parse_grant(text)
 
 
 # -- compared ------------------------------------------------------------------------------------
@@ -137,9 +137,9 @@ def test_profiles_lie_within_each_other(profile: str) -> None:
         "full": set(PROFILES),
     }
     held = policy(profile)
-    found = {one for one in PROFILES if words.within(policy(one), held)}
+    found = {one for one in PROFILES if rule_syntax.within(policy(one), held)}
     assert found == narrower[profile]
-    assert words.within(held, None)
+    assert rule_syntax.within(held, None)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_profiles_lie_within_each_other(profile: str) -> None:
     ],
 )
 def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None:
-    assert words.permits(held, words.parse_rule(rule)) is permitted
+    assert rule_syntax.permits(held, rule_syntax.parse_rule(rule)) is permitted
 
 
 @pytest.mark.parametrize(
@@ -182,16 +182,16 @@ def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None
     ],
 )
 def test_grants_that_are_lacking(wanted: Grants, held: Grants, lacks: Grants) -> None:
-    assert words.lacking(wanted, held) == lacks
+    assert rule_syntax.lacking(wanted, held) == lacks
 
 
 def test_grants_together() -> None:
     one = Grants(turns="unprompted", commands=("a",), mcp="others")
     other = Grants(turns="within", commands=("b", "a"), texts=True)
-    assert words.merged(one, other) == Grants(
+    assert rule_syntax.merged(one, other) == Grants(
         turns="unprompted", commands=("a", "b"), mcp="others", texts=True
     )
-    assert words.merged(Grants(), one) == words.merged(one, Grants()) == one
+    assert rule_syntax.merged(Grants(), one) == rule_syntax.merged(one, Grants()) == one
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,14 @@ def test_grants_together() -> None:
     ],
 )
 def test_where_ids_alone_tell_requests_apart(held: Policy, key: str) -> None:
-    assert words.alike(held) == key
+    assert rule_syntax.alike(held) == key
 
 
 def test_a_policy_of_words() -> None:
     given = PolicyWords("context", ("up:session/update:copy",), Grants(texts=True), hold=3)
     made = given.policy()
     assert made == Policy(
-        "context", (words.parse_rule("up:session/update:copy"),), Grants(texts=True), hold=3
+        "context", (rule_syntax.parse_rule("up:session/update:copy"),), Grants(texts=True), hold=3
     )
     assert PolicyWords(TRUSTED).policy() is None
     assert [PolicyWords(one).unlimited for one in ("full", TRUSTED, "filter")] == [
@@ -262,8 +262,8 @@ def test_a_policy_of_words() -> None:
     ],
 )
 def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
-    found = words.read_rule(old)
-    assert (words.today(found), found.lost) == (today, "")
+    found = rule_syntax.read_rule(old)
+    assert (rule_syntax.today(found), found.lost) == (today, "")
 
 
 @pytest.mark.parametrize(
@@ -282,25 +282,27 @@ def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
     ],
 )
 def test_what_of_an_older_rule_is_lost(old: str, today: list[str], lost: str) -> None:
-    found = words.read_rule(old)
-    assert words.today(found) == today
+    found = rule_syntax.read_rule(old)
+    assert rule_syntax.today(found) == today
     assert found.lost.startswith(lost)
 
 
 def test_what_is_no_older_rule_either() -> None:
     with pytest.raises(ValueError, match="right `write` must be copy"):
-        words.read_rule("up:x:modify+write")
+        rule_syntax.read_rule("up:x:modify+write")
     with pytest.raises(ValueError, match="right `write` must be copy"):
-        words.read_rule("up:x:write")
-    assert words.is_old("up:x:observe")
-    assert not words.is_old("up:x:copy")
+        rule_syntax.read_rule("up:x:write")
+    assert rule_syntax.is_old("up:x:observe")
+    assert not rule_syntax.is_old("up:x:copy")
 
 
 def test_what_a_lifted_guard_comes_to() -> None:
-    assert words.lifted("tool-calls").grants == Grants(texts=True)
-    assert words.today(words.lifted("session-lifecycle")) == ["allow=down:session/cancel:originate"]
-    found = words.lifted("files")
-    assert (words.today(found), found.lost) == (
+    assert rule_syntax.lifted("tool-calls").grants == Grants(texts=True)
+    assert rule_syntax.today(rule_syntax.lifted("session-lifecycle")) == [
+        "allow=down:session/cancel:originate"
+    ]
+    found = rule_syntax.lifted("files")
+    assert (rule_syntax.today(found), found.lost) == (
         [],
         "the guard `files` is lifted by `profile=trusted` only",
     )
@@ -308,12 +310,12 @@ def test_what_a_lifted_guard_comes_to() -> None:
 
 def test_what_older_words_lift_in_part_is_still_guarded() -> None:
     known = {one.name for one in GUARDS} | {"session-lifecycle"}  # which is `sealed` now
-    assert known.issuperset({*words._LIFTED, *words._WIDENED})
+    assert known.issuperset({*rule_syntax._LIFTED, *rule_syntax._WIDENED})
 
 
 @pytest.mark.parametrize("guard", [one for one in GUARDS if one.lifted_by != NO_GRANT])
 def test_a_lifted_guard_that_a_grant_widens_names_the_grant(guard: Guard) -> None:
-    found = words.lifted(guard.name)
+    found = rule_syntax.lifted(guard.name)
     grant = guard.lifted_by.partition("=")[0]
     assert grant in found.grants.names() or f"`{guard.lifted_by}`" in found.lost
 
@@ -334,7 +336,7 @@ def test_a_lifted_guard_that_a_grant_widens_names_the_grant(guard: Guard) -> Non
     ],
 )
 def test_what_a_lifted_guard_gave_and_a_grant_does_not_is_told(guard: str, lost: str) -> None:
-    said = words.lifted(guard).lost
+    said = rule_syntax.lifted(guard).lost
     assert said.startswith(lost)
     assert bool(said) == bool(lost)
 
@@ -347,4 +349,4 @@ def test_every_grant_can_be_read() -> None:
     }  # fmt: skip
     assert set(said) == set(GRANT_NAMES)
     for name, value in said.items():
-        assert words.read_grant(name, value).names() == [name]
+        assert rule_syntax.read_grant(name, value).names() == [name]

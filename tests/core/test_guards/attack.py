@@ -17,7 +17,7 @@ from conductor.core.guards import (
     originated,
 )
 from conductor.core.guards.reading import canonical
-from conductor.core.policy.rights import Grants
+from conductor.core.policy.rules import Grants
 
 ALL = frozenset(guard.name for guard in GUARDS)
 FOLDERS = ("/w", "/home/me/proj")

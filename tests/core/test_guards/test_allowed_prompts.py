@@ -14,7 +14,7 @@ from conductor.core.guards import Context
 from conductor.core.guards.commands import asks_for_one, kept, readings, spelled
 from conductor.core.guards.names import folded
 from conductor.core.guards.paths import decoded, inside
-from conductor.core.policy.rights import Grants
+from conductor.core.policy.rules import Grants
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.attacks_on_prompts import (
     HELLO,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from conductor.core.guards import GUARDS, Guard, Violation, check
-from conductor.core.policy.rights import GRANT_NAMES
+from conductor.core.policy.rules import GRANT_NAMES
 from tests.core.test_guards import (
     attacks_on_extensions,
     attacks_on_initialize,

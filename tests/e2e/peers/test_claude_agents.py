@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conductor.catalog import components_folder
-from tests.trace import pairs
-from tests.trace.test_trace import PROXY
+from conductor.spec.catalog import components_folder
+from tests.record.trace import pairs
+from tests.record.trace.test_trace import PROXY
 
 from .mock_messages import Answer, Json, MockMessages, Stall, Text, ToolUse, tool_results, user_text
 from .plan import DEADLINE, Plan, Transcript

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import acp
 import pytest
 
-from tests.trace import pairs
+from tests.record.trace import pairs
 
 from .mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
 from .npm import OPENCODE_SOURCES, install, node_tools

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import wasm_host
-from conductor.playback import transcript
+from conductor.author.transcripts import transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable

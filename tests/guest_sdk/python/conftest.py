@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-from conductor import scripts
-from conductor.hosting import cache_folder
+from conductor.run.guest_host import cache_folder
+from conductor.spec.python_guest import scripts
 from tests.e2e.scripted import scripted_rig
 
 Make = Callable[..., wasm_host.Guest]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core.policy.rights import PROFILE_NAMES
+from conductor.core.policy.rules import PROFILE_NAMES
 from guest_sdk.python import DROP, Answered, Cancelled, Proxy, Refused, gather, text
 from guest_sdk.python.engine import Engine
 from guest_sdk.python.proxy import PROFILES

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conductor import scripts
-from conductor.catalog import resolve
 from conductor.errors import ComponentError, UsageError
-from conductor.script_facts import Declared, declared
+from conductor.spec.catalog import resolve
+from conductor.spec.python_guest import scripts
+from conductor.spec.python_guest.facts import Declared, declared
 from guest_sdk.python import build
 
 

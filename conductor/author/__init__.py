@@ -1,0 +1,1 @@
+"""Tools for authors of proxies: checks, transcripts, templates, guests tried out in a cage."""

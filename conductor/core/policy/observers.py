@@ -1,0 +1,190 @@
+"""Copies: the original has gone past the component, and what becomes of the copy changes nothing.
+
+A component may pass a copy on under its id, as it would the original: that request is answered as
+the original is. Whatever it answers to a copy is ignored.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.effects import Effect, Send
+from conductor.core.pending import Pending
+from conductor.core.policy.gate import rights_on
+from conductor.core.policy.keys import Heading, Params, size_of
+from conductor.core.policy.ordering import Copied, Held, Note, meant
+from conductor.core.policy.rules import ORIGINATE
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+    from conductor.core.peer import Lane, Peer
+
+_MOST_WAITING: Final = 4096
+_MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
+"""Copies that wait for a component that is still being initialized."""
+
+
+class Copies:
+    """What components are shown, and what they do with it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._waiting: dict[str, tuple[object, int]] = {}
+        """Bytes of the copies that wait for a component, and the backlog they wait in."""
+
+    # -- notifications -------------------------------------------------------------------------
+
+    def notification(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        heading: Heading,
+        out: list[Effect],
+        held: Held | None = None,
+        *,
+        must: bool = False,
+    ) -> None:
+        """Shows the component at `lane` a notification; `held` waits for its round with it.
+
+        `must`: it is shown it however slow it is."""
+        peer, gate = lane.peer, lane.peer.gate
+        assert gate is not None
+        if not peer.ready:
+            if held is not None:
+                held.ready = True
+            if self._may_wait(peer, params):
+                peer.backlog.append(partial(self.notification, lane, method, params, heading))
+            return
+        note = Note(method, params, heading, "", 0, gate.round)
+        note.held = held
+        lane.other.given.shown.add(note)
+        frame = lane.writer.notification(method, params)
+        out.append(Send(peer.name, frame, gate.watches_only and not must))
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def request(
+        self,
+        lane: Lane,
+        method: str,
+        params: Params,
+        heading: Heading,
+        original: Pending,
+        out: list[Effect],
+    ) -> Copied:
+        """Shows the component at `lane` a request."""
+        copy = self.follow(original, method, params, heading)
+        self._give(lane, copy, original, out)
+        return copy
+
+    def follow(self, original: Pending, method: str, params: Params, heading: Heading) -> Copied:
+        """A copy that is answered as `original` is, given in a way of the caller's own."""
+        copy = Copied(method, params, heading)
+        original.watchers = (*original.watchers, partial(self.answered, copy))
+        return copy
+
+    def _give(self, lane: Lane, copy: Copied, original: Pending, out: list[Effect]) -> None:
+        peer, link = lane.peer, lane.link
+        assert peer.gate is not None
+        if not peer.ready:
+            if self._may_wait(peer, copy.params):
+                peer.backlog.append(partial(self._give, lane, copy, original))
+            return
+        shadow = nobodys(copy.method)
+        shadow.hook = partial(self._let_go, copy)
+        shadow.target, shadow.target_id = lane, link.fresh_id()
+        link.sent[shadow.target_id] = shadow
+        peer.gate.loosen(link, shadow.target_id, shadow)
+        lane.other.given.show(shadow.target_id, copy)
+        frame = lane.writer.request(shadow.target_id, copy.method, copy.params)
+        out.append(Send(peer.name, frame, peer.gate.watches_only))
+        if original.cancelled:
+            self._exchange.cancel(shadow, out)
+        else:
+            original.followers = (*original.followers, shadow)
+
+    def _may_wait(self, peer: Peer, params: Params) -> bool:
+        """Whether a copy for a component that is not ready shall wait until it is."""
+        if peer.closure is not None or peer.handshake is None:
+            return False
+        backlog, held = self._waiting.get(peer.name, (None, 0))
+        held = size_of(params) + (held if backlog is peer.backlog else 0)
+        if len(peer.backlog) < _MOST_WAITING and held <= _MOST_BYTES_WAITING:
+            self._waiting[peer.name] = (peer.backlog, held)
+            return True
+        assert peer.gate is not None
+        peer.gate.lost += 1
+        return False
+
+    @staticmethod
+    def unseen(peer: Peer) -> bool:
+        """Whether an observer has still to take a copy of a request that has been answered."""
+        return any(
+            one.answer is not None and not one.passed
+            for lane in (peer.p, peer.s)
+            for one in lane.given.copies.values()
+        )
+
+    @staticmethod
+    def _let_go(
+        copy: Copied, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """The component answers a copy: it has had its say about it."""
+        copy.passed = True
+        if copy.held is not None:
+            copy.held.ready = True
+            assert pending.target is not None
+            release(pending.target, out)
+            release(pending.target.other, out)
+
+    def answered(self, copy: Copied, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """The original has its answer."""
+        copy.answer = (member, body)
+        for pending in copy.forwarded:
+            self._exchange.reply(pending, member, body, out, copy=True)
+        copy.forwarded.clear()
+
+    def take(
+        self, lane: Lane, method: str, params: Params, heading: Heading, pending: Pending
+    ) -> Copied | None:
+        """The copy that a component passes on by `lane`; None if it is none."""
+        given, gate = lane.given, lane.peer.gate
+        assert gate is not None
+        if lane.peer.sideband or gate.policy.ids == "kept":
+            found = given.copies.get(pending.key)
+            return found if found is not None and found.method == method else None
+        may_be_own = bool(rights_on(lane.other, heading) & ORIGINATE)
+        left = [one for one in given.copies.values() if not one.passed]
+        return meant(left, method, params, surely=may_be_own)
+
+    def passed_on(self, copy: Copied, pending: Pending, out: list[Effect]) -> None:
+        """A component passes on a copy: it is answered as the original is."""
+        copy.passed = True
+        if copy.answer is not None:
+            self._exchange.reply(pending, *copy.answer, out, copy=True)
+        else:
+            copy.forwarded.append(pending)
+
+
+def release(lane: Lane, out: list[Effect]) -> None:
+    """Sends on what need not wait any more to leave a component by `lane`, in order."""
+    given = lane.given
+    if given.releasing:
+        return  # the loop that runs already takes what has become free meanwhile
+    given.releasing = True
+    while given.waiting and (held := given.freed()) is not None:
+        held.resume(out)
+    given.releasing = False
+
+
+def nobodys(method: str) -> Pending:
+    """Stands for a request whose answer, should one come, nobody reads."""
+    pending = Pending(None, b"null", b"null", method)
+    pending.hook = _ignore
+    return pending
+
+
+def _ignore(pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> None:
+    """Nobody reads it."""

@@ -1,0 +1,125 @@
+"""Whose the MCP servers and connections of a chain are, by their addresses (`guards.servers`).
+
+Servers are declared in a session's setup, by whoever adds them to it; a connection is whose the
+server is that it was asked for. Every policed component is told of all of them: which are its own,
+and which are somebody else's. So it can reach no other's, on whatever way it learnt of them, nor
+take their addresses for its own.
+
+Who is policed has an address only if nobody had it before. Who is not has its own in any case: the
+client all of them, a proxy its connections. Only what a host says of its guests may be the word of
+one that is policed there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Final
+
+from msgspec import Raw
+
+from conductor.core import guards
+from conductor.core.effects import Effect, Owned
+from conductor.core.peer import Lane, Peer
+from conductor.core.pending import Pending
+from conductor.core.policy.gate import Gate
+from conductor.core.policy.keys import Params, addresses
+from conductor.core.policy.rules import SETUP
+from conductor.core.topology import Role
+
+CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
+CONCERNED: Final = CONNECT | frozenset(SETUP)
+"""The requests that declare servers and open connections."""
+
+_MOST: Final = 16_384
+"""Addresses of one owner."""
+
+
+class Owners:
+    """The addresses in use in one chain; of too many of one owner the oldest are forgotten."""
+
+    def __init__(self, gates: Callable[[], Iterator[Gate]]) -> None:
+        """`gates` gives those of all policed components."""
+        self._gates = gates
+        self._known: dict[str, Gate | None] = {}
+        """Every address, and whose it is; None: of the client, or of who is not policed."""
+        self._order: defaultdict[Gate | None, deque[str]] = defaultdict(deque)
+        """By owner, in the order in which they came to be its own."""
+
+    def asked(self, lane: Lane, method: str, params: Params, pending: Pending) -> None:
+        """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
+        nobody else's, even if somebody has claimed it before; what a policed component declares is
+        `admitted` once it has been found good."""
+        if method in CONNECT:
+            server = addresses(method, params)
+            pending.watchers = (*pending.watchers, partial(self._opened, pending, method, server))
+        elif lane.peer.gate is None:
+            named = guards.declared(method, params)
+            outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
+            self._add(None, named if outermost else named - self._known.keys())
+
+    @property
+    def addresses(self) -> AbstractSet[str]:
+        """Of all servers and connections, whosever they are."""
+        return self._known.keys()
+
+    def restored(self, owner: Peer | None, found: Iterable[str]) -> None:
+        """Addresses a former router has known; without an owner here they are somebody else's."""
+        self._add(owner.gate if owner is not None else None, frozenset(found))
+
+    def admitted(
+        self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]
+    ) -> None:
+        """A component has declared servers of its own, beside those it was given."""
+        if method in SETUP and given != sent:
+            known = frozenset() if given is None else guards.declared(method, given)
+            declared = guards.declared(method, sent) - known - self._known.keys()
+            self._admit(peer.gate, declared, out)
+
+    def _opened(
+        self,
+        pending: Pending,
+        method: str,
+        server: tuple[str, ...],
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
+    ) -> None:
+        """A connection is there. Whoever answers may but pass on the answer of the server's owner:
+        who hears the request first is no sign."""
+        if member == b"result" and pending.target is not None:
+            owner, peer = self._owner(server), pending.target.peer
+            opened = guards.connected(method, Raw(body))
+            if peer.component.hosts or _policed(owner) or _policed(peer.gate):
+                opened -= self._known.keys()
+            self._admit(owner, opened, out)
+
+    def _owner(self, server: tuple[str, ...]) -> Gate | None:
+        return next((gate for gate in self._gates() if gate.owns(server)), None)
+
+    def _admit(self, owner: Gate | None, found: AbstractSet[str], out: list[Effect]) -> None:
+        self._add(owner, found)
+        if owner is not None and found:
+            out.append(Owned(owner.name, tuple(sorted(found))))
+
+    def _add(self, owner: Gate | None, found: AbstractSet[str]) -> None:
+        if not found:
+            return
+        for gate in self._gates():
+            (gate.servers if gate is owner else gate.foreign).update(found)
+        order = self._order[owner]
+        order.extend(one for one in found if self._known.get(one, self) is not owner)
+        self._known.update(dict.fromkeys(found, owner))
+        while len(order) > _MOST:
+            oldest = order.popleft()
+            if self._known.get(oldest, self) is owner:  # else it is another's by now
+                del self._known[oldest]
+                for gate in self._gates():
+                    gate.servers.discard(oldest)
+                    gate.foreign.discard(oldest)
+
+
+def _policed(gate: Gate | None) -> bool:
+    return gate is not None and gate.enforced

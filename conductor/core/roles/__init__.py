@@ -1,0 +1,1 @@
+"""How each peer gets its role: `initialize`, versions, dialects, and roles of restarted peers."""

@@ -1,0 +1,55 @@
+"""The revisions of MCP: with sessions up to 2025-11-25, without from 2026-07-28 on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conductor.mcp.bridge.json import read, write
+
+SESSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Revisions that begin with `initialize`."""
+LATEST_SESSION: Final = SESSIONS[-1]
+MODERN: Final = "2026-07-28"
+"""The revision without sessions."""
+
+NAMESPACE: Final = "io.modelcontextprotocol/"
+VERSION: Final = NAMESPACE + "protocolVersion"
+CAPABILITIES: Final = NAMESPACE + "clientCapabilities"
+CLIENT: Final = NAMESPACE + "clientInfo"
+SERVER: Final = NAMESPACE + "serverInfo"
+LOG_LEVEL: Final = NAMESPACE + "logLevel"
+"""Keys of `_meta`."""
+
+INITIALIZE: Final = "initialize"
+DISCOVER: Final = "server/discover"
+LISTEN: Final = "subscriptions/listen"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+SUBSCRIPTION: Final = NAMESPACE + "subscriptionId"
+"""In `_meta`: the id of the request that a subscription's notifications and result belong to."""
+
+CANCELLED: Final = "notifications/cancelled"
+
+NEEDS: Final = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""What a component may ask a client for, and the capability that takes."""
+
+MISSING_CAPABILITY: Final = -32021
+"""The error code, since 2026-07-28, of a request that takes what its client does not offer."""
+
+PROBE: Final = write({"_meta": {VERSION: MODERN, CAPABILITIES: {}}})
+"""Params of the bridge's own `server/discover`."""
+
+
+def modern(method: str, params: bytes | None) -> bool:
+    """Whether a message shows that its sender speaks the revision without sessions."""
+    if method in (DISCOVER, LISTEN, INITIALIZE):
+        return method != INITIALIZE
+    return (
+        params is not None
+        and VERSION.encode() in params
+        and VERSION in read(read(params).get("_meta"))
+    )

@@ -1,0 +1,236 @@
+"""What is put on record of a chain (`--audit FILE`): components, changes, violations, failures.
+
+Records (docs/cli.md, "Audits") go to an `AuditFile`. Each names the `run`, the
+conductor that wrote it, since several may share a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core import UPSTREAM, Changed, Violated
+from conductor.core.sparing import sparing
+from conductor.errors import ConductorError
+from conductor.record.audit.changes import described
+from conductor.record.audit.file import AuditFile
+from conductor.record.redaction import redacted
+from conductor.run.reports import changes
+from conductor.run.reports.changes import Sized
+from conductor.run.reports.received import Chain
+from conductor.spec.catalog import Spec
+
+MOST_EACH: Final = 1000
+"""Violations of one component with a record of their own; further ones are gathered by as many, so
+that a component cannot fill the disk."""
+
+MOST_CHANGES: Final = 10_000
+"""The same for changes, for each component, way of changing and method. The rest is counted."""
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the changes of one component. The rest is counted, too."""
+
+_MOST_KINDS: Final = 1024
+"""Ways of changing and methods of one component that are counted apart."""
+_MOST_TEXT: Final = 2000
+"""Characters of a text that components had a part in."""
+
+
+class Auditor:
+    """Keeps the record of one chain; `content` says what of changes: `redacted` (all but secrets),
+    `all`, or `none` but digests."""
+
+    def __init__(self, file: AuditFile, content: str = "redacted") -> None:
+        self._file = file
+        self._content = content
+        self._hosts: Mapping[str, Sequence[str]] = {}
+        self._changes: Counter[tuple[str, str, str]] = Counter()
+        self._left_out: Counter[tuple[str, str, str]] = Counter()
+        """Of them, those that are only counted."""
+        self._written: Counter[str] = Counter()
+        """Bytes of those on record, by component."""
+        self._kinds: Counter[str] = Counter()
+        """How many of them there are of each component."""
+        self._run = os.urandom(4).hex()
+        self._counts: Counter[str] = Counter()
+        self._ended = False
+
+    def begin(
+        self, version: str, mode: str, specs: Sequence[Spec], *, agent_last: bool, isolation: str
+    ) -> None:
+        """Records that a chain is about to start, and each of its components."""
+        self._record("chain", version=version, mode=mode, isolation=isolation, pid=os.getpid())
+        for index, spec in enumerate(specs):
+            role = "agent" if agent_last and index == len(specs) - 1 else "proxy"
+            self._record("component", **_described(spec, role))
+
+    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """Names the guests of each host, by whose name records call it."""
+        self._hosts = hosts
+
+    def violated(self, violation: Violated) -> None:
+        """Records what a component attempted."""
+        count = self._counts[violation.peer] = self._counts[violation.peer] + 1
+        if count > MOST_EACH:
+            if count % MOST_EACH == 0:
+                self._record("violations", component=violation.peer, count=MOST_EACH)
+            return
+        self._record(
+            "violation",
+            component=violation.peer,
+            rule=violation.rule,
+            direction=violation.direction,
+            method=_text(violation.method),
+            pointer=_text(violation.pointer),
+            text=_text(violation.text),
+            fatal=violation.fatal,
+        )
+
+    @sparing
+    def changed(
+        self, changed: Changed, before: Sized | None = None, after: Sized | None = None
+    ) -> None:
+        """Records what a component changed, unless the same is said in other words.
+
+        `before` and `after` stand for payloads that were not reported with it.
+        """
+        down = changed.direction == "down"
+        changed = msgspec.structs.replace(
+            changed,
+            source=self._named(changed.source, above=down),
+            target=self._named(changed.target, above=not down),
+        )
+        key = (changed.peer, changed.change, changed.method)
+        if key not in self._changes:
+            if self._kinds[changed.peer] >= _MOST_KINDS:
+                key = (changed.peer, changed.change, "")
+            else:
+                self._kinds[changed.peer] += 1
+                self._changes[key] = 0
+        if self._changes[key] >= MOST_CHANGES or self._written[changed.peer] >= MOST_BYTES:
+            self._changes[key] += 1
+            self._left_out[key] += 1
+            return
+        members = described(changed, self._content, before, after)
+        if members is None:
+            return
+        self._changes[key] += 1
+        self._written[changed.peer] += len(msgspec.json.encode(members))
+        self._record("change", **members)
+
+    def _named(self, peer: str | None, *, above: bool) -> str | None:
+        """A peer by its own name, or that of its guest that is next to who is talked of."""
+        guests = self._hosts.get(peer or "")
+        return peer if not guests else guests[-1 if above else 0]
+
+    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+        """Records what `host` says that one of its guests changed.
+
+        Who is beyond the host, and what ids are called there, is told by `chain`. Raises
+        `ValueError` for nonsense.
+        """
+        changed, before, after = changes.read(params, guests)
+        self.changed(_translated(changed, host, chain), before, after)
+
+    def noted(self, event: str, component: str, text: str) -> None:
+        """Records what became of a component: `failure`, `restart`, `bypass` or `swap`."""
+        self._record(event, component=component, text=_text(text))
+
+    def loaded(self, component: str, digest: str) -> None:
+        """Records the module that a host says it has loaded, at the start and ever after."""
+        self._record("loaded", component=component, sha256=_text(digest))
+
+    def end(self, failure: str | None) -> None:
+        """Records the end of the chain, why it failed if it did, and closes the file."""
+        if self._ended:
+            return
+        self._ended = True
+        for component, count in self._counts.items():
+            if count > MOST_EACH and (left := count % MOST_EACH):
+                self._record("violations", component=component, count=left)
+        for (component, change, method), count in self._left_out.items():
+            self._record(
+                "changes",
+                component=component,
+                change=change,
+                method=_text(method) or None,
+                count=count,
+            )
+        failure = None if failure is None else _text(failure)
+        self._record(
+            "end",
+            failure=failure,
+            changes=self._changes.total(),
+            violations=self._counts.total(),
+        )
+        self._file.close()
+
+    def _record(self, event: str, /, **members: object) -> None:
+        self._file.append(event, {"run": self._run, **members})
+
+
+def _translated(changed: Changed, host: str, chain: Chain) -> Changed:
+    """What a host reports, in the names and ids of the chain it is in."""
+    behind, ahead = ("p", "s") if changed.direction == "down" else ("s", "p")
+    ends: dict[str, str | None] = {}
+    if changed.kind == "response":
+        if changed.target == UPSTREAM:
+            asked = chain.asker(host, ahead, (changed.target_id or "").encode())
+            ends["target"], ends["target_id"] = asked or (None, None)
+    else:
+        if changed.source == UPSTREAM and changed.source_id is not None:
+            asked = chain.asker(host, behind, changed.source_id.encode())
+            ends["source"], ends["source_id"] = asked or (None, None)
+        elif changed.source == UPSTREAM:
+            ends["source"] = chain.neighbour(host, behind)
+        if changed.target == UPSTREAM:
+            ends["target"] = chain.neighbour(host, ahead)
+    return msgspec.structs.replace(changed, **ends)
+
+
+def _digest(path: str) -> str | None:
+    """The digest of a file; None where it cannot be read, which its start will report."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _script_digest(path: str) -> str | None:
+    from conductor.spec.python_guest import scripts
+
+    try:
+        return scripts.read(path).sha256
+    except (OSError, ConductorError):
+        return None
+
+
+def _described(spec: Spec, role: str) -> dict[str, Any]:
+    """What a component is and may do, without secrets."""
+    found: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
+    if spec.script:
+        found |= {"kind": "script", "file": spec.script, "sha256": _script_digest(spec.script)}
+    elif spec.wasm is not None:
+        found |= {"kind": "module", "file": spec.wasm, "sha256": _digest(spec.wasm)}
+    elif spec.command is not None:
+        command = {"command": spec.command[0], "args": spec.command[1:]}
+        found |= {"kind": "command", **msgspec.json.decode(redacted(msgspec.json.encode(command)))}
+    else:
+        found |= {"kind": "in-process", "attribute": spec.attribute}
+    if role == "proxy":
+        found["policy"] = msgspec.structs.asdict(spec.policy)
+        found["on_failure"] = spec.on_failure
+        found["grants"] = None if spec.grants is None else sorted(spec.grants)
+    return found
+
+
+def _text(text: str) -> str:
+    """`text`, not too long, and such that it can be written."""
+    cut = text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…"
+    return cut.encode(errors="backslashreplace").decode()

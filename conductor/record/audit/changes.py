@@ -1,0 +1,191 @@
+"""What an audit says of one change: who, which message, and how it differs, as a JSON diff.
+
+Digests of what was before and what came after stand in every record. The diff is over the whole
+texts, and shown without secrets and without long values (docs/cli.md, "Audits").
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import Changed
+from conductor.core.depth import too_many_values
+from conductor.record import diff
+from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
+from conductor.record.redaction import REDACTED, redacted
+from conductor.record.text_pairs import shared
+from conductor.run.reports.changes import Sized, sized
+
+MOST_TEXT: Final = 4_000
+"""Characters of a value that are written out."""
+
+_CUT_TEXT: Final = 1_000
+"""Characters that are left of a longer one."""
+
+MOST_OPERATIONS: Final = 64
+_MOST_COMPARED: Final = 4 * 1024 * 1024
+"""Bytes, before and after together, that are compared …"""
+
+_MOST_VALUES: Final = 20_000
+"""… and values, in each of them; of more there are digests only."""
+
+_MARK: Final = diff.parse(REDACTED)
+
+
+def _sized(raw: bytes | None) -> Sized | None:
+    return None if raw is None else sized(raw)
+
+
+def described(
+    changed: Changed,
+    content: str,
+    before: Sized | None = None,
+    after: Sized | None = None,
+) -> dict[str, Any] | None:
+    """The members of the record; None if the same is said before and after, in other words.
+
+    `content` is `redacted`, `all`, or `none` for digests only. `before` and `after` are given for
+    payloads that `changed` lacks because they were too large to be reported.
+    """
+    missing = before is not None or after is not None
+    comparison = None if missing else _compared(changed)
+    differs = comparison is None or comparison.operations or comparison.repeated
+    if not differs and changed.change != "reordered":
+        return None
+    members: dict[str, Any] = {
+        "component": changed.peer,
+        "change": changed.change,
+        "kind": changed.kind,
+        "direction": changed.direction,
+        "method": _writable(changed.method),
+        "session": None if changed.session is None else _writable(changed.session),
+        "number": changed.number,
+        "source": changed.source,
+        "source_id": _id(changed.source_id),
+        "target": changed.target,
+        "target_id": _id(changed.target_id),
+        "before": before or _sized(changed.before),
+        "after": after or _sized(changed.after),
+    }
+    if content != "none":
+        members["diff"] = None
+        if comparison is not None:
+            with contextlib.suppress(MemoryError, RecursionError):
+                members |= comparison.shown(changed, content)
+    return members
+
+
+class _Comparison(msgspec.Struct, frozen=True):
+    operations: list[Operation]
+    repeated: list[diff.Path]
+
+    def shown(self, changed: Changed, content: str) -> dict[str, Any]:
+        """The diff as it is written."""
+        before = after = None
+        if content != "all":
+            method = changed.method if changed.kind != "response" else None
+            before, after = _clean(changed.before, method), _clean(changed.after, method)
+        shown = self.operations[:MOST_OPERATIONS]
+        found: dict[str, Any] = {"diff": [_operation(one, before, after) for one in shown]}
+        if len(shown) < len(self.operations):
+            found["more"] = len(self.operations) - len(shown)
+        if self.repeated:
+            found["repeated"] = [_pointer(path) for path in self.repeated[:MOST_OPERATIONS]]
+        return found
+
+
+def _compared(changed: Changed) -> _Comparison | None:
+    """What differs; None where that cannot be told."""
+    texts = (changed.before or b"", changed.after or b"")
+    if sum(map(len, texts)) > _MOST_COMPARED:
+        return None
+    if any(too_many_values(one, _MOST_VALUES) for one in texts):
+        return None
+    try:
+        before, after = _parsed(changed.before), _parsed(changed.after)
+        found = diff.repeated(before) + diff.repeated(after)
+        return _Comparison(diff.diff(before, after), list(dict.fromkeys(found)))
+    except (ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _parsed(raw: bytes | None) -> Json:
+    return NOTHING if raw is None else diff.parse(raw)
+
+
+def _clean(raw: bytes | None, method: str | None) -> Json:
+    return NOTHING if raw is None else diff.parse(redacted(raw, method))
+
+
+def _operation(one: Operation, before: Json, after: Json) -> dict[str, Any]:
+    """One operation as it is written; `before` and `after` are the texts without secrets, or None
+    where these may be shown."""
+    old = one.before if before is None else _without_secrets(one.before, before, one.was)
+    new = one.after if after is None else _without_secrets(one.after, after, one.now)
+    found: dict[str, Any] = {"op": one.op, "pointer": _pointer(one.path)}
+    if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > MOST_TEXT:
+        return found | _within(old, new)
+    return found | _value("before", old) | _value("after", new)
+
+
+def _without_secrets(value: Json, cleaned: Json, path: diff.Path) -> Json:
+    """`value` as it stands in what was cleaned of secrets."""
+    if isinstance(value, Nothing):
+        return value
+    shown = diff.at(cleaned, path)
+    if isinstance(value, Repeated) and not isinstance(shown, Repeated):
+        # Cleaning keeps one of several members of a name: show none of their values.
+        return Repeated((name, _MARK) for name, _ in value)
+    return shown
+
+
+def _within(old: str, new: str) -> dict[str, Any]:
+    """A change inside a long text: where it begins, what went and what came."""
+    shorter = min(len(old), len(new))
+    head = shared(old, new, shorter)
+    tail = shared(old[head:][::-1], new[head:][::-1], shorter - head)
+    return {
+        "at": head,
+        "before_digest": sized(_encoded(old)),
+        "after_digest": sized(_encoded(new)),
+        **_value("removed", old[head : len(old) - tail]),
+        **_value("added", new[head : len(new) - tail]),
+    }
+
+
+def _value(name: str, value: Json) -> dict[str, Any]:
+    """A value under a name; a long one cut, with its digest and size beside it."""
+    if isinstance(value, Nothing):
+        return {}
+    text = diff.encode(value)
+    if len(text) <= MOST_TEXT:
+        return {name: Raw(text)}
+    whole = text
+    if isinstance(value, str):
+        whole = _encoded(value)
+        start: str = value[:_CUT_TEXT]
+    else:
+        start = text.decode()[:_CUT_TEXT]
+    return {f"{name}_cut": Raw(diff.encode(start + "…")), f"{name}_digest": sized(whole)}
+
+
+def _pointer(path: diff.Path) -> str:
+    short = [one[:MOST_TEXT] if isinstance(one, str) else one for one in path]
+    return _writable(diff.pointer(tuple(short)))
+
+
+def _id(raw: str | None) -> Raw | None:
+    return None if raw is None else Raw(raw.encode())
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")
+
+
+def _writable(text: str) -> str:
+    """`text`, such that it can be written, and not too long."""
+    return _encoded(text[:MOST_TEXT]).decode()

@@ -1,0 +1,362 @@
+"""What differs between two JSON texts, as operations on JSON pointers (RFC 6901).
+
+The operations are those of RFC 6902 (`add`, `remove`, `replace`): applied in order to what was
+before they give what came after, however either is spelled. Nothing is hidden by a parser: of a
+name that an object has twice both values are kept, and such an object is never equal to another.
+
+Pure functions. Time and memory are in proportion to the texts, whatever is in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any, Final, NamedTuple
+
+from conductor.record.text_pairs import align
+
+Json = Any
+"""None, bool, int, str, list, dict, `Number` or `Repeated`."""
+
+Path = tuple[str | int, ...]
+
+_MOST_COMPARED: Final = 40_000
+"""Pairs of entries that one diff compares, all in all, to put lists beside each other."""
+
+_MOST_ALIGNED: Final = 1_000
+_LOOKED_AT: Final = 4_096
+"""Bytes of an entry that tell which it is a version of."""
+
+_DEEPEST: Final = 24
+"""Levels below which a difference is one of the whole."""
+
+_LONGEST_INT: Final = 400
+_SHORT_PRINT: Final = 32
+_MARK: Final = b"#"
+"""Begins the print of what is not its own; no JSON text does."""
+_PRINT: Final = 16
+
+
+class Number:
+    """A number that is no plain integer, as it is written.
+
+    Equal to another if both are the same double, which is what parsers make of them.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Number):
+            return False
+        one, two = float(self.text), float(other.text)
+        return self.text == other.text or (one == two and math.isfinite(one))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Number({self.text!r})"
+
+
+class Repeated(tuple[tuple[str, Json], ...]):
+    """The members of an object that has a name more than once, in order."""
+
+    __slots__ = ()
+
+
+class Nothing:
+    """Stands where there is no value."""
+
+    __slots__ = ()
+
+
+NOTHING: Final = Nothing()
+
+
+class Operation(NamedTuple):
+    """One difference."""
+
+    op: str
+    path: Path
+    """Where, once the operations before it have been applied."""
+    before: Json
+    """`NOTHING` for `add`."""
+    after: Json
+    """`NOTHING` for `remove`."""
+    was: Path
+    """Where `before` is in what was before."""
+    now: Path
+    """Where `after` is in what came after."""
+
+
+def parse(raw: bytes) -> Json:
+    """The value a JSON text holds. Raises `ValueError` for none, or one nested too deep."""
+    try:
+        return json.loads(
+            raw, object_pairs_hook=_object, parse_float=Number, parse_int=_int, parse_constant=_none
+        )
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _int(text: str) -> int | Number:
+    return int(text) if len(text) < _LONGEST_INT else Number(text)
+
+
+def _none(text: str) -> Json:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _object(pairs: list[tuple[str, Json]]) -> Json:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Repeated(pairs)
+
+
+def diff(before: Json, after: Json) -> list[Operation]:
+    """What has to be done to `before` to get `after`; nothing if they say the same.
+
+    Either may be `NOTHING`: the whole is then added or removed.
+    """
+    if isinstance(before, Nothing) or isinstance(after, Nothing):
+        if isinstance(before, Nothing) and isinstance(after, Nothing):
+            return []
+        op = "add" if isinstance(before, Nothing) else "remove"
+        return [Operation(op, (), before, after, (), ())]
+    return list(_differences(before, after, ((), ()), _Work()))
+
+
+class _Work:
+    """What one diff remembers, and what it may still do."""
+
+    __slots__ = ("left", "prints")
+
+    def __init__(self) -> None:
+        self.prints: dict[int, bytes] = {}
+        """Of containers, by identity."""
+        self.left = _MOST_COMPARED
+        """Pairs of entries that it may still compare."""
+
+    def may_compare(self, pairs: int, most: int = _MOST_COMPARED) -> bool:
+        """Whether it may compare so many pairs, which are taken off then."""
+        if pairs > min(most, self.left):
+            return False
+        self.left -= pairs
+        return True
+
+    def print(self, value: Json) -> bytes:
+        """A few bytes that are the same for equal values, in whatever order members stand, and for
+        no others."""
+        if not isinstance(value, (dict, list, Repeated)):
+            text = encode(value)
+            return text if len(text) <= _SHORT_PRINT else _digest(b'"', text)
+        known = self.prints.get(id(value))
+        if known is None:
+            digest = hashlib.blake2b(digest_size=_PRINT)
+            if isinstance(value, list):
+                digest.update(b"[")
+                for held in value:
+                    _put(digest, self.print(held))
+            else:
+                digest.update(b"{")
+                pairs = value.items() if isinstance(value, dict) else value
+                for name, held in sorted(pairs, key=_name):
+                    _put(digest, self.print(name))
+                    _put(digest, self.print(held))
+            known = self.prints[id(value)] = _MARK + digest.digest()
+        return known
+
+
+def _digest(kind: bytes, text: bytes) -> bytes:
+    return _MARK + hashlib.blake2b(kind + text, digest_size=_PRINT).digest()
+
+
+def _put(digest: hashlib.blake2b, one: bytes) -> None:
+    digest.update(b"%c%b" % (len(one), one))
+
+
+def _differences(
+    before: Json, after: Json, paths: tuple[Path, Path], work: _Work
+) -> Iterator[Operation]:
+    was, now = paths
+    if len(now) == _DEEPEST:
+        if work.print(before) != work.print(after):
+            yield Operation("replace", now, before, after, was, now)
+    elif type(before) is type(after) is dict:
+        yield from _in_objects(before, after, paths, work)
+    elif type(before) is type(after) is list:
+        yield from _in_lists(before, after, paths, work)
+    elif type(before) is not type(after) or before != after:
+        yield Operation("replace", now, before, after, was, now)
+
+
+def _in_objects(
+    before: dict[str, Json],
+    after: dict[str, Json],
+    paths: tuple[Path, Path],
+    work: _Work,
+) -> Iterator[Operation]:
+    was, now = paths
+    for name, value in before.items():
+        if name not in after:
+            yield Operation("remove", (*now, name), value, NOTHING, (*was, name), (*now, name))
+    for name, value in after.items():
+        if name not in before:
+            yield Operation("add", (*now, name), NOTHING, value, (*was, name), (*now, name))
+    for name, value in after.items():
+        if name in before:
+            yield from _differences(before[name], value, ((*was, name), (*now, name)), work)
+
+
+def _in_lists(
+    before: list[Json],
+    after: list[Json],
+    paths: tuple[Path, Path],
+    work: _Work,
+) -> Iterator[Operation]:
+    """Entries taken out, last first; then those put in; then those that have changed."""
+    was, now = paths
+    partners = _partners(before, after, work)
+    kept = {place for place in partners if place is not None}
+    for at in range(len(before) - 1, -1, -1):
+        if at not in kept:
+            yield Operation("remove", (*now, at), before[at], NOTHING, (*was, at), (*now, at))
+    for at, place in enumerate(partners):
+        if place is None:
+            yield Operation("add", (*now, at), NOTHING, after[at], (*was, at), (*now, at))
+    for at, place in enumerate(partners):
+        if place is not None and work.print(before[place]) != work.print(after[at]):
+            yield from _differences(before[place], after[at], ((*was, place), (*now, at)), work)
+
+
+def _partners(was: list[Json], now: list[Json], work: _Work) -> list[int | None]:
+    """For each entry after the place of the one it was before, in order; None for a new one."""
+    before, after = [work.print(one) for one in was], [work.print(one) for one in now]
+    head = _shared(before, after)
+    tail = _shared(before[head:][::-1], after[head:][::-1])
+    left = before[head : len(before) - tail]
+    right = after[head : len(after) - tail]
+    middle: list[int | None]
+    if not work.may_compare(len(left) * len(right)):
+        middle = [at if at < len(left) else None for at in range(len(right))]
+    else:
+        middle = []
+        for what, i, j, k, m in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+            if what == "equal":
+                middle += range(i, j)
+            else:
+                found = _block(was[head + i : head + j], now[head + k : head + m], work)
+                middle += [None if at is None else i + at for at in found]
+    last = len(before) - len(after)
+    return [
+        *range(head),
+        *(None if at is None else head + at for at in middle),
+        *(at + last for at in range(len(after) - tail, len(after))),
+    ]
+
+
+def _block(left: list[Json], right: list[Json], work: _Work) -> list[int | None]:
+    """The partners where no entry is the same."""
+    if len(left) == len(right) == 1:
+        return [0]
+    if not work.may_compare(len(left) * len(right), _MOST_ALIGNED):
+        return [at if at < len(left) else None for at in range(len(right))]
+    return align([_beginning(one) for one in left], [_beginning(one) for one in right])
+
+
+def _beginning(value: Json) -> bytes:
+    """As much of a value's text as tells which it is a version of."""
+    parts: list[str] = []
+    room, left = _LOOKED_AT, [value]
+    while left and room > 0:
+        one = left.pop()
+        if isinstance(one, list):
+            parts.append("[")
+            left += reversed(one)
+        elif isinstance(one, (dict, Repeated)):
+            parts.append("{")
+            pairs = one.items() if isinstance(one, dict) else one
+            left += (part for pair in sorted(pairs, key=_name, reverse=True) for part in pair[::-1])
+        else:
+            parts.append(_written(one[:room] if isinstance(one, str) else one))
+        room -= len(parts[-1])
+    return ",".join(parts).encode()[:_LOOKED_AT]
+
+
+def _shared(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+    """How many entries both begin with."""
+    for at, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return at
+    return min(len(one), len(other))
+
+
+def repeated(value: Json) -> list[Path]:
+    """Where objects have a name more than once."""
+    found: list[Path] = []
+    left: list[tuple[Path, Json]] = [((), value)]
+    while left:
+        path, held = left.pop()
+        if isinstance(held, Repeated):
+            found.append(path)
+        elif isinstance(held, dict):
+            left += (((*path, name), one) for name, one in held.items())
+        elif isinstance(held, list):
+            left += (((*path, at), one) for at, one in enumerate(held))
+    return sorted(found, key=str)
+
+
+def pointer(path: Path) -> str:
+    """A path as a JSON pointer."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
+def at(value: Json, path: Path) -> Json:
+    """What stands at a path; the last there is, where that goes on into what is no container."""
+    for step in path:
+        if isinstance(value, (dict, list)):
+            value = value[step]  # type: ignore[index]
+    return value
+
+
+def encode(value: Json) -> bytes:
+    """A value as JSON text without space. Half a surrogate pair stays an escape."""
+    return _written(value).encode()
+
+
+def _written(value: Json) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, Number):
+        return value.text
+    if not isinstance(value, (dict, list, Repeated)):
+        return json.dumps(value)
+    parts = []  # filled by loops: a comprehension is one more level for each level
+    if isinstance(value, list):
+        for held in value:
+            parts.append(_written(held))  # noqa: PERF401
+        return f"[{','.join(parts)}]"
+    for name, held in value.items() if isinstance(value, dict) else value:
+        parts.append(f"{_quoted(name)}:{_written(held)}")
+    return f"{{{','.join(parts)}}}"
+
+
+def _name(pair: tuple[str, Json]) -> str:
+    return pair[0]
+
+
+def _quoted(text: str) -> str:
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isascii() or _whole(quoted) else json.dumps(text)
+
+
+def _whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

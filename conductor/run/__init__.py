@@ -1,0 +1,1 @@
+"""Runs a chain: the plan, the processes, the event loop, the host of sandboxed guests, the end."""

@@ -1,0 +1,89 @@
+"""Backpressure: who waits while somebody cannot take more.
+
+The ends of the chain are where messages originate, so they wait first: when a peer's outbox rises
+above the high water mark the other end is not read any more, while the proxies between empty what
+they hold. Only above the hard mark is a proxy itself left waiting. A peer never waits for its own
+outbox, so a client that does not read can still cancel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from conductor.run.launch import Options
+from conductor.transports.base import Transport
+
+
+class Flow:
+    """Decides who is paused, from how much each transport holds."""
+
+    def __init__(
+        self,
+        transports: Mapping[str, Transport],
+        terminals: Sequence[str],
+        options: Options,
+        on_stalled: Callable[[str], None],
+    ) -> None:
+        self._transports = transports
+        self._terminals = terminals
+        self._options = options
+        self._on_stalled = on_stalled
+        self._full: dict[str, float] = {}
+        """Peers above the high water mark, and when they last took something."""
+        self._waiting: dict[str, set[str]] = {}
+        """Who is paused, and for whom."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wrote(self, name: str, source: str) -> None:
+        """Something was queued for `name` because of `source`."""
+        held = self._transports[name].buffered
+        if held <= self._options.high_water:
+            return
+        if name not in self._full:
+            self._full[name] = asyncio.get_running_loop().time()
+            self._watch()
+        for terminal in self._terminals:
+            if terminal != name:
+                self._pause(terminal, name)
+        if held > self._options.hard_water and source != name:
+            self._pause(source, name)
+
+    def drained(self, name: str) -> None:
+        """`name` took something."""
+        if name not in self._full:
+            return
+        self._full[name] = asyncio.get_running_loop().time()
+        if self._transports[name].buffered <= self._options.low_water:
+            self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """`name` no longer holds anybody up."""
+        self._full.pop(name, None)
+        for source, reasons in list(self._waiting.items()):
+            reasons.discard(name)
+            if not reasons:
+                del self._waiting[source]
+                self._transports[source].resume()
+
+    def _pause(self, source: str, reason: str) -> None:
+        reasons = self._waiting.get(source)
+        if reasons is None:
+            self._waiting[source] = {reason}
+            self._transports[source].pause()
+        else:
+            reasons.add(reason)
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            delay = max(self._options.stall / 4, 0.05)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for name, since in list(self._full.items()):
+            if now - since >= self._options.stall:
+                self._on_stalled(name)
+        if self._full:
+            self._watch()

@@ -1,0 +1,211 @@
+"""The connections of one chain: a transport for each peer, put in place, replaced and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from conductor.core import UPSTREAM
+from conductor.core.services import READY
+from conductor.errors import ComponentError
+from conductor.run.backpressure import Flow
+from conductor.transports.base import Ended, Events, Transport
+
+_HANDOVER: Final = 0.2
+"""Seconds a component has to end by itself before its successor's input is closed too."""
+
+
+class Owner(Protocol):
+    """Whom the transports report to, peer by peer: see `conductor.run.runtime.Runtime`."""
+
+    flow: Flow
+
+    def feed(self, name: str, frames: list[bytes]) -> None:
+        """Lines came."""
+
+    def oversized(self, name: str, head: bytes, limit: int) -> None:
+        """A line was skipped."""
+
+    def undeliverable(self, name: str, frame: bytes, why: str) -> None:
+        """A line will not reach its component."""
+
+    def ended(self, name: str, how: Ended) -> None:
+        """A connection is gone."""
+
+
+class PeerEvents:
+    """Turns what one transport reports into calls of its owner."""
+
+    __slots__ = ("_ended", "_name", "_owner")
+
+    def __init__(self, owner: Owner, name: str) -> None:
+        self._owner = owner
+        self._name = name
+        self._ended = False
+
+    def received(self, frames: list[bytes]) -> None:
+        """Routes the lines and writes what they lead to."""
+        if not self._ended:
+            self._owner.feed(self._name, frames)
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """A line was skipped."""
+        self._owner.oversized(self._name, head, limit)
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """A line will not reach its component."""
+        self._owner.undeliverable(self._name, frame, why)
+
+    def drained(self) -> None:
+        """Some of what was queued has left."""
+        self._owner.flow.drained(self._name)
+
+    def ended(self, how: Ended) -> None:
+        """The connection is gone."""
+        if not self._ended:
+            self._ended = True
+            self._owner.ended(self._name, how)
+
+    def silence(self) -> None:
+        """Ignores everything from now on."""
+        self._ended = True
+
+
+class _Said(msgspec.Struct):
+    method: str = ""
+    params: dict[str, Any] = {}
+
+
+class Handover:
+    """Events of a transport that has been opened before its place was free for it."""
+
+    def __init__(self) -> None:
+        self._target: Events | None = None
+        self._frames: list[bytes] = []
+        self.how: Ended | None = None
+        self.said = asyncio.Event()
+        """Set once it has said something, or ended."""
+
+    def refused(self) -> str | None:
+        """Why a host of guests, that has said something, cannot serve; None if it is ready."""
+        if not self._frames:
+            return f"it {self.how.text}" if self.how is not None else "it ended"
+        said = msgspec.json.decode(self._frames[0][1:], type=_Said)
+        return None if said.method == READY else said.params.get("text", "it failed")
+
+    def to(self, target: Events) -> None:
+        """Hands everything over, from now on and what has come already."""
+        self._target = target
+        if self._frames:
+            target.received(self._frames)
+        if self.how is not None:
+            target.ended(self.how)
+
+    def received(self, frames: list[bytes]) -> None:
+        """Keeps frames until there is somebody for them."""
+        self.said.set()
+        if self._target is not None:
+            self._target.received(frames)
+        else:
+            self._frames += frames
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """Passes on, or forgets."""
+        if self._target is not None:
+            self._target.oversized(head, limit)
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """Passes on; before the handover nothing is written."""
+        if self._target is not None:
+            self._target.undeliverable(frame, why)
+
+    def drained(self) -> None:
+        """Passes on."""
+        if self._target is not None:
+            self._target.drained()
+
+    def ended(self, how: Ended) -> None:
+        """Keeps the end until there is somebody for it."""
+        self.how = how
+        self.said.set()
+        if self._target is not None:
+            self._target.ended(how)
+
+
+class Connections:
+    """Who is connected, by the names of peers."""
+
+    def __init__(self, owner: Owner, transports: dict[str, Transport], grace: float) -> None:
+        """`grace`: seconds before each harder step when one is closed."""
+        self.transports = transports
+        self._owner = owner
+        self._grace = grace
+        self._events: dict[str, PeerEvents] = {}
+        self._gone: dict[str, asyncio.Event] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        """Transports that others took the place of, being closed."""
+
+    def held(self, name: str) -> int:
+        """Bytes that wait to be written to a component."""
+        transport = self.transports.get(name)
+        return transport.buffered if transport is not None else 0
+
+    async def open(self, name: str, transport: Transport) -> None:
+        """Puts a transport in a component's place and opens it. Raises `ComponentError`."""
+        events = self._put(name, transport)
+        try:
+            await transport.open(events)
+        except ComponentError:
+            events.silence()
+            self._gone[name].set()
+            raise
+
+    def replace(self, name: str, transport: Transport) -> Events:
+        """Puts an opened transport in a component's place, and closes the one before. What the new
+        one reports is for the events returned."""
+        before = self.transports[name]
+        self.silence(name)
+        closing = asyncio.get_running_loop().create_task(before.close(self._grace))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        return self._put(name, transport)
+
+    def _put(self, name: str, transport: Transport) -> PeerEvents:
+        self.transports[name] = transport
+        self._gone[name] = asyncio.Event()
+        self._events[name] = PeerEvents(self._owner, name)
+        return self._events[name]
+
+    def hear(self, name: str) -> None:
+        """Has what a component said on its standard error told before what is told of it now."""
+        self.transports[name].hear()
+
+    def silence(self, name: str) -> None:
+        """Nothing that a component says is heard any more."""
+        self._events[name].silence()
+
+    def gone(self, name: str) -> None:
+        """A connection has ended by itself."""
+        gone = self._gone.get(name)
+        if gone is not None:
+            gone.set()
+
+    async def close(self, name: str) -> None:
+        """Closes a component's transport."""
+        await self.transports[name].close(self._grace)
+
+    async def shut_down(self) -> None:
+        """Closes all from head to tail, then the connection to the client."""
+        await asyncio.gather(*self._closing)
+        names = [name for name in self.transports if name != UPSTREAM]
+        for name in names:
+            self.transports[name].finish()
+            gone = self._gone.get(name)
+            if gone is not None and name != names[-1]:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(gone.wait(), _HANDOVER)
+        await asyncio.gather(*(self.close(name) for name in names))
+        await self.close(UPSTREAM)

@@ -1,0 +1,117 @@
+"""From what is said of a guest to its module, and to what the router is told of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+import wasm_host
+from conductor.core import CHANNEL, DIALECTS, Component
+from conductor.errors import ConductorError
+from conductor.run.segment_spec import GuestSpec
+from conductor.spec import digests, limits
+
+_OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024
+"""Bytes the host itself may use, on top of what its guests may."""
+
+WASI_GRANTS: Final = frozenset({"clock", "random"})
+"""Services that WASI guests get as system interface calls."""
+
+
+class _Told(msgspec.Struct):
+    config: dict[str, msgspec.Raw] = {}
+
+
+def component(spec: GuestSpec, carrier: str) -> Component:
+    """What the router is told about a guest: a channel carrier's dialect is given by its ABI.
+
+    A WASI command is configured as other programs are: only if there is anything to tell it.
+    """
+    if carrier == "wasi":
+        dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
+        told = msgspec.json.decode(spec.configure, type=_Told | None)
+        configure = bytes(spec.configure) if told is not None and told.config else None
+    else:
+        dialect, configure = CHANNEL, bytes(spec.configure)
+    policy = spec.policy.policy()
+    return Component(
+        spec.name,
+        spec.label,
+        dialect,
+        spec.services,
+        configure,
+        policy,
+        spec.instance,
+        bytes(spec.kept),
+        frozenset(spec.known_as),
+        allowance=limits.allowance(spec.limits),
+    )
+
+
+def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
+    """Loads and checks a guest's module, and runs nothing of it. Raises `wasm_host.GuestError`."""
+    import pathlib
+
+    module = wasm_host.load(
+        pathlib.Path(spec.path),
+        limits=wasm_host.Limits(**limits.of(limits.GUEST, spec.limits)),
+        cache_dir=pathlib.Path(cache) if cache else None,
+        grants=spec.services & WASI_GRANTS,
+        check=lambda info: _as_expected(spec, info.digest),
+        # Of what came with this program, or was built by it, the digest is recorded.
+        digest=spec.sha256 if spec.script else "",
+        compiling=_announce if spec.script else None,
+    )
+    if spec.script:
+        module.preface = _preface(spec)
+    return module
+
+
+def _announce() -> None:
+    from conductor.spec.python_guest.scripts import COMPILING
+
+    sys.stderr.write(f"{COMPILING}\n")
+    sys.stderr.flush()
+
+
+def _preface(spec: GuestSpec) -> bytes:
+    """The source of a Python proxy, and its settings. Raises `wasm_host.LoadError`."""
+    from conductor.spec.python_guest import scripts
+
+    try:
+        script = scripts.read(spec.script)
+    except OSError as error:
+        what = f"could not be loaded: {error.filename}: {error.strerror or error}"
+        raise wasm_host.LoadError(what, hint="check its permissions") from None
+    except ConductorError as error:
+        what = f"could not be loaded: {error.text}"
+        raise wasm_host.LoadError(what, hint=error.hint) from None
+    if spec.script_sha256 not in ("", script.sha256):
+        raise wasm_host.LoadError(
+            digests.changed(spec.script, spec.locked, spec.script_sha256, script.sha256),
+            hint=digests.ACCEPT,
+        )
+    return script.with_settings(bytes(spec.configure))
+
+
+def _as_expected(spec: GuestSpec, digest: str) -> None:
+    """Raises `wasm_host.LoadError` for a module that is not the one it shall be."""
+    if not spec.sha256 or spec.sha256 == digest:
+        return
+    if spec.locked:
+        raise wasm_host.LoadError(
+            digests.changed(spec.path, spec.locked, spec.sha256, digest), hint=digests.ACCEPT
+        )
+    raise wasm_host.LoadError(
+        f"{spec.path} is not the file its manifest records (sha256 {digest})",
+        hint="install conductor again; a bundled module has been changed",
+    )
+
+
+def memory(modules: Iterable[wasm_host.Module]) -> int:
+    """Bytes this process may use: its own, and what guests may, a component in four memories."""
+    guests = sum(m.limits.memory_bytes * (4 if m.carrier == "component" else 1) for m in modules)
+    return guests + _OWN_MEMORY

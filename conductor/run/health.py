@@ -1,0 +1,66 @@
+"""How the components of a running chain are, for whoever asks (SIGUSR1; docs/cli.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from conductor.core import UPSTREAM, Router
+from conductor.run.plan import Planned
+
+HAPPENED: Final = {
+    "violation": "{} broken",
+    "restart": "started again {}",
+    "swap": "replaced by a new build {}",
+}
+"""What is counted of each component, and how it is told."""
+
+
+def listed(
+    router: Router,
+    planned: Mapping[str, Planned],
+    happened: Mapping[tuple[str, str], int],
+    held: Callable[[str], int],
+) -> Iterator[tuple[str, str]]:
+    """Each component with a line on it, in the order of the chain, and the client first.
+
+    `happened` counts events by kind (`HAPPENED`, `bypass`) and component, `held` says how many
+    bytes wait to be written to a component. Guests of one child are listed each by itself.
+    """
+    yield UPSTREAM, _busy(UPSTREAM, "", router.pending(), held)
+    for name, one in planned.items():
+        waiting = len(router.waiting_on(name))
+        for guest in one.guests or (name,):
+            left_out = happened.get(("bypass", guest), 0)
+            state = "left out of the chain" if left_out else _state(router, name)
+            yield guest, _busy(name, state + _counts(guest, happened), waiting, held)
+
+
+def _state(router: Router, name: str) -> str:
+    peer = router.peers[name]
+    if peer.closure is not None:
+        return "ended"
+    if peer.returning:
+        return "being started again"
+    if peer.handshake is not None:
+        return "being initialized"
+    return "running"
+
+
+def _counts(name: str, happened: Mapping[tuple[str, str], int]) -> str:
+    told = ""
+    for kind, text in HAPPENED.items():
+        count = happened.get((kind, name), 0)
+        noun = "rule" if kind == "violation" else "time"
+        if count:
+            told += ", " + text.format(f"{count} {noun}{'s' if count > 1 else ''}")
+    return told
+
+
+def _busy(name: str, state: str, waiting: int, held: Callable[[str], int]) -> str:
+    verb = "waits for" if name == UPSTREAM else "owes"
+    parts = [state] if state else []
+    parts.append(f"{verb} {waiting or 'no'} answer{'' if waiting == 1 else 's'}")
+    if (size := held(name)) > 0:
+        parts.append(f"{size} bytes wait to be written to it")
+    return ", ".join(parts)

@@ -1,0 +1,216 @@
+"""What the hosts of guests report of them, and who is told what becomes of a component.
+
+A host reports by notifications on side `c` that no proxy may send (`conductor.core.services`). It
+holds strangers' code, so it is believed nothing that does not concern its own guests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from conductor.core import Changed, Closure, Owned, Trace, Violated, services
+from conductor.run.plan import Planned
+from conductor.run.segment_spec import Recovered
+
+Found = TypeVar("Found")
+
+ACTIONS: Final = ("restart", "bypass")
+"""What a host may have done about a guest that failed."""
+
+_DIGEST: Final = r"[0-9a-f]{64}"
+
+
+class Chain(Protocol):
+    """Knows who is next to a host: see `conductor.core.Router`."""
+
+    def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
+        """Who asked what a peer got on a side under the id `key`, and under which id."""
+
+    def neighbour(self, name: str, side: str) -> str | None:
+        """Who is next to a peer on a side, if that gets and says all that passes there."""
+
+
+class Tracing(Protocol):
+    """What is told of every message: see `conductor.trace.Tracer`."""
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the peers in order, the guests each hosts, and if it reports what passes between
+        them, the numbers of its messages."""
+
+    def watched(self, planned: Planned) -> Planned:
+        """A component whose lines are written down."""
+
+    def crossed(self, trace: Trace, mode: str) -> None:
+        """A message crossed between two peers."""
+
+    def hop(self, segment: str, params: bytes) -> None:
+        """A child reports one of a guest of its. Raises `ValueError` for nonsense."""
+
+    def delivered(self, segment: str, params: bytes) -> None:
+        """A child reports what a guest was given and said. Raises `ValueError` for nonsense."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Auditing(Protocol):
+    """Is told what goes on record: see `conductor.record.audit.Auditor`."""
+
+    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""
+
+    def violated(self, violation: Violated) -> None:
+        """A component broke a rule of its policy."""
+
+    def changed(self, changed: Changed) -> None:
+        """A component changed the conversation."""
+
+    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+        """A host says that a guest of its did. Raises `ValueError` for nonsense."""
+
+    def noted(self, event: str, component: str, text: str) -> None:
+        """A component failed, was restarted, bypassed or swapped."""
+
+    def loaded(self, component: str, digest: str) -> None:
+        """A host has loaded the module of a guest."""
+
+    def end(self, failure: str | None) -> None:
+        """The chain has ended; nothing more will come."""
+
+
+class NoAudit:
+    """Nobody wants to know."""
+
+    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """Forgets it."""
+
+    def violated(self, violation: Violated) -> None:
+        """Forgets it."""
+
+    def changed(self, changed: Changed) -> None:
+        """Forgets it."""
+
+    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+        """Forgets it."""
+
+    def noted(self, event: str, component: str, text: str) -> None:
+        """Forgets it."""
+
+    def loaded(self, component: str, digest: str) -> None:
+        """Forgets it."""
+
+    def end(self, failure: str | None) -> None:
+        """Has nothing to close."""
+
+
+class Reports:
+    """Takes what the hosts of one chain say of their guests to whom it concerns."""
+
+    def __init__(
+        self,
+        planned: Mapping[str, Planned],
+        chain: Chain,
+        tracer: Tracing | None,
+        audit: Auditing,
+        violated: Callable[[Violated], None],
+        recovered: Callable[[Recovered], None],
+    ) -> None:
+        self._planned = planned
+        self._chain = chain
+        self._tracer = tracer
+        self._audit = audit
+        self._violated = violated
+        self._recovered = recovered
+        self.last_words: dict[str, Closure] = {}
+        """Why a host is about to end, if it has said so."""
+
+    def take(self, host: str, service: str, params: bytes | None) -> None:
+        """One report. Raises `ValueError` for nonsense."""
+        one = self._planned[host]
+        match service:
+            case services.TRACED:
+                assert self._tracer is not None
+                self._tracer.hop(host, params or b"")
+            case services.DELIVERED:
+                assert self._tracer is not None
+                self._tracer.delivered(host, params or b"")
+            case services.VIOLATED:
+                self._violated(violated(params, one.guests))
+            case services.CHANGED:
+                self._audit.reported(host, params or b"", one.guests, self._chain)
+            case services.LAST_WORDS:
+                self.last_words[host] = last_words(params)
+            case services.RECOVERED:
+                self._recovered(recovered(params, one.guests))
+            case services.OWNED:
+                assert one.belongings is not None
+                found = owned(params, one.guests)
+                one.belongings.add(found.peer, found.addresses)
+            case services.READY:
+                for guest, digest in loaded(params, one.guests).items():
+                    self._audit.loaded(guest, digest)
+
+
+class _LastWords(msgspec.Struct):
+    text: str = "ended"
+    hint: str = ""
+    data: dict[str, Any] = {}
+
+
+class _Ready(msgspec.Struct):
+    digests: dict[str, str] = {}
+
+
+def last_words(params: bytes | None) -> Closure:
+    """Why a host is about to end. Raises `ValueError`, as all of these do for nonsense."""
+    said = _decoded(params, _LastWords)
+    return Closure(said.text, said.hint, said.data)
+
+
+def violated(params: bytes | None, guests: Collection[str]) -> Violated:
+    """A rule that a guest broke."""
+    found = _decoded(params, Violated)
+    _own(found.peer, guests)
+    return found
+
+
+def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
+    """What the host did about a guest that failed."""
+    found = _decoded(params, Recovered)
+    _own(found.component, guests)
+    if found.action not in ACTIONS:
+        raise ValueError(f"a host does not {found.action!r} its guests")
+    return found
+
+
+def owned(params: bytes | None, guests: Collection[str]) -> Owned:
+    """Which addresses of MCP are a guest's own."""
+    found = _decoded(params, Owned)
+    _own(found.peer, guests)
+    return found
+
+
+def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
+    """The digests of the modules a host has loaded, by guest."""
+    found = _decoded(params, _Ready).digests
+    for name, digest in found.items():
+        _own(name, guests)
+        if not re.fullmatch(_DIGEST, digest):
+            raise ValueError(f"not a digest: {digest!r}")
+    return found
+
+
+def _decoded(params: bytes | None, shape: type[Found]) -> Found:
+    try:
+        return msgspec.json.decode(params or b"{}", type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _own(name: str, guests: Collection[str]) -> None:
+    if name not in guests:
+        raise ValueError(f"`{name}` is not one of its guests")

@@ -1,0 +1,455 @@
+"""Runs one chain on an event loop: pumps, outboxes, backpressure, orderly endings.
+
+    runtime = Runtime(planned, "agent", StdioTransport(), options)
+    exit_code = await runtime.run()
+
+Nothing is awaited between reading a chunk and having queued everything it leads to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from conductor.core import (
+    UPSTREAM,
+    Changed,
+    Closure,
+    Dialect,
+    Effect,
+    Fail,
+    Listen,
+    Note,
+    Owned,
+    Reopen,
+    Router,
+    Serve,
+    Trace,
+    Violated,
+    Wake,
+    services,
+)
+from conductor.core.policy import checks
+from conductor.errors import ComponentError
+from conductor.mcp.transport import BridgedTransport
+from conductor.run.backpressure import Flow
+from conductor.run.connections import Connections, Handover
+from conductor.run.launch import Options, Planned
+from conductor.run.outboxes import Hub
+from conductor.run.reports.received import Auditing, NoAudit, Reports, Tracing
+from conductor.run.segment_spec import Recovered
+from conductor.run.service_requests import Serving
+from conductor.run.supervisor import Supervisor
+from conductor.run.tasks import Tasks
+from conductor.run.teardown import Ending, closure
+from conductor.transports import private
+from conductor.transports.base import Ended, Transport
+from conductor.transports.buffers import Tidying
+
+_SETTLE: Final = 0.3
+"""Seconds that requests not touched by a failure are given to be answered."""
+
+_FIRST_REQUEST: Final = 2.0
+"""Seconds a client has to send the request that a failed start is reported to."""
+
+_LAUNCH: Final = 5.0
+"""Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
+
+_OBSERVED: Final = 2.0
+"""Seconds that components which only get copies have for the last of them, at most."""
+
+Log = Callable[[str, str, str], None]
+
+
+class Runtime:
+    """One chain, from its first message to the last process gone."""
+
+    def __init__(
+        self,
+        planned: Sequence[Planned],
+        mode: str,
+        upstream: Transport,
+        options: Options,
+        *,
+        log: Log,
+        outer_dialect: Dialect | None = None,
+        tracer: Tracing | None = None,
+        auditor: Auditing | None = None,
+        on_failure: Callable[[Closure], None] | None = None,
+    ) -> None:
+        self._on_failure = on_failure
+        self._happened: Counter[tuple[str, str]] = Counter()
+        """What has happened to components, by event and name."""
+        if tracer is not None:
+            tracer.begin(
+                [(one.component.name, one.guests, one.component.numbers) for one in planned]
+            )
+            planned = [tracer.watched(one) for one in planned]
+        self._planned = {one.component.name: one for one in planned}
+        self._options = options
+        self._log = log
+        self._tracer = tracer
+        self._audit = auditor or NoAudit()
+        self._audit.begun({one.component.name: one.guests for one in planned if one.guests})
+        router = Router(
+            [one.component for one in planned],
+            mode,
+            upstream=outer_dialect,
+            tracing=tracer is not None,
+            reserved=options.reserved,
+            # A host of several guests says itself what they change.
+            audited=[one.component.name for one in planned if len(one.guests) < 2]
+            if auditor is not None
+            else (),
+        )
+        self.router = router
+        for one in planned:
+            if one.belongings is not None:
+                one.belongings.known = lambda: router.addresses
+        self._transports: dict[str, Transport] = {UPSTREAM: upstream}
+        self._transports |= {name: one.transport for name, one in self._planned.items()}
+        self._connections = Connections(self, self._transports, options.grace)
+        held = self._connections.held
+        self._hub = Hub(router, self._perform, held, options.high_water // 2)
+        self._serving = Serving(planned, router, options, log, self.apply, held=held)
+        self._tail = planned[-1].component.name if mode != "proxy" else ""
+        """The last component, where that may be an agent."""
+        self._bridged: BridgedTransport | None = None
+        terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
+        self.flow = Flow(self._transports, terminals, options, self._stalled)
+        self._failure: Closure | None = None
+        self._client_gone = False
+        self._over = asyncio.Event()
+        self._stopping = False
+        self._ending = Ending(router)
+        self._hosts = frozenset(one.component.name for one in planned if one.component.hosts)
+        self._tasks = Tasks(self._fail)
+        self._supervisor = Supervisor(self, self._planned, self._tasks.start)
+        self._reports = Reports(
+            self._planned, router, tracer, self._audit, self._violated, self._recovered
+        )
+
+    @property
+    def failure(self) -> Closure | None:
+        """Why the chain failed, or None."""
+        return self._failure
+
+    async def run(self) -> int:
+        """Serves until the client is done or the chain fails; 0 or 1."""
+        loop = asyncio.get_running_loop()
+        self._tidying = Tidying(loop)
+        self._tasks.watch(loop)
+        self.apply(self.router.start())
+        try:
+            for name, one in self._planned.items():
+                await self.connect(name, one.transport)
+            await self.connect(UPSTREAM, self._transports[UPSTREAM])
+            private.clear()  # nothing is to be done before the components have started
+            self._tasks.start(self._supervisor.time_out())
+            if self._options.watch:
+                self._tasks.start(self._supervisor.watch())
+            await self._over.wait()
+            if self._failure is not None:
+                await self._ending.first_request(0 if self._client_gone else _FIRST_REQUEST)
+                await self._ending.settled(_SETTLE, most=2 * _SETTLE)
+            elif self._client_gone:
+                await self._ending.settled(self._options.drain, self._options.drain_total)
+                self._report_overdue()
+                if self.router.observers():
+                    await self._ending.observed(_OBSERVED)
+        finally:
+            try:
+                await self._shut_down()
+            finally:
+                self._tasks.unwatch(loop)
+                self._tidying.stop()
+                if self._tracer is not None:
+                    self._tracer.close()
+                self._audit.end(self._failure.text if self._failure is not None else None)
+        return 1 if self._failure is not None else 0
+
+    def reload(self) -> None:
+        """Replaces the proxies by their new builds, each between two messages."""
+        self._supervisor.reload()
+
+    def health(self) -> list[tuple[str, str]]:
+        """How each component is, in a line."""
+        from conductor.run import health
+
+        return list(
+            health.listed(self.router, self._planned, self._happened, self._connections.held)
+        )
+
+    def stop(self) -> None:
+        """Ends the chain from outside (a signal): what runs is given its grace, and nothing else is
+        waited for."""
+        self._over.set()
+        self._ending.stop()
+
+    # -- one chunk ---------------------------------------------------------------------------
+
+    def feed(self, name: str, frames: list[bytes]) -> None:
+        """Routes lines of one peer and writes every destination once."""
+        self._ending.passed(name, frames, host=name in self._hosts)
+        self._tidying.passed(sum(map(len, frames)))
+        if name == UPSTREAM:
+            self._serving.look(frames)
+        self._hub.feed(name, frames)
+        self.flush(name)
+
+    def flush(self, source: str) -> None:
+        """Writes what is queued; `source` waits if that is too much for somebody."""
+        while (taken := self._hub.take()) is not None:
+            name, data = taken
+            if name == UPSTREAM:
+                self._serving.answered(data)
+            transport = self._transports.get(name)
+            if transport is not None:
+                transport.write(data)
+                if transport.buffered:
+                    self.flow.wrote(name, source)
+
+    def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
+        self._hub.apply(effects)
+        self.flush(source)
+
+    # -- what happens to connections -----------------------------------------------------------
+
+    def oversized(self, name: str, head: bytes, limit: int) -> None:
+        """A line beyond the limit was skipped: its request is answered if it can be told."""
+        text = f"a line longer than {limit} bytes was skipped"
+        self._log("warning", name, f"{text}: {head[:120]!r}")
+        self.apply(self.router.skipped(name, head, text))
+
+    def ended(self, name: str, how: Ended) -> None:
+        """A connection is gone: the client's begins the end, a component's fails the chain."""
+        self._connections.gone(name)
+        if name == UPSTREAM:
+            self._client_gone = True
+            self._ending.client_gone()
+            if not self._over.is_set() and how.data.get("broken"):
+                self._log("info", name, how.text)
+                self._options = msgspec.structs.replace(self._options, drain=0.0)
+            self._over.set()
+            return
+        final = name in self._reports.last_words
+        self._component_ended(name, self._closure(name, how), final=final)
+
+    def _report_lost(self, name: str) -> None:
+        """Says how many copies an observer was too slow for."""
+        lost = self._hub.lost.pop(name, 0) + self.router.forget_lost(name)
+        if lost:
+            self._log("warning", name, f"it was too slow for {lost} copies of what it observes")
+
+    def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
+        self.flow.forget(name)
+        self._hub.discard(name)
+        self._serving.forget(name)
+        self._report_lost(name)
+        if self._stopping or self._failure is not None:
+            if self._failure is None:  # it has been given everything, and has said all it had
+                self.apply(self.router.settled(name))
+            # It ends because the chain does: whoever still asks is told why that is.
+            self.apply(self.router.closed(name, self._failure or reason))
+        else:
+            self._supervisor.failed(name, reason, final=final)
+
+    def undeliverable(self, name: str, frame: bytes, why: str) -> None:
+        """A line was refused on its way to `name`; a request in it is answered."""
+        self.apply(self.router.undeliverable(name, frame, why))
+
+    def _closure(self, name: str, how: Ended) -> Closure:
+        said = self._reports.last_words.pop(name, None)
+        if said is not None:
+            return said
+        peer = self.router.peers[name]
+        peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
+        planned = self._planned.get(peer.name)
+        return closure(
+            peer.name, peer.label, how, host=planned is not None and bool(planned.guests)
+        )
+
+    def _stalled(self, name: str) -> None:
+        text = f"took nothing for {self._options.stall:g} s while others waited for it"
+        how = Ended(f"is stalled: it {text}", hint="raise the stall limit if that is normal")
+        if name == UPSTREAM:
+            self._fail(Closure(f"the client {how.text}", how.hint))
+        else:
+            self.ended(name, how)
+
+    async def connect(self, name: str, transport: Transport) -> bool:
+        """Puts a transport in a component's place and opens it; whether that went well."""
+        try:
+            await self._connections.open(name, self._with_bridge(name, transport))
+        except ComponentError as error:
+            label = self.router.peers[name].label
+            data = {"component": name, **error.data}
+            closure = Closure(f"{label}: {error.text}", error.hint, data)
+            self._component_ended(name, closure)
+            return False
+        return True
+
+    def _with_bridge(self, name: str, transport: Transport) -> Transport:
+        """What may be an agent is given the MCP servers of proxies in a form it takes."""
+        if name != self._tail:
+            return transport
+        self._bridged = BridgedTransport(
+            transport,
+            self._planned[name].mcp_bridge,
+            log=self._log,
+            line_limit=self._options.line_limit,
+            proxied=lambda: self.router.mode == "agent" and len(self._planned) > 1,
+        )
+        return self._bridged
+
+    async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
+        """Puts an opened transport in a component's place, and closes the one before."""
+        target = self._connections.replace(name, transport)
+        self.flow.forget(name)
+        self._serving.forget(name)
+        events.to(target)
+
+    async def disconnect(self, name: str) -> None:
+        """Closes a component's transport; nothing it says is heard any more."""
+        self._connections.silence(name)
+        await self._connections.close(name)
+
+    def log(self, level: str, name: str, text: str) -> None:
+        """Puts a line in the log."""
+        self._log(level, name, text)
+
+    def reconfigure(self, name: str, params: bytes) -> None:
+        """Tells a component its changed settings."""
+        self._serving.reconfigure(name, params)
+
+    def record(self, event: str, name: str, text: str) -> None:
+        """Puts on record what became of a component."""
+        self._happened[event, name] += 1
+        self._audit.noted(event, name, text)
+
+    # -- effects -------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Serve():
+                self._serve(effect)
+            case Note(level, peer, text):
+                self._log(level, peer, text)
+            case Trace():
+                if self._tracer is not None:
+                    self._tracer.crossed(effect, self.router.mode)
+            case Fail(_, reason):
+                if not self._stopping:
+                    self._fail(reason)
+            case Violated():
+                if effect.peer in self._planned:
+                    self._connections.hear(effect.peer)
+                self._violated(effect)
+            case Wake(token, seconds):
+                asyncio.get_running_loop().call_later(seconds, self._woken, token)
+            case Owned():
+                pass  # this router lasts as long as the chain
+            case Changed():
+                self._audit.changed(effect)
+            case Reopen(peer):
+                self._tasks.start(self._reopen(peer))
+            case Listen(peer):
+                self._tasks.start(self._listen(peer))
+            case _:
+                raise AssertionError(effect)
+
+    def _serve(self, effect: Serve) -> None:
+        if effect.service in services.INTERNAL and effect.service != services.RELAYED:
+            if effect.service == services.VIOLATED:
+                self._connections.hear(effect.peer)
+            try:
+                self._reports.take(effect.peer, effect.service, effect.params)
+            except ValueError as wrong:
+                text = f"its report `{effect.service}` is dropped: {wrong}"
+                self._log("warning", effect.peer, text)
+            else:
+                if effect.service == services.LAST_WORDS:
+                    self.router.faltered(effect.peer, goes_on=False)
+            return
+        self._hub.apply(self._serving.serve(effect))
+
+    def _recovered(self, done: Recovered) -> None:
+        """A host has started a guest again, or goes on without it."""
+        self.router.faltered(done.component, goes_on=True)
+        self._serving.forget(done.component)
+        self.record(done.action, done.component, done.text)
+
+    def _violated(self, violation: Violated) -> None:
+        """A component broke a rule; what it did has been undone already."""
+        self._happened["violation", violation.peer] += 1
+        self._audit.violated(violation)
+        way = f"{violation.direction} `{violation.method}`{violation.pointer}"
+        if not violation.again:
+            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
+        if violation.fatal and violation.peer in self._planned:
+            self._connections.silence(violation.peer)
+            self._component_ended(violation.peer, checks.closure(violation))
+
+    def _woken(self, token: int) -> None:
+        if not self._stopping:
+            self.apply(self.router.woken(token))
+
+    async def _reopen(self, name: str) -> None:
+        """Starts a component once more, to be asked in another dialect."""
+        one = self._planned[name]
+        assert one.renew is not None
+        await self._connections.close(name)
+        if await self.connect(name, one.renew()):
+            self.apply(self.router.reopened(name))
+
+    async def _listen(self, name: str) -> None:
+        """Makes the address by which a proxy's own successor connection comes in."""
+        from conductor.core.roles.initialize import successor_name
+        from conductor.transports.socket import ListeningTransport
+
+        transport = ListeningTransport(line_limit=self._options.line_limit)
+        successor = successor_name(name)
+        effects = self.router.listening(name, transport.server(successor))
+        await self.connect(successor, transport)
+        self.apply(effects)
+        await asyncio.sleep(_LAUNCH)
+        self.apply(self.router.not_launching(name))
+
+    def _fail(self, reason: Closure) -> None:
+        if self._failure is None:
+            self._failure = reason
+            if self._on_failure is not None:
+                self._on_failure(reason)
+            self._over.set()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _report_overdue(self) -> None:
+        """Fails what the chain did not answer before the client's end of file was acted on.
+
+        Who gave it no time at all (`drain` 0) did not want an answer.
+        """
+        if not self._options.drain:
+            return
+        why = "before the client closed its end"
+        hint = f"it was given {self._options.drain:g} s without a message; raise `--drain`"
+        reason, effects = self.router.overdue(why, hint)
+        if reason is not None:
+            self._fail(reason)
+        self.apply(effects)
+
+    async def _shut_down(self) -> None:
+        """Closes the chain from head to tail, then the connection to the client."""
+        self._stopping = True
+        if self._bridged is not None:
+            await self._bridged.shut_down()
+        self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
+        await self._tasks.cancel()
+        for name in self._planned:
+            self._report_lost(name)
+        await self._connections.shut_down()
+        await self._serving.close()  # the last words of components may be what they have counted

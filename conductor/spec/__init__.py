@@ -1,0 +1,1 @@
+"""What a chain is made of: components as they are written, resolved, declared and locked."""

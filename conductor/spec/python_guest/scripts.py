@@ -1,0 +1,266 @@
+"""Sandboxed Python: an author's `.py` file or folder, and the guest that runs it.
+
+A `.py` proxy is run by one shared guest, CPython with `guest_sdk/python` in it. That comes with the
+wheel, or is built where `componentize-py` is installed, once for each version of the SDK. The
+source is the first line the guest is given; what it answers is what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import zlib
+from typing import Final
+
+import msgspec
+
+import conductor
+from conductor.errors import ComponentError, UsageError
+from conductor.spec import untrusted_files
+
+LIMITS: Final = {"memory_bytes": 256 * 1024 * 1024, "cpu_ms": 5000}
+"""Defaults of a `.py` proxy where they differ from other guests': Python needs more of both."""
+
+MOST: Final = 4 * 1024 * 1024
+"""Bytes of source one proxy may have."""
+
+_OWN_FOLDER: Final = "give the proxy a folder of its own, with what it needs and nothing else"
+
+_SKIPPED: Final = ("__pycache__", "node_modules", "venv")
+_MAINS: Final = ("proxy.py", "main.py", "__main__.py")
+COMPILING: Final = "conductor: compiling the Python guest; once on this machine …"
+INSTALL: Final = "pip install componentize-py"
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What is run: sources by path below the proxy's folder, and the one that is started."""
+
+    files: dict[str, str]
+    main: str
+    folder: bool
+
+    @property
+    def sha256(self) -> str:
+        """One digest of it all; a byte order mark does not count."""
+        import hashlib  # only where there is a lock: an editor waits for everything else
+
+        if not self.folder:
+            return hashlib.sha256(self.files[self.main].encode()).hexdigest()
+        lines = (
+            f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
+            for name, text in sorted(self.files.items())
+        )
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @property
+    def preface(self) -> bytes:
+        """The first line the guest is given."""
+        return msgspec.json.encode({"files": self.files, "main": self.main}) + b"\n"
+
+    def with_settings(self, configure: bytes) -> bytes:
+        """The first line, with the params of `configure`: wrong settings keep it from starting."""
+        told = {"files": self.files, "main": self.main, "configure": msgspec.Raw(configure)}
+        return msgspec.json.encode(told) + b"\n"
+
+
+def check(path: str) -> None:
+    """Raises `UsageError` if there is no such script."""
+    if not os.path.exists(path):
+        raise UsageError(
+            f"no such file: `{path}`",
+            "check the path; it is relative to the current directory"
+            if not os.path.isabs(path)
+            else "check the path",
+        )
+    if os.path.isdir(path) and _main_of(path) is None:
+        raise UsageError(
+            f"`{path}` is a folder without a proxy",
+            f"the proxy of a folder is its {' or '.join(_MAINS)}",
+        )
+
+
+def read(path: str) -> Script:
+    """Reads a script, and what lies beside it in its folder. Raises `OSError`, or `ComponentError`
+    for source that cannot be run."""
+    if not os.path.isdir(path):
+        try:
+            content = untrusted_files.read(path, MOST)
+        except untrusted_files.TooLargeError:
+            raise _too_large(path) from None
+        name = os.path.basename(path)
+        return Script({name: _text(content, path)}, name, folder=False)
+    main = _main_of(path)
+    if main is None:
+        raise ComponentError(f"`{path}` has no {' or '.join(_MAINS)}", "add one that is the proxy")
+    return _folder(path, main)
+
+
+def _main_of(folder: str) -> str | None:
+    return next((one for one in _MAINS if os.path.isfile(os.path.join(folder, one))), None)
+
+
+def _folder(path: str, main: str) -> Script:
+    files: dict[str, str] = {}
+    size = 0
+    try:
+        for name in untrusted_files.below(
+            path, lambda f: f not in _SKIPPED and not f.startswith(".")
+        ):
+            if not name.endswith(".py"):
+                continue
+            whole = os.path.join(path, name)
+            content = _own(whole, path, MOST - size)
+            size += len(content)
+            files[name] = _text(content, whole)
+    except untrusted_files.TooLargeError as error:
+        if error.filename != path:
+            raise _too_large(path) from None
+        raise ComponentError(f"`{path}`: {error.strerror}", _OWN_FOLDER) from None
+    return Script(files, main, folder=True)
+
+
+def _own(path: str, folder: str, most: int) -> bytes:
+    """The content of a file of a folder. What lies elsewhere is nothing its proxy may read, and a
+    link in a stranger's folder may lead to anything. Raises `ComponentError`."""
+    real, home = os.path.realpath(path), os.path.realpath(folder)
+    if not real.startswith(home.rstrip(os.sep) + os.sep):
+        raise ComponentError(
+            f"`{path}` is a link that leads out of the folder of its proxy, to {real}",
+            "a sandboxed proxy is given its own folder only: put a copy there",
+        )
+    if not os.path.isfile(real):
+        raise ComponentError(f"`{path}` is no ordinary file", "take it out of the folder")
+    return untrusted_files.read(real, most, links=False)
+
+
+def _too_large(path: str) -> ComponentError:
+    return ComponentError(
+        f"`{path}` holds more than {MOST >> 20} MiB of Python source", _OWN_FOLDER
+    )
+
+
+def _text(content: bytes, path: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ComponentError(
+            f"`{path}` is no Python source in UTF-8: {error.reason} at byte {error.start}",
+            "save it as UTF-8",
+        ) from None
+
+
+def parts(path: str) -> tuple[str, ...]:
+    """The files of a script, for who watches them."""
+    if not os.path.isdir(path):
+        return (path,)
+    return tuple(os.path.join(path, name) for name in read(path).files)
+
+
+# -- the guest ---------------------------------------------------------------------------------
+
+
+def guest() -> tuple[str, str]:
+    """The shared guest's file and digest. Builds it if need be, with a line on standard error.
+
+    Raises `UsageError` where there is none and none can be built.
+    """
+    found = built_guest()
+    if found is None:
+        _build(_sdk_folder(), guest_folder())
+        found = built_guest()
+    if found is None:
+        raise UsageError("the Python guest was built, and is gone", "try again")
+    return found
+
+
+def built_guest() -> tuple[str, str] | None:
+    """The shared guest's file and digest, if it came with the installation or was built here."""
+    sdk = _sdk_folder()
+    name = guest_name()
+    found = _found(os.path.join(sdk, "_guest", name))
+    if found is None:
+        found = _found(os.path.join(guest_folder(), name))
+        if found is not None:
+            _used(found[0])
+    return found
+
+
+def guest_name() -> str:
+    """What the guest of this version of the SDK is called, without `.wasm`."""
+    return f"python-{_fingerprint(_sdk_folder())}"
+
+
+def _sdk_folder() -> str:
+    return os.path.join(os.path.dirname(os.path.dirname(conductor.__file__)), *_SDK)
+
+
+def _used(path: str) -> None:
+    """Says that a guest that was built here is in use: those that are not go after a month."""
+    with contextlib.suppress(OSError):
+        now = time.time()
+        if now - os.stat(path).st_mtime > _DAY:
+            os.utime(path, (now, now))
+
+
+_SDK: Final = ("guest_sdk", "python")
+_DAY: Final = 24 * 3600
+
+
+def guest_folder() -> str:
+    """Where guests are put that are built here."""
+    from conductor.run.guest_host import cache_folder
+
+    return os.path.join(os.path.dirname(cache_folder()), "guests")
+
+
+def _found(stem: str) -> tuple[str, str] | None:
+    try:
+        with open(f"{stem}.sha256", encoding="ascii") as file:
+            digest = file.read().strip()
+    except OSError:
+        return None
+    return (f"{stem}.wasm", digest) if os.path.isfile(f"{stem}.wasm") else None
+
+
+def _fingerprint(sdk: str) -> str:
+    """What a guest built from this SDK is called (`guest_sdk/python/build.py` says it so too).
+
+    That script is not loaded for it: an editor is waiting.
+    """
+    checksum = length = 0
+    for name in sorted(name for name in os.listdir(sdk) if name.endswith(".py")):
+        with open(os.path.join(sdk, name), "rb") as file:
+            content = file.read()
+        length += len(content)
+        checksum = zlib.crc32(f"{name} {len(content)}\n".encode() + content, checksum)
+    return f"{checksum:08x}{length:08x}"
+
+
+def _build(sdk: str, folder: str) -> None:
+    """Builds the guest with componentize-py. Raises `UsageError`."""
+    import importlib.util
+    import subprocess
+
+    if importlib.util.find_spec("componentize_py") is None:
+        raise UsageError(
+            "sandboxed `.py` proxies need the Python guest, which did not come with this "
+            "installation, and componentize-py, which builds it, is not installed",
+            f"`{INSTALL}`, or install conductor from its wheel",
+        )
+    sys.stderr.write("conductor: building the Python guest; once for this version, some 10 s …\n")
+    sys.stderr.flush()
+    done = subprocess.run(
+        [sys.executable, os.path.join(sdk, "build.py"), folder],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UsageError(
+            f"the Python guest could not be built: {why}",
+            f"`{INSTALL}` installs another componentize-py",
+        )

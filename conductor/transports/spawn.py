@@ -1,0 +1,160 @@
+"""Starts the host of sandboxed proxies before anything else is imported.
+
+The child needs about as long to load WebAssembly's engine as this process needs to load the rest of
+the program, so the two happen at the same time. What it shall run it is told later, on its input.
+Imports nothing that a fresh interpreter has not imported already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import conductor
+
+EXIT_UNKNOWN = 255
+
+_MANIFEST = 64 * 1024
+"""Bytes of a manifest that are looked at: all it may have."""
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class EarlyProcess:
+    """A process started by `posix_spawn`, with the part of `subprocess.Popen` that is used."""
+
+    def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        """Reaps the process; its exit code, negative for a signal."""
+        if self.returncode is None:
+            try:
+                _, status = os.waitpid(self.pid, 0)
+            except ChildProcessError:
+                self.returncode = EXIT_UNKNOWN
+            else:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        if self.returncode is None:
+            os.kill(self.pid, 9)
+
+    def discard(self) -> None:
+        """Ends a process nobody wants: its input ends before it has been told anything."""
+        for fd in (self.stdin, self.stdout, self.stderr):
+            os.close(fd)
+        self.wait()
+
+
+_started: EarlyProcess | None = None
+
+
+def child_command(main: str = "conductor.run.segment_start") -> list[str]:
+    """How a child that hosts guests is started: isolated, and without `site`'s start-up work.
+
+    Of our import path it gets only the folders that hold what it needs. Garbage is not collected
+    before there is any (`conductor.run.segment_start`).
+    """
+    needed = ("conductor", "wasm_host", "msgspec", "wasmtime")
+    paths = [p for p in sys.path if any(os.path.isdir(os.path.join(p, n)) for n in needed) and p]
+    code = (
+        f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
+        "from conductor.run.fast_msgspec import load;load();"
+        f"from wasm_host.harden import early;early(parent={os.getpid()});"
+        f"from {main} import main;main()"
+    )
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def start(arguments: list[str]) -> None:
+    """Starts the host if the command line looks as if it needed one."""
+    global _started  # noqa: PLW0603 - one per process: whoever plans the chain takes it
+    if "inline" in arguments or "--isolation=inline" in arguments:
+        return
+    package = os.path.dirname(conductor.__file__)
+    components = os.path.join(package, "_components")
+    if not os.path.isdir(components):  # a checkout
+        components = os.path.join(os.path.dirname(package), "components")
+    for argument in arguments[1:]:
+        name = argument.partition(",")[0]
+        if " " not in name and (
+            name.endswith((".wasm", ".py"))
+            or _sandboxed(name if "/" in name or name == "." else f"{components}/{name}")
+        ):
+            _started = _spawn()
+            return
+
+
+def _sandboxed(folder: str) -> bool:
+    """Whether a component's manifest seems to name what a guest runs."""
+    # Not `conductor.spec.untrusted_files`: nothing is imported yet. A pipe or a device has no size.
+    try:
+        fd = os.open(f"{folder}/component.toml", _FLAGS)
+    except (OSError, ValueError):
+        return False
+    try:
+        return b"\nfile" in b"\n" + os.read(fd, min(os.fstat(fd).st_size, _MANIFEST))
+    except OSError:  # a folder
+        return False
+    finally:
+        os.close(fd)
+
+
+def take() -> EarlyProcess | None:
+    """The host that was started, for the first who asks."""
+    global _started
+    process, _started = _started, None
+    return process
+
+
+def discard() -> None:
+    """Ends a host that nobody took."""
+    process = take()
+    if process is not None:
+        process.discard()
+
+
+def _spawn() -> EarlyProcess | None:
+    if not hasattr(os, "posix_spawn"):
+        return None
+    pipes = [os.pipe(), os.pipe(), os.pipe()]
+    (in_read, in_write), (out_read, out_write), (err_read, err_write) = pipes
+    command = child_command()
+    actions: list[tuple[int, ...]] = [
+        (os.POSIX_SPAWN_DUP2, in_read, 0),
+        (os.POSIX_SPAWN_DUP2, out_write, 1),
+        (os.POSIX_SPAWN_DUP2, err_write, 2),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()),
+    ]
+    try:
+        pid = os.posix_spawn(command[0], command, {}, file_actions=actions, setsid=True)
+    except (OSError, NotImplementedError):
+        for pair in pipes:
+            for fd in pair:
+                os.close(fd)
+        return None
+    for fd in (in_read, out_write, err_write):
+        os.close(fd)
+    return EarlyProcess(pid, in_write, out_read, err_read)
+
+
+def _inheritable() -> list[int]:
+    """Descriptors beyond the standard three that a child would get from us."""
+    found = []
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        if os.path.isdir(folder):
+            for entry in os.listdir(folder):
+                fd = int(entry)
+                try:
+                    if fd > 2 and os.get_inheritable(fd):
+                        found.append(fd)
+                except OSError:
+                    continue  # the descriptor of the listing itself
+            break
+    return found

@@ -1,0 +1,294 @@
+"""`conductor check`: careful proxies pass, and each careless one fails where it is careless."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+import wasmtime
+
+from conductor.author.check import ending, suite, values
+from conductor.author.check.chain import Chain
+from conductor.author.check.suite import Outcome
+from conductor.author.check.table import CHECKS, Check
+from conductor.spec import catalog
+from tests.cli.support import conductor
+from tests.docs import pages
+
+HERE: Final = Path(__file__).parent
+HOSTILE: Final = HERE.parent / "hostile"
+ACTORS: Final = HERE.parent / "e2e"
+PATIENCE: Final = 110.0
+"""Seconds a check of a careful proxy may take: it is over as soon as it has passed."""
+
+IMPATIENCE: Final = 2.0
+"""… and one of a proxy that says nothing, which fails however long one waits."""
+
+
+def run(component: str, *chosen: str, timeout: float = PATIENCE) -> dict[str, Outcome]:
+    """What came of each check."""
+    spec = catalog.resolve(component)
+    return {one.name: one for one in suite.outcomes(spec, chosen, timeout)}
+
+
+def careless(mode: str) -> str:
+    """One of the careless proxies."""
+    script = shlex.join([sys.executable, str(HOSTILE / "careless_proxy.py"), mode])
+    return f"{script},dialect=channel"
+
+
+MODULES: Final = ("passthrough", "datetime", "tools-demo")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_bundled_proxies_pass(name: str) -> None:
+    found = run(name)
+    assert {name: one.why for name, one in found.items() if one.status in ("fail", "note")} == {}
+    assert [name for name, one in found.items() if one.status == "skip"] == ["end-of-input"]
+    assert list(found) == [one.name for one in CHECKS]
+
+
+QUICK: Final = (
+    "handshake", "requests", "errors", "ids", "concurrency", "order", "cancellation", "numbers",
+    "bytes", "turn", "session-load", "only-messages", "answers", "end-of-input",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp", "scp", "channel"])
+def test_programs_of_every_dialect_pass(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ACTORS))
+    program = shlex.join(
+        [sys.executable, "-m", "actors.recording_proxy", "--dialect", dialect, "--name", "X"]
+    )
+    found = run(careless("forward") if dialect == "channel" else program, *QUICK)
+    assert {name: one.why for name, one in found.items() if one.status in ("fail", "note")} == {}
+    skipped = [name for name, one in found.items() if one.status == "skip"]
+    assert skipped == (["handshake"] if dialect == "scp" else [])
+
+
+@pytest.mark.parametrize(
+    ("mode", "check", "said"),
+    [
+        ("drop_notifications", "notifications", "`_check/tell` never reached the agent"),
+        ("refuse_unknown", "requests", "was not passed on"),
+        ("rewrite", "repeated-names", "changed from byte"),
+        ("rewrite", "numbers", "never reached the agent"),
+        ("ascii_only", "strings", "changed from byte"),
+        ("strip_meta", "meta", "`_meta` of session/new was lost"),
+        ("one_id", "concurrency", "was not passed on"),
+        ("renumber", "kept-ids", "`initialize` went on under another id"),
+        ("renumber_prompts", "kept-ids", "`session/prompt` went on under another id"),
+        ("late_updates", "order", "arrived in another order, or not all"),
+        ("late_updates", "turn", "updates did not all arrive before the end of its turn"),
+        ("late_updates", "session-load", "before the answer to `session/load`"),
+        ("swallow_cancels", "cancellation", "`$/cancel_request` never reached the agent"),
+        ("swallow_cancels", "session-cancel", "`session/cancel` never reached the agent"),
+        ("own_errors", "errors", "an error changed"),
+        ("own_errors", "refused-initialize", "the agent's refusal of `initialize` changed"),
+        ("chatter", "only-messages", "it wrote a line that is no message"),
+        ("small", "1-mb", "exited with code 9"),
+        ("always_allow", "permission", "only the user can give"),
+        ("one_session", "sessions", "in other sessions"),
+        ("twice", "answers", "one request was answered twice"),
+        ("known_capabilities", "handshake", '"checkCapability":[2]'),
+        ("recursive", "depth", "RecursionError"),
+        ("bad_ending", "end-of-input", "exited with code 3"),
+    ],
+)
+def test_a_careless_proxy_fails_where_it_is_careless(mode: str, check: str, said: str) -> None:
+    (found,) = run(careless(mode), check).values()
+    assert (found.status, found.stuck) in (("fail", False), ("fail", True))
+    assert said in found.why
+    assert found.see.startswith("docs/channel-abi.md#")
+    assert found.traffic
+
+
+@pytest.mark.parametrize(
+    ("mode", "check"), [("drop_requests", "requests"), ("no_ending", "end-of-input")]
+)
+def test_one_that_says_nothing_fails_in_bounded_time(mode: str, check: str) -> None:
+    (found,) = run(careless(mode), check, timeout=IMPATIENCE).values()
+    assert (found.status, found.stuck) == ("fail", True)
+    assert "nothing more came within 2 s" in found.why
+
+
+def test_one_that_writes_batches_does_not_get_past_initialize() -> None:
+    found = run(careless("batches"), timeout=IMPATIENCE)
+    assert found["handshake"].stuck
+    assert found["order"].why == "it does not get past `initialize`"
+    assert {one.status for one in found.values()} == {"fail", "skip"}
+
+
+def test_lines_that_are_no_message() -> None:
+    good = [b'{"id":1,"result":2}', b's{"method":"x"}', b"", b"  "]
+    assert ending.odd(good) is None
+    for line in (b"DEBUG", b"p", b"s[1]", b'[{"method":"x"}]', b'x{"method":"x"}', b"\xff"):
+        assert ending.odd([*good, line, b"more"]) == line
+
+
+def test_to_write_anew_is_only_advised_against() -> None:
+    (found,) = run(careless("rewrite"), "bytes").values()
+    assert (found.status, "the values are there, the bytes not" in found.why) == ("note", True)
+
+
+def test_own_requests_under_numbers_are_only_advised_against() -> None:
+    (found,) = run(careless("own_numbers"), "own-ids").values()
+    assert found.status == "note"
+    assert "`_mine/warm`, a request of the proxy's own, has no string for an id" in found.why
+    assert '"id": 1' in found.came
+    for mode in ("forward", "renumber", "renumber_prompts"):
+        (found,) = run(careless(mode), "own-ids").values()
+        assert (found.status, found.why) == ("pass", ""), mode
+
+
+def test_ids_are_looked_at_where_they_tell_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ACTORS))
+    program = shlex.join(
+        [sys.executable, "-m", "actors.recording_proxy", "--dialect", "acp", "--name", "X"]
+    )
+    found = run(program, "kept-ids", "own-ids")
+    assert {name: one.status for name, one in found.items()} == {
+        "kept-ids": "skip",
+        "own-ids": "skip",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("trap_deliver", "trap"),
+        ("garbage_side", "side"),
+        ("loop_deliver", "cpu_ms"),
+        ("wild_outbox", "memory"),
+    ],
+)
+def test_hostile_guests_fail_and_are_named(tmp_path: Path, name: str, said: str) -> None:
+    path = tmp_path / f"{name}.wasm"
+    path.write_bytes(bytes(wasmtime.wat2wasm((HOSTILE / f"{name}.wat").read_text("utf-8"))))
+    found = run(f"{path},cpu=50ms", "handshake", "odd-ids")
+    assert [one.status for one in found.values()] == ["fail", "fail"]
+    assert said in found["handshake"].why
+    assert name in found["handshake"].why
+
+
+def test_what_is_not_about_time_has_time_enough() -> None:
+    (check,) = (one for one in CHECKS if one.name == "10-mb")
+    for options, allowed in (("", 10_000), (",cpu=50ms", 50), (",cpu=20s", 20_000)):
+        spec = suite.as_checked(check, catalog.resolve(f"passthrough{options}"))
+        assert spec.limits["cpu_ms"] == allowed
+
+
+def test_the_command(tmp_path: Path) -> None:
+    del tmp_path
+    passed = conductor("check", "--only", "requests", "--only", "end-of-input", "passthrough")
+    assert (passed.code, passed.err) == (0, "")
+    assert "pass  requests" in passed.out
+    assert "skip  end-of-input        a guest has no input that ends" in passed.out
+    assert passed.out.endswith("passthrough: 1 passed, 1 skipped\n")
+    failed = conductor("check", "--only", "errors", careless("own_errors"))
+    failed.assert_error(1, "breaks 1 rule: errors", "--only errors")
+    for piece in ("FAIL  errors", "rule    errors pass with", "sent    {", "came    {", "before  "):
+        assert piece in failed.out
+    as_json = conductor("check", "--json", "--only", "errors", careless("own_errors"))
+    assert as_json.code == 1
+    told = json.loads(as_json.out)
+    assert told["counts"] == {"passed": 0, "failed": 1, "notes": 0, "skipped": 0}
+    assert (told["checks"][0]["name"], told["checks"][0]["status"]) == ("errors", "fail")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (("--only", "nothing", "passthrough"), ("no check `nothing`", "handshake, ")),
+        (("demo",), ("`demo` is an agent", "conductor exec demo")),
+        (("./nowhere.wasm",), ("no such module",)),
+        (("--timeout", "x", "passthrough"), ("invalid value `x` for `--timeout`",)),
+    ],
+)
+def test_what_cannot_be_checked(arguments: tuple[str, ...], fragments: tuple[str, ...]) -> None:
+    conductor("check", *arguments).assert_error(2, *fragments)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (b'{"a": 1}', b'{"a":1}', True),
+        (b'{"a":1,"b":2}', b'{"b":2,"a":1}', True),
+        (b'"\\u0041\\/"', b'"A/"', True),
+        (b'{"a":1}', b'{"a":1.0}', False),
+        (b"1.10", b"1.1", False),
+        (b"1e400", b"Infinity", False),
+        (b'{"a":1}', b'{"a":"1"}', False),
+        (b'{"a":1,"a":1}', b'{"a":1}', False),
+        (b'"\\ud800"', b'"?"', False),
+        (b"[]", b"{}", False),
+        (b"[", b"[ ", False),
+    ],
+)
+def test_values_are_compared_as_they_are_written(one: bytes, other: bytes, same: bool) -> None:
+    assert values.same(one, other) is same
+    assert values.same(other, one) is same
+
+
+def test_every_rule_is_written_where_it_says() -> None:
+    root = HERE.parents[2]
+    for check in CHECKS:
+        path, _, section = check.see.partition("#")
+        assert section in pages.anchors(pages.read(root / path)), check.name
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+def test_sessions_are_in_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a component was granted to read is meant to be a project's, not all of a machine."""
+    seen: list[Path] = []
+
+    async def look(chain: Chain) -> None:
+        await chain.initialize()
+        await chain.session()
+        folder = Path(json.loads(chain.cwd))
+        assert os.listdir(folder) == []
+        assert any(f'"cwd":{chain.cwd.decode()}' in line for line in chain.traffic)
+        seen.append(folder)
+
+    check = Check(name="look", rule="", see="", over_chain=look)
+    monkeypatch.setattr(suite, "CHECKS", (check,))
+    assert run(f"{careless('forward')},grant=files:**")["look"].why == ""
+    assert [folder.exists() for folder in seen] == [False]
+
+
+KEEPER: Final = """
+import sys
+asked, held = False, []
+for line in sys.stdin:
+    if line[0] != "c":
+        held.append({"p": "s", "s": "p"}[line[0]] + line[1:])
+        if asked is False:
+            asked = True
+            params = '{"key":"a","value":1}'
+            print('c{"jsonrpc":"2.0","id":1,"method":"kv/set","params":%s}' % params, flush=True)
+    elif '"id":1,' in line:
+        with open(sys.argv[1], "w") as said:
+            said.write(line)
+        asked = None
+    if asked is None:
+        sys.stdout.write("".join(held))
+        sys.stdout.flush()
+        held.clear()
+"""
+"""It goes on when its value is kept, and has noted the answer."""
+
+
+def test_values_that_are_kept_for_the_user_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "keeper.py").write_text(KEEPER)
+    program = shlex.join([sys.executable, str(tmp_path / "keeper.py"), str(tmp_path / "said")])
+    assert run(f"{program},dialect=channel", "requests")["requests"].why == ""
+    assert '"result":{"used":2,' in (tmp_path / "said").read_text()
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,157 @@
+"""`conductor.record.trace.file`: held back a little, written whole, and given up without harm."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conductor.errors import UsageError
+from conductor.record.trace.file import FLUSH_BYTES, FLUSH_SECONDS, TraceFile
+
+
+class Timer:
+    """What runs later, when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def __call__(self, delay: float, work: Callable[[], None]) -> None:
+        assert delay == FLUSH_SECONDS
+        self.waiting.append(work)
+
+    def ring(self) -> None:
+        """The time is over."""
+        waiting, self.waiting = self.waiting, []
+        for work in waiting:
+            work()
+
+
+@pytest.fixture
+def timer() -> Timer:
+    """A timer by hand."""
+    return Timer()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What was logged."""
+    return []
+
+
+def over(fd: int, said: list[str], timer: Timer) -> TraceFile:
+    """A trace over a descriptor."""
+    return TraceFile(
+        fd, "t", lambda level, name, text: said.append(f"{level} {name} {text}"), timer
+    )
+
+
+def test_lines_are_written_when_time_is_over_or_enough_is_held(
+    tmp_path: Path, timer: Timer, said: list[str]
+) -> None:
+    path = tmp_path / "t"
+    file = over(os.open(path, os.O_WRONLY | os.O_CREAT), said, timer)
+    file.write(b"1\n")
+    file.write(b"2\n")
+    assert path.read_bytes() == b""
+    assert len(timer.waiting) == 1
+    timer.ring()
+    assert path.read_bytes() == b"1\n2\n"
+    assert timer.waiting == []
+    big = b"x" * FLUSH_BYTES + b"\n"
+    file.write(big)
+    assert path.read_bytes() == b"1\n2\n" + big
+    file.write(b"3\n")
+    file.close()
+    file.close()
+    file.write(b"4\n")
+    timer.ring()
+    assert path.read_bytes() == b"1\n2\n" + big + b"3\n"
+    assert said == []
+
+
+def test_a_failure_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, timer: Timer, said: list[str]
+) -> None:
+    file = over(os.open(os.devnull, os.O_WRONLY), said, timer)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    for _ in range(3):
+        file.write(b"x" * FLUSH_BYTES)
+    monkeypatch.undo()
+    file.close()
+    assert file.failed
+    (text,) = said
+    assert text.startswith("error trace the trace `t` is incomplete, ")
+    assert text.endswith(": No space left on device\nhint: make room, or trace to another file")
+
+
+def test_a_pipe_is_waited_for_without_waiting(timer: Timer, said: list[str]) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    file = over(write, said, timer)
+    line = b"y" * 999 + b"\n"
+    for _ in range(300):
+        file.write(line)
+    got = b""
+    while len(got) < 300 * len(line):
+        got += os.read(read, 1 << 20)
+        timer.ring()
+    assert got == line * 300
+    file.close()
+    os.close(read)
+    assert said == []
+
+
+def test_a_reader_that_does_not_keep_up(timer: Timer, said: list[str]) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    file = over(write, said, timer)
+    while not file.failed:
+        file.write(b"z" * (1 << 20))
+    os.close(read)
+    assert ["does not keep up" in text for text in said] == [True]
+
+
+def test_it_ends_with_a_reader_behind(timer: Timer, said: list[str]) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    file = over(write, said, timer)
+    file.write(b"z" * (1 << 20))
+    file.close()
+    os.close(read)
+    assert ["does not keep up" in text for text in said] == [True]
+
+
+def test_the_file_is_empty_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("old")
+    path.chmod(0o666)
+    TraceFile.create(str(path), lambda *_: None).close()
+    assert path.read_bytes() == b""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_device_keeps_its_mode() -> None:
+    before = os.stat(os.devnull).st_mode
+    TraceFile.create(os.devnull, lambda *_: None).close()
+    assert os.stat(os.devnull).st_mode == before
+
+
+def test_a_pipe_nobody_reads_does_not_hold_up_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="cannot write the trace"):
+        TraceFile.create(str(path), lambda *_: None)
+
+
+def test_a_path_that_is_none() -> None:
+    with pytest.raises(UsageError, match="cannot write the trace"):
+        TraceFile.create("a\0b", lambda *_: None)

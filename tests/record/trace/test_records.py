@@ -1,0 +1,187 @@
+"""`conductor.record.trace.records`: what a trace records of a component, and what it leaves out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from conductor.core import Trace
+from conductor.record.trace.records import Conversation
+from conductor.run.reports.deliveries import Delivered, Reporter
+
+Json = dict[str, Any]
+
+
+class Written:
+    """A conversation, and what has been written of it."""
+
+    def __init__(self, content: str = "redacted") -> None:
+        self.records: list[Json] = []
+        self.events: list[tuple[str, str, str, str | None]] = []
+        self.sizes: list[int] = []
+        self.it = Conversation("it", 1, self._record, self._event, content)
+
+    def _record(self, record: bytes) -> None:
+        self.records.append(json.loads(record))
+
+    def _event(self, trace: Trace, source: str, target: str, size: int) -> None:
+        self.events.append((trace.kind, source, target, trace.method))
+        self.sizes.append(size)
+
+    def line(self, text: str, *, said: bool) -> Any:
+        """The message that is written of a line."""
+        return json.loads(self.it.line(text, said=said) or b"")[1]
+
+
+def message(**members: object) -> str:
+    """A message's text."""
+    return json.dumps({"jsonrpc": "2.0", **members}, separators=(",", ":"))
+
+
+def test_a_record_and_its_events() -> None:
+    written = Written()
+    asked = "c" + message(id=1, method="clock")
+    prompt = "p" + message(id=1, method="session/prompt", params={"sessionId": "a"})
+    written.it.write(0.5, [prompt], [asked], delivery=3)
+    written.it.write(0.7, ["c" + message(id=1, result={"unixMs": 5})], [], delivery=4, failed="x")
+    first, second = written.records
+    assert first == {
+        "component": "it", "run": 1, "ts": 0.5, "delivery": 3,
+        "given": [["p", json.loads(prompt[1:])]], "said": [["c", json.loads(asked[1:])]],
+    }  # fmt: skip
+    assert (second["delivery"], second["failed"]) == (4, "x")
+    assert written.events == [
+        ("request", "it", "conductor", "clock"), ("response", "conductor", "it", "clock"),
+    ]  # fmt: skip
+    assert written.sizes == [0, len('{"unixMs":5}')]
+
+
+def test_a_program_asks_by_methods_of_their_own() -> None:
+    written = Written()
+    written.it.line(message(id="a", method="_conductor/kv/get", params={"key": "x"}), said=True)
+    written.it.line(message(method="_proxy/log", params={"message": "m"}), said=True)
+    written.it.line(message(id="a", result={"found": False}), said=False)
+    written.it.line(message(id="b", method="session/new", params={}), said=True)
+    written.it.line(message(id="b", result={}), said=False)
+    assert [(one[0], one[3]) for one in written.events] == [
+        ("request", "kv/get"), ("notification", "log"), ("response", "kv/get"),
+    ]  # fmt: skip
+
+
+def test_without_content_there_are_events_only() -> None:
+    written = Written("none")
+    written.it.write(0.5, [], ["c" + message(id=1, method="clock")])
+    assert written.records == []
+    assert len(written.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pnonsense", ["p", None, "nonsense"]),
+        ("nonsense", ["", None, "nonsense"]),
+        ("", ["", None, ""]),
+        ('p{"a":', ["p", None, '{"a":']),
+        ("p\\xff", ["p", None, "\\xff"]),
+        ("c[1]", ["c", [1]]),
+    ],
+)
+def test_what_is_no_message_stands_as_text(text: str, shown: list[Any]) -> None:
+    assert json.loads(Written().it.line(text, said=True) or b"") == shown
+
+
+KEPT: Final = "kept"
+SECRET: Final = "hunter2"  # noqa: S105 - what shall not be found
+
+SECRETS: Final[dict[str, list[tuple[bool, str]]]] = {
+    "a message": [(True, "s" + message(method="_x", params={"apiKey": SECRET, "a": KEPT}))],
+    "a login": [(False, "p" + message(id=1, method="authenticate",
+                                      params={"methodId": KEPT, "code": SECRET}))],
+    "a login in an envelope": [(False, message(id=1, method="proxy/successor", params={
+        "method": "authenticate", "params": {"methodId": KEPT, "code": SECRET}}))],
+    "a login in a nested one": [(False, message(id=1, method="_proxy/successor/send/request",
+        params={"message": {"method": "authenticate",
+                            "params": {"methodId": KEPT, "code": SECRET}}}))],
+    "settings": [(False, "c" + message(method="configure", params={
+        "name": KEPT, "config": {"api_key": SECRET}}))],
+    "a value, by its key": [
+        (True, "c" + message(id=1, method="kv/set", params={"key": "token", "value": SECRET})),
+        (True, "c" + message(id=2, method="kv/get", params={"key": "token"})),
+        (False, "c" + message(id=2, result={"found": True, "value": SECRET, "note": KEPT})),
+    ],
+    "a value of a program": [
+        (True, message(id=2, method="_conductor/kv/get", params={"key": "password"})),
+        (False, message(id=2, result={"found": True, "value": SECRET, "note": KEPT})),
+    ],
+    "what is fetched": [
+        (True, "c" + message(id=1, method="fetch", params={
+            "url": f"https://u:{SECRET}@h/?token={SECRET}", "headers": {"authorization": SECRET}})),
+        (False, "c" + message(id=1, result={
+            "status": 200, "url": f"https://h/?key={SECRET}", "text": KEPT,
+            "headers": {"content-type": KEPT, "set-cookie": SECRET, "x-any": SECRET}})),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_are_left_out(name: str) -> None:
+    written = Written()
+    shown = [json.dumps(written.line(text, said=said)) for said, text in SECRETS[name]]
+    assert SECRET not in "".join(shown)
+    assert KEPT in shown[-1]
+    whole = Written("all")
+    for said, text in SECRETS[name]:
+        assert whole.line(text, said=said) == json.loads(text.lstrip("psc"))
+
+
+def test_harmless_headers_are_kept_for_the_replay() -> None:
+    written = Written()
+    written.line("c" + message(id=1, method="fetch", params={"url": "https://h"}), said=True)
+    headers = {"content-type": "text/plain", "etag": '"1"'}
+    answer = message(id=1, result={"status": 200, "headers": headers, "text": "x"})
+    assert written.line("c" + answer, said=False) == json.loads(answer)
+
+
+def reports(reporter_limit: int, *, given: bytes, said: bytes) -> list[Delivered]:
+    """The reports of one delivery."""
+    sent: list[bytes] = []
+    reporter = Reporter(sent.append, reporter_limit)
+    reporter.started("it", b"")
+    reporter.delivered("it", given, said, "why")
+    assert all(len(one) <= reporter_limit for one in sent)
+    return [msgspec.json.decode(msgspec.json.decode(one[1:], type=dict[str, msgspec.Raw])["params"],
+                                type=Delivered) for one in sent]  # fmt: skip
+
+
+def test_a_large_delivery_takes_several_reports() -> None:
+    given = [b"p" + str(n).encode() * 300 for n in range(6)]
+    said = [b"s\xff\\", b"s" + b"y" * 2000]
+    start, *parts = reports(2000, given=b"\n".join(given) + b"\n", said=b"\n".join(said) + b"\n")
+    assert (start.number, start.given, start.said) == (0, [], [])
+    assert len(parts) > 1
+    assert {one.number for one in parts} == {1}
+    assert [line for one in parts for line in one.given] == [line.decode() for line in given]
+    assert [line for one in parts for line in one.said] == ["s\\xff\\"]
+    assert [one.left_out for one in parts] == [0] * (len(parts) - 1) + [1]
+    assert parts[-1].failed == "why"
+
+
+def test_a_line_that_costs_too_much_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bytes] = []
+    it = Conversation("p", 1, kept.append, lambda *_: None, "redacted")
+    many = '{"jsonrpc":"2.0","method":"m","params":[%s1]}' % ("1," * 100_000)
+    it.write(0.0, [many, '{"jsonrpc":"2.0","method":"n"}'], [many])
+    (found,) = map(json.loads, kept)
+    assert found["given"] == [["", {"jsonrpc": "2.0", "method": "n"}]]
+    assert found["left_out"] == 2
+    assert "said" not in found
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("conductor.record.trace.records.redacted", full)
+    it.write(0.0, ['{"jsonrpc":"2.0","method":"n","params":{}}'], [])
+    assert json.loads(kept[1])["left_out"] == 1

@@ -1,0 +1,492 @@
+"""`conductor.trace`: what becomes of one message, and of reports that make no sense."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from conductor.core import CHANNEL, UPSTREAM, Component, Note, Router, Serve, Trace
+from conductor.core.services import TRACED
+from conductor.record.trace.file import TraceFile
+from conductor.record.trace.tracer import Tracer
+from conductor.record.trace.ways import Way, Ways
+from conductor.run.reports.lines import hop_line
+
+Json = dict[str, Any]
+
+LINE_LIMIT: Final = 1 << 20
+NUMBERS: Final = range(1000, 2000)
+"""Of the messages that the host `a+b+c` says are its guests'."""
+
+
+class Recording:
+    """A tracer over a file of its own, and a clock that a test sets."""
+
+    def __init__(self, path: Path, content: str = "all") -> None:
+        self._path = path
+        self._number = self._asked = 0
+        self.now = 100.0
+        file = TraceFile.create(str(path), lambda *_: None)
+        self.tracer = Tracer(file, content, clock=lambda: self.now)
+        self.tracer.begin(
+            [("x", (), None), ("a+b+c", ("a", "b", "c"), NUMBERS), ("last", (), None)]
+        )
+
+    def crossed(self, *fields: Any, mode: str = "agent", **more: Any) -> None:
+        """A message crossed; `fields` are the first of `Trace`, `more` the others. A response with
+        no `request` answers the request before it."""
+        self._number += 1
+        trace = msgspec.structs.replace(Trace(*fields), **{"number": self._number, **more})
+        if trace.kind == "request":
+            self._asked = trace.number
+        elif trace.kind == "response" and not trace.request:
+            trace = msgspec.structs.replace(trace, request=self._asked)
+        self.tracer.crossed(trace, mode)
+
+    def events(self) -> list[Json]:
+        """All events written, once."""
+        self.tracer.close()
+        found = [json.loads(line) for line in self._path.read_bytes().splitlines()]
+        assert found[0]["components"][-1] in ("last", "demo")
+        return [one for one in found if one["type"] != "_conductor"]
+
+
+@pytest.fixture(autouse=True)
+def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event loop runs here: what is held is written at the end."""
+    monkeypatch.setattr("conductor.record.trace.file._on_the_loop", lambda *_: None)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    """A recording with content."""
+    return Recording(tmp_path / "t")
+
+
+def hop(**changes: object) -> bytes:
+    """The params of a child's report."""
+    fields: Json = {
+        "kind": "notification", "source": "a", "target": "b", "at": 100.0, "size": 2,
+        "method": "_n", "payload": {}, "number": 1000,
+    }  # fmt: skip
+    return msgspec.json.encode(fields | changes)
+
+
+def test_what_crosses_a_border_is_one_hop(recording: Recording) -> None:
+    """This router sees it go into the host, or come out; the host which guest it concerns."""
+    empty: Json = {"payload": b"{}", "method": "_n"}
+    recording.crossed("notification", "x", "a+b+c", number=1, source_side="s", **empty)
+    recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target="b", number=1))
+    recording.tracer.hop("a+b+c", hop(source="b", target="c", number=1001, passes=1))
+    recording.tracer.hop("a+b+c", hop(source="c", target=UPSTREAM, number=1002, passes=1001))
+    recording.crossed("notification", "a+b+c", "last", number=1002, source_side="s", **empty)
+    found = recording.events()
+    assert [(e["from"], e["to"]) for e in found] == [("x", "b"), ("b", "c"), ("c", "agent")]
+    numbers = [(e["_conductor"]["n"], e["_conductor"].get("passes")) for e in found]
+    assert numbers == [(1, None), (1001, 1), (1002, 1001)]
+
+
+def test_what_goes_past_a_host_is_one_hop(recording: Recording) -> None:
+    asked: Json = {"method": "_up", "number": 5}
+    recording.crossed("request", "x", "a+b+c", "7", payload=b"[1]", **asked)
+    recording.tracer.hop(
+        "a+b+c", hop(kind="request", source=UPSTREAM, target=UPSTREAM, number=5, id="1")
+    )
+    recording.crossed("request", "a+b+c", "last", "1", payload=b"[1]", **asked)
+    recording.now += 1
+    answered: Json = {"method": "_up", "number": 6, "request": 5, "payload": b"2"}
+    recording.crossed("response", "last", "a+b+c", "1", **answered)
+    report = hop(kind="response", source=UPSTREAM, target=UPSTREAM, number=6, request=5, id="1")
+    recording.tracer.hop("a+b+c", report)
+    recording.crossed("response", "a+b+c", "x", "7", **answered)
+    request, response = recording.events()
+    assert (request["from"], request["to"]) == ("x", "agent")
+    assert (response["from"], response["to"]) == ("agent", "x")
+    # The id is the one who asked has used.
+    assert request["_conductor"] == {"bytes": 3, "id": 7, "n": 5}
+    assert response["_conductor"] == {
+        "bytes": 1, "id": 7, "n": 6, "of": 5, "method": "_up", "ms": 1000.0, "ms_in": 1000.0,
+    }  # fmt: skip
+
+
+def test_the_time_in_a_component(recording: Recording) -> None:
+    """From given to passed on, and from returned to answered; also when that happens twice."""
+    recording.crossed("request", UPSTREAM, "x", "1", "_m", b"{}", number=1)
+    for again in (0, 10):
+        recording.now += 1
+        recording.crossed("request", "x", "last", "2", "_m", b"{}", number=2 + again, passes=1)
+        recording.now += 5
+        asked: Json = {"number": 3 + again, "request": 2 + again}
+        recording.crossed("response", "last", "x", "2", "_m", b"{}", **asked)
+        recording.now += 0.25
+    more: Json = {"number": 14, "request": 1, "passes": 13}
+    recording.crossed("response", "x", UPSTREAM, "1", "_m", b"{}", **more)
+    times = [e["_conductor"]["ms_in"] for e in recording.events() if e["type"] == "response"]
+    assert times == [5000.0, 5000.0, 2500.0]
+
+
+def test_the_time_in_a_component_that_answers_before_those_it_asked(recording: Recording) -> None:
+    recording.crossed("request", UPSTREAM, "x", "1", "_m", b"{}", number=1)
+    recording.now += 1
+    recording.crossed("request", "x", "last", "2", "_m", b"{}", number=2, passes=1)
+    recording.now += 5
+    recording.crossed("response", "x", UPSTREAM, "1", "_m", b"{}", request=1, own=True)
+    recording.crossed("response", "last", "x", "2", "_m", b"{}", request=2, lost=True)
+    first, second = (e["_conductor"] for e in recording.events() if e["type"] == "response")
+    assert (first["ms_in"], first["by"]) == (1000.0, "conductor")
+    assert (second["ms_in"], second["lost"]) == (5000.0, True)
+
+
+def test_a_request_that_is_taken_back_goes_on_from_who_sent_it(recording: Recording) -> None:
+    recording.tracer.hop(
+        "a+b+c", hop(kind="request", source="c", target=UPSTREAM, number=1001, id="1")
+    )
+    asked: Json = {"number": 1001, "method": "_m", "payload": b"{}"}
+    recording.crossed("request", "a+b+c", "x", "2", source_side="s", **asked)
+    answer: Json = {"request": 1001, "lost": True, "is_error": True, "method": "_m"}
+    recording.crossed("response", "x", "a+b+c", "2", target_side="s", **answer)
+    recording.crossed("request", "a+b+c", "last", "2", source_side="s", **asked)
+    hops = [(e["from"], e["to"]) for e in recording.events()]
+    assert hops == [("c", "x"), ("x", "c"), ("c", "agent")]
+
+
+def test_what_is_answered_by_the_conductor_itself(recording: Recording) -> None:
+    recording.crossed("request", "x", "", "1", "_m", b"{}")
+    recording.crossed("response", "", "x", "1", "_m", b"{}", True, own=True)
+    recording.crossed("notification", "", "last", method="$/cancel_request", own=True, request=9)
+    found = recording.events()
+    ends = [("x", "conductor"), ("conductor", "x"), ("conductor", "agent")]
+    assert [(e["from"], e["to"]) for e in found] == ends
+    assert [e["_conductor"].get("by") for e in found] == [None, "conductor", "conductor"]
+    assert found[-1]["_conductor"]["of"] == 9
+
+
+def test_ends_of_the_chain(recording: Recording) -> None:
+    for mode in ("agent", "proxy"):
+        args = (None, "_n", b"{}", False)
+        recording.crossed("notification", UPSTREAM, "x", *args, mode=mode)
+        recording.crossed("notification", "last", "x", *args, mode=mode)
+    recording.crossed("notification", "last", UPSTREAM, *args, mode="proxy", target_side="s")
+    recording.crossed("notification", "x/successor", "last", *args, mode="agent")
+    hops = [(e["from"], e["to"]) for e in recording.events()]
+    assert hops == [
+        ("client", "x"), ("agent", "x"), ("client", "x"), ("last", "x"), ("last", "agent"),
+        ("x", "agent"),
+    ]  # fmt: skip
+
+
+def test_a_proxy_is_never_called_like_an_end(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "t")
+    recording.tracer.begin([("agent", (), None), ("demo", (), None)])
+    recording.crossed("notification", "agent", "demo", None, "_n", None, False)
+    (event,) = recording.events()
+    assert (event["from"], event["to"]) == ("agent (proxy)", "agent")
+    assert event["params"] is None
+
+
+def test_both_sides_of_one_peer_are_told_apart(recording: Recording) -> None:
+    """In proxy mode both ends of the chain lead to the same peer, and each is an id space of its
+    own."""
+    recording.crossed("request", UPSTREAM, "x", "1", "_up", b"[1]", mode="proxy", number=1)
+    send: Json = {"mode": "proxy", "source_side": "s", "target_side": "s"}
+    recording.crossed("request", UPSTREAM, "x", "1", "_down", b"[2]", number=2, **send)
+    recording.crossed("response", "x", UPSTREAM, "1", "_down", b"2", request=2, **send)
+    recording.crossed("response", "x", UPSTREAM, "1", "_up", b"1", request=1, mode="proxy")
+    events = recording.events()
+    assert [(e["from"], e["to"], e["id"]) for e in events] == [
+        ("client", "x", 1), ("agent", "x", 2), ("x", "agent", 2), ("x", "client", 1),
+    ]  # fmt: skip
+    assert [e["_conductor"]["method"] for e in events[2:]] == ["_down", "_up"]
+
+
+def test_a_response_knows_its_request(recording: Recording) -> None:
+    params = b'{"sessionId": "s-1", "prompt": []}'
+    recording.crossed("request", "x", "last", '"q"', "session/prompt", params, False)
+    recording.now += 0.25
+    body = b'{"code": -1, "message": "no"}'
+    recording.crossed("response", "last", "x", '"q"', "renamed", body, True)
+    asked, answered = recording.events()
+    assert asked == {
+        "type": "request", "ts": 0.0, "protocol": "acp", "from": "x", "to": "agent", "id": 1,
+        "method": "session/prompt", "session": "s-1", "params": json.loads(params),
+        "_conductor": {"bytes": len(params), "id": "q", "n": 1},
+    }  # fmt: skip
+    assert answered == {
+        "type": "response", "ts": 0.25, "from": "agent", "to": "x", "id": 1, "is_error": True,
+        "error_domain": "acp", "payload": {"code": -1, "message": "no"},
+        "_conductor": {
+            "bytes": len(body), "id": "q", "n": 2, "of": 1, "method": "session/prompt",
+            "ms": 250.0, "ms_in": 250.0, "session": "s-1", "code": -1,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"a": 1.10, "a": 1e400,\t"b": "\\u00e9\\ud800"}',
+        b"[123456789012345678901234567890]",
+        b"{}",
+    ],
+)
+def test_payloads_stand_as_they_came(tmp_path: Path, payload: bytes) -> None:
+    for content in ("all", "redacted"):
+        recording = Recording(tmp_path / content, content)
+        recording.crossed("notification", "x", "last", None, "_n", payload, False)
+        recording.tracer.close()
+        if content == "all" or b"\\u00" not in payload:
+            assert b'"params":' + payload + b"," in (tmp_path / content).read_bytes()
+
+
+def test_a_payload_is_one_line(recording: Recording) -> None:
+    recording.crossed("notification", "x", "last", None, "_n", b'{"a":\n[1,\n2]}', False)
+    (event,) = recording.events()
+    assert event["params"] == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"sessionId": 7}', b'["sessionId"]', b'{"x":"\\"sessionId\\""}']
+)
+def test_what_is_no_session(recording: Recording, payload: bytes) -> None:
+    recording.crossed("notification", "x", "last", None, "_n", payload, False)
+    assert "session" not in recording.events()[0]
+
+
+def test_messages_of_mcp_are_shown_in_place_of_their_carrier(recording: Recording) -> None:
+    params = b'{"serverId":"m","requestId":"r","method":"tools/list","params":{"cursor":"c"}}'
+    for id_, body, failed in (
+        ("1", b'{"result":{"tools":[]}}', False),
+        ("2", b'{"error":{"code":-32601,"message":"no"}}', False),
+        ("3", b'{"code":-33001,"message":"no server"}', True),
+        ("4", b'{"neither":1}', False),
+    ):
+        recording.crossed("request", "last", "x", id_, "mcp/message", params, False)
+        recording.crossed("response", "x", "last", id_, "mcp/message", body, failed)
+    found = recording.events()
+    assert {e["protocol"] for e in found[::2]} == {"mcp"}
+    assert found[0]["method"] == "tools/list"
+    assert found[0]["params"] == {"cursor": "c"}
+    own: Json = {"bytes": len(params), "carrier": "mcp/message", "id": 1, "n": 1}
+    assert found[0]["_conductor"] == own
+    assert found[1]["_conductor"]["protocol"] == "mcp"
+    assert [(e["is_error"], e.get("error_domain"), e["payload"]) for e in found[1::2]] == [
+        (False, None, {"tools": []}),
+        (True, "mcp", {"code": -32601, "message": "no"}),
+        (True, "acp", {"code": -33001, "message": "no server"}),
+        (False, None, {"neither": 1}),
+    ]
+
+
+def test_older_carriers_and_broken_ones(recording: Recording) -> None:
+    older = b'{"connectionId":"c","method":"ping"}'
+    recording.crossed("request", "last", "x", "1", "_mcp/message", older, False)
+    recording.crossed("response", "x", "last", "1", "_mcp/message", b'{"result":1}', False)
+    recording.crossed("notification", "last", "x", None, "mcp/message", b'{"method":7}', False)
+    asked, answered, broken = recording.events()
+    assert (asked["protocol"], asked["method"], asked["params"]) == ("mcp", "ping", None)
+    assert answered["payload"] == {"result": 1}  # in these generations it is the result itself
+    assert (broken["protocol"], broken["method"]) == ("acp", "mcp/message")
+    assert broken["params"] == {"method": 7}
+
+
+def test_reports_of_a_child(recording: Recording) -> None:
+    recording.now = 101.0
+    recording.tracer.hop("a+b+c", hop(at=100.5))
+    recording.crossed("notification", "x", "last", None, "_n", b"{}", False)
+    recording.tracer.hop("a+b+c", hop(at=100.75))
+    recording.now = 200.0
+    recording.tracer.hop("a+b+c", hop(at=3.0))
+    recording.tracer.hop("a+b+c", hop(at=1e300))
+    # Dated by the child, but never before what stands above it, nor when it makes no sense.
+    assert [e["ts"] for e in recording.events()] == [0.5, 1.0, 1.0, 100.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        hop(source="x"), hop(target="last"), hop(kind='request","ts":1'), hop(number=7),
+        hop(source="", number=2000), hop(source="a", target=UPSTREAM, number=7), hop(number="x"),
+        hop(kind="response", request=7), hop(kind="response", source=UPSTREAM, target="x"),
+        hop(size="2"), b"", b"[]", b"null", hop(at="x"), hop(method=7),
+    ],
+)  # fmt: skip
+def test_reports_that_make_no_sense(recording: Recording, params: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        recording.tracer.hop("a+b+c", params)
+    assert recording.events() == []
+
+
+def test_a_host_has_no_say_about_the_requests_of_others(recording: Recording) -> None:
+    recording.crossed("request", "x", "last", "1", "_m", b"{}", number=1)
+    report = hop(kind="response", source="a", target="b", number=1001, request=1, id="1")
+    with pytest.raises(ValueError, match="answers nothing"):
+        recording.tracer.hop("a+b+c", report)
+    recording.crossed("response", "last", "x", "1", "_m", b"{}", request=1)
+    assert [e["from"] for e in recording.events()] == ["x", "agent"]
+
+
+def test_what_a_host_does_with_copies_is_left_out(recording: Recording) -> None:
+    """Of what came to it without a number: the original has gone past it."""
+    recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target="a", number=1001))
+    recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target=UPSTREAM, number=1002))
+    assert recording.events() == []
+
+
+def test_answers_to_nothing_are_left_out(recording: Recording) -> None:
+    recording.crossed("response", "last", "x", "1", "_m", b"{}", request=77)
+    assert recording.events() == []
+
+
+def test_a_host_that_reports_nothing(recording: Recording) -> None:
+    """It is named as a whole; what goes into it waits to be reported, so much of it at most."""
+    for number in range(1, 10_102):
+        recording.crossed("notification", "x", "a+b+c", method="_n", number=number)
+    recording.crossed("notification", "a+b+c", "last", method="_n", payload=b"{}", passes=3)
+    for number in (101, 102):
+        recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target="a", number=number))
+    first, second = recording.events()
+    assert (first["from"], first["to"]) == ("a+b+c", "agent")
+    assert "passes" not in first["_conductor"]
+    assert second["_conductor"]["n"] == 102
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        b"", b"[]", b'{"component":"x","number":1,"at":1.0}', b'{"component":"a","at":1.0}',
+        b'{"component":"a","number":1,"at":1.0,"given":[1]}',
+        b'{"component":"a","number":1,"at":1.0,"said":["\xff"]}',
+    ],
+)  # fmt: skip
+def test_deliveries_that_make_no_sense(recording: Recording, params: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        recording.tracer.delivered("a+b+c", params)
+    assert recording.events() == []
+
+
+def test_a_delivery_cannot_break_out_of_its_line(recording: Recording) -> None:
+    lines = ['p{"a":1}\n{"type":"request"}', 's{"jsonrpc":"2.0"}],"x":[', "c\r\n{}"]
+    told = {"component": "a", "number": 1, "at": 100.0, "given": lines, "said": lines}
+    recording.tracer.delivered("a+b+c", json.dumps(told).encode())
+    assert recording.events() == []
+
+
+def test_a_report_cannot_break_out_of_its_line(recording: Recording) -> None:
+    for id_ in ('1,"x":2}\n{', "}", "1\n", "\n1", "[1]", ""):
+        with pytest.raises(ValueError, match=r"\w"):
+            recording.tracer.hop("a+b+c", hop(kind="request", id=id_))
+    recording.tracer.hop("a+b+c", hop(kind="request", id='"\\n"', method='"\n'))
+    (event,) = recording.events()
+    assert (event["id"], event["method"], event["_conductor"]["id"]) == (1, '"\n', "\n")
+
+
+def test_what_a_segment_reports() -> None:
+    trace = Trace("request", "a", "b", "7", "_m", b'{"x":"\\ud800"}', number=1001, passes=1)
+    line = hop_line(trace, LINE_LIMIT)
+    assert line[:1] == b"c"
+    assert line.endswith(b"\n")
+    frame = json.loads(line[1:])
+    assert frame["method"] == TRACED
+    assert frame["params"].pop("at") > 0
+    assert frame["params"] == {
+        "kind": "request", "source": "a", "target": "b", "size": 14, "id": "7", "method": "_m",
+        "payload": {"x": "\ud800"}, "number": 1001, "passes": 1,
+    }  # fmt: skip
+    assert b'"payload":{"x":"\\ud800"}' in line
+    # Half of what the parent takes of a line, and as deep as it takes: the payload stays here.
+    too_long = hop_line(msgspec.structs.replace(trace, payload=b'"%b"' % (b"x" * 200)), 300)
+    too_deep = hop_line(msgspec.structs.replace(trace, payload=b"[" * 511 + b"]" * 511), LINE_LIMIT)
+    for line, size in ((too_long, 202), (too_deep, 1022)):
+        assert b"payload" not in line
+        assert json.loads(line[1:])["params"]["size"] == size
+
+
+@pytest.mark.parametrize("payload", [b"[" * 510 + b"]" * 510, b'{"x":"\\ud800"}', b'["\\udc00"]'])
+def test_reports_arrive(tmp_path: Path, recording: Recording, payload: bytes) -> None:
+    """Also of the deepest payload that is not left out, and of one that is no text."""
+    services = frozenset({TRACED})
+    host = Component("a+b+c", dialect=CHANNEL, services=services)
+    router = Router([host, Component("last")], tracing=True)
+    trace = Trace("notification", "a", "b", None, "_m", payload, number=1001)
+    (serve,) = router.receive("a+b+c", hop_line(trace, LINE_LIMIT).rstrip(b"\n"))
+    assert isinstance(serve, Serve)
+    assert (serve.service, serve.token) == (TRACED, None)
+    recording.tracer.hop("a+b+c", serve.params or b"")
+    recording.tracer.close()
+    assert b'"params":' + payload + b"," in (tmp_path / "t").read_bytes()
+
+
+def test_only_a_host_may_report() -> None:
+    guest = Component("a", dialect=CHANNEL, services=frozenset({"clock"}))
+    router = Router([guest, Component("last")], tracing=True)
+    (note,) = router.receive("a", b'c{"jsonrpc":"2.0","method":"trace","params":{}}')
+    assert isinstance(note, Note)
+
+
+def test_a_question_asked_in_another_dialect_has_both_answers() -> None:
+    """A proxy that refuses one role request and takes the next: nothing is left open."""
+    router = Router([Component("x"), Component("agent")], tracing=True)
+    ask = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
+    refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"?"}}'
+    effects = [*router.receive(UPSTREAM, ask), *router.receive("x", refusal)]
+    traced = [e for e in effects if isinstance(e, Trace)]
+    assert [(t.kind, t.source, t.target, t.id, t.is_error) for t in traced] == [
+        ("request", "client", "x", "1", False),
+        ("response", "x", "client", "1", True),
+        ("request", "client", "x", "1", False),
+    ]
+    assert [t.method for t in traced[::2]] == ["proxy/initialize", "_proxy/initialize"]
+
+
+def test_of_too_many_values_there_is_a_digest(tmp_path: Path) -> None:
+    """To look through 57 MB of them stopped everybody for a minute."""
+    trace = Recording(tmp_path / "t", "redacted")
+    many = b'{"sessionId":"S","a":[%b1]}' % (b"1," * 100_000)
+    trace.crossed("request", "x", "last", "1", "m", many)
+    trace.crossed("response", "last", "x", "1", None, many)
+    asked, answered = trace.events()
+    assert (asked["params"], answered["payload"]) == (None, None)
+    for one in (asked, answered):
+        assert one["_conductor"]["bytes"] == len(many)
+        assert one["_conductor"]["sha256"] == hashlib.sha256(many).hexdigest()
+
+
+def test_a_record_that_takes_too_much_memory_is_lost_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = Recording(tmp_path / "t", "redacted")
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("conductor.record.trace.tracer.redacted", full)
+        trace.crossed("notification", "x", "last", None, "m", b"{}")
+    trace.crossed("notification", "x", "last", None, "n", b"{}")
+    assert [one["method"] for one in trace.events()] == ["n"]
+
+
+def way(number: int, size: int = 1) -> Way:
+    """A message on its way into a host."""
+    trace = Trace("notification", "x", "a", None, "m", b"x" * size, number=number)
+    return Way("x", 0.0, trace)
+
+
+def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another() -> None:
+    ways = Ways()
+    ways.put("a", way(1), 1, inward=True)
+    for number in range(20_000):
+        ways.put("b", way(number), number, inward=True)
+    assert ways.take("a", 1, inward=True) is not None
+    assert ways.take("b", 9_999, inward=True) is None
+    assert ways.take("b", 10_000, inward=True) is not None
+    for number in range(5):
+        ways.put("c", way(number, 32 * 1024 * 1024), number, inward=True)
+    assert [ways.take("c", number, inward=True) is not None for number in range(5)] == [
+        False, False, False, True, True,
+    ]  # fmt: skip

@@ -1,0 +1,72 @@
+"""`conductor.run.reports`: what a host of guests says is believed only of its own guests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conductor.core import Closure, Violated
+from conductor.run.reports import received as reports
+from conductor.run.segment_spec import Recovered
+
+GUESTS = ("a", "b")
+READERS: dict[str, Callable[[bytes | None], Any]] = {
+    "violated": lambda raw: reports.violated(raw, GUESTS),
+    "recovered": lambda raw: reports.recovered(raw, GUESTS),
+    "loaded": lambda raw: reports.loaded(raw, GUESTS),
+    "last_words": reports.last_words,
+}
+
+
+def violation(peer: str) -> Violated:
+    """A violation by somebody."""
+    return Violated(peer, "files", "up", "fs/read_text_file", "/path", "may not", False)
+
+
+def test_what_a_host_says_of_its_guests_is_taken() -> None:
+    raw = msgspec.json.encode(violation("a"))
+    assert reports.violated(raw, GUESTS) == violation("a")
+    done = Recovered("b", "restart", "it is started again")
+    assert reports.recovered(msgspec.json.encode(done), GUESTS) == done
+    digests = {"a": "0" * 64, "b": "f" * 64}
+    assert reports.loaded(msgspec.json.encode({"digests": digests}), GUESTS) == digests
+    assert reports.loaded(None, GUESTS) == {}
+    assert reports.last_words(b'{"text":"t","hint":"h"}') == Closure("t", "h", {})
+
+
+@pytest.mark.parametrize("other", ["c", "agent", "", "a+b"])
+def test_a_host_reports_of_its_own_guests_only(other: str) -> None:
+    with pytest.raises(ValueError, match="is not one of its guests"):
+        reports.violated(msgspec.json.encode(violation(other)), GUESTS)
+    with pytest.raises(ValueError, match="is not one of its guests"):
+        reports.recovered(msgspec.json.encode(Recovered(other, "restart", "")), GUESTS)
+    with pytest.raises(ValueError, match="is not one of its guests"):
+        reports.loaded(msgspec.json.encode({"digests": {other: "0" * 64}}), GUESTS)
+
+
+def test_a_host_cannot_invent_records() -> None:
+    with pytest.raises(ValueError, match="does not 'end' its guests"):
+        reports.recovered(msgspec.json.encode(Recovered("a", "end", "")), GUESTS)
+    with pytest.raises(ValueError, match="not a digest"):
+        reports.loaded(b'{"digests":{"a":"trust me"}}', GUESTS)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@given(raw=st.binary(max_size=60) | st.sampled_from([b"[]", b"3", b'{"digests":3}', b'{"text":1}']))
+def test_nonsense_is_a_value_error(reader: str, raw: bytes) -> None:
+    with contextlib.suppress(ValueError):  # and nothing but that
+        assert READERS[reader](raw) is not None
+
+
+def test_no_audit_takes_everything() -> None:
+    nobody: reports.Auditing = reports.NoAudit()
+    nobody.violated(violation("a"))
+    nobody.noted("failure", "a", "text")
+    nobody.loaded("a", "0" * 64)
+    nobody.end(None)

@@ -1,0 +1,87 @@
+"""The runtime, where only a fault of its own could bring it down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from conductor.core import CHANNEL, UPSTREAM, Component
+from conductor.run import runtime as runtime_module
+from conductor.run.plan import Options, Planned
+from conductor.run.runtime import Runtime
+from conductor.transports.memory import Channel, MemoryTransport
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+async def _agent(channel: Channel) -> None:
+    while await channel.receive() is not None:
+        pass
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_fault_in_a_callback_fails_the_chain_instead_of_leaving_it_waiting(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def editor(channel: Channel) -> None:
+        line = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
+        asyncio.get_running_loop().call_soon(runtime.feed, UPSTREAM, [line])
+        while await channel.receive() is not None:
+            pass
+
+    def broken(name: str, frames: list[bytes]) -> None:
+        raise ZeroDivisionError("of ours")
+
+    planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent))
+    runtime = Runtime([planned], "agent", MemoryTransport(editor), Options(), log=lambda *_: None)
+    monkeypatch.setattr(runtime._hub, "feed", broken)
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        before = runner.get_loop().get_exception_handler()
+        assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1
+        assert runner.get_loop().get_exception_handler() is before
+    assert runtime.failure is not None
+    assert "internal error: ZeroDivisionError('of ours')" in runtime.failure.text
+
+
+async def _says_nothing_of_launching(channel: Channel) -> None:
+    """A proxy of dialect `sacp` that answers `initialize` by itself, and passes over what it does
+    not know as soon as it has its role."""
+    flag = {"_meta": {"symposium": {"version": "1.0", "proxy": True}}}
+    while (line := await channel.receive()) is not None:
+        asked = json.loads(line)
+        if asked["method"] == "initialize":
+            said = {"result": {"protocolVersion": 1, "agentCapabilities": flag}}
+        elif asked["method"].endswith("/initialize"):
+            said = {"error": {"code": -32601, "message": "unknown"}}
+        else:
+            continue
+        channel.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}).encode())
+
+
+def test_a_proxy_that_passes_over_its_launch_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime_module, "_LAUNCH", 0)
+    answers: list[bytes | None] = []
+
+    async def editor(channel: Channel) -> None:
+        params = b'{"protocolVersion":1}'
+        channel.send(b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":%b}' % params)
+        answers.append(await channel.receive())
+
+    planned = [
+        Planned(Component("p"), MemoryTransport(_says_nothing_of_launching)),
+        Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent)),
+    ]
+    runtime = Runtime(planned, "agent", MemoryTransport(editor), Options(), log=lambda *_: None)
+    with asyncio.Runner() as runner:
+        assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 0
+    assert answers[0] is not None
+    assert json.loads(answers[0])["result"] == {"protocolVersion": 1, "agentCapabilities": {}}

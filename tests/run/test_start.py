@@ -1,0 +1,91 @@
+"""Before an editor's first answer: the host of guests is started first, and imports are lean."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conductor.spec import catalog
+from conductor.transports import spawn
+
+ROOT: Final = Path(__file__).parents[2]
+SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sandboxed]
+
+
+def started(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> bool:
+    """Whether the host is started for this command line."""
+    calls: list[bool] = []
+    monkeypatch.setattr(spawn, "_spawn", lambda: calls.append(True))
+    spawn.start(arguments)
+    return bool(calls)
+
+
+def run(code: str) -> list[str]:
+    """What a fresh interpreter prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    return done.stdout.split()
+
+
+def test_there_are_bundled_sandboxed_components() -> None:
+    assert {"passthrough", "datetime"} <= set(SANDBOXED)
+
+
+@pytest.mark.parametrize(
+    "component",
+    [*SANDBOXED, "datetime,profile=context", "./proxy.wasm", "../a/b.wasm,memory=1MiB"],
+)
+def test_the_host_is_started_before_anything_is_imported(
+    monkeypatch: pytest.MonkeyPatch, component: str
+) -> None:
+    assert started(monkeypatch, ["agent", "python proxy.py", component, "demo"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["agent", "demo"],
+        ["agent", "claude-agent-acp"],
+        ["agent", "conductor proxy a.wasm", "demo"],
+        ["agent", "./datetime", "demo"],
+        ["agent", "--isolation", "inline", "datetime", "demo"],
+        ["agent", "--isolation=inline", "datetime", "demo"],
+    ],
+)
+def test_it_is_not_started_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    assert not started(monkeypatch, arguments)
+
+
+LEAN: Final = """
+import sys
+before = set(sys.modules)
+from conductor.run import fast_msgspec
+{prepare}
+lean.load()
+lean.load()
+import msgspec
+class Point(msgspec.Struct):
+    x: int
+assert msgspec.json.decode(msgspec.json.encode(Point(1)), type=Point) == Point(1)
+names = ("uuid", "decimal", "platform", "typing_extensions")
+print(*(name for name in names if name in set(sys.modules) - before))
+import decimal, uuid
+assert len(str(uuid.uuid4())) == 36
+assert decimal.Decimal("1.5") * 2 == 3
+"""
+
+
+def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
+    assert run(LEAN.format(prepare="")) == []
+
+
+def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
+    asked = run(LEAN.format(prepare='lean._STAND_INS = {"uuid": (), "decimal": ()}'))
+    assert {"uuid", "decimal"} <= set(asked)

@@ -1,0 +1,481 @@
+"""Locks as tables: what is more and what is less, and files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from conductor.cli import lock as locking
+from conductor.core.accounts import Allowance
+from conductor.core.policy import rule_syntax
+from conductor.core.policy.rules import PROFILES
+from conductor.errors import ComponentError, UsageError
+from conductor.run import in_process, plan, segment
+from conductor.run.segment_spec import GuestSpec, SegmentSpec
+from conductor.spec import digests, limits
+from conductor.spec.catalog import components_folder, resolve_all
+from conductor.spec.lock import compare, enforcement, entries, reading
+from conductor.transports import spawn
+from wasm_host import Limits
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a module in it."""
+    shutil.copyfile(components_folder() / "passthrough" / "passthrough.wasm", tmp_path / "p.wasm")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lock(*components: str, isolation: str = "process") -> None:
+    wanted = locking.Wanted(components=list(components), isolation=isolation)
+    assert locking.run(wanted) == 0
+
+
+def refusal(*components: str, isolation: str = "process", proxy: bool = False) -> str:
+    """What the lock has against a chain; empty for nothing."""
+    specs = resolve_all(components)
+    try:
+        enforcement.enforce(
+            specs,
+            plan.LOCK_FILE,
+            agent_last=not proxy,
+            isolation=isolation,
+            warn=lambda name, text: None,
+        )
+    except UsageError as error:
+        return error.text
+    return ""
+
+
+WIDER: list[tuple[str, str, str]] = [
+    ("./p.wasm", "./p.wasm,grant=clock", "services: + clock"),
+    ("./p.wasm", "./p.wasm,profile=full", "profile: context → full"),
+    (
+        "./p.wasm",
+        "./p.wasm,allow=up:session/update:carry",
+        "rights: + up:session/update:carry",
+    ),
+    (
+        "./p.wasm,allow=down:session/prompt:amend",
+        "./p.wasm,allow=down:session/prompt:amend+answer",
+        "rights: + down:session/prompt:carry+answer+amend",
+    ),
+    ("./p.wasm", "./p.wasm,profile=trusted", "profile: context → trusted"),
+    ("./p.wasm", "./p.wasm,texts", "grants: + texts"),
+    ("./p.wasm,turns=within", "./p.wasm,turns=unprompted", "grants: + turns=unprompted"),
+    ("./p.wasm,commands=a", "./p.wasm,commands=a+b", "grants: + commands=b"),
+    ("./p.wasm,methods=_x/*", "./p.wasm,methods=_x/*+_y", "grants: + methods=_y"),
+    ("./p.wasm", "./p.wasm,profile=full", "grants: + turns=within"),
+    ("./p.wasm,fails=closed", "./p.wasm", "fails: closed → open"),
+    ("./p.wasm,hold=5", "./p.wasm,hold=6", "hold: 5 s → 6 s"),
+    ("./p.wasm,hold=5", "./p.wasm", "hold: 5 s → none"),
+    ("./p.wasm,on_violation=fail", "./p.wasm", "on_violation: fail → pass"),
+    ("./p.wasm,on_failure=fail", "./p.wasm", "on_failure: fail → restart"),
+    ("./p.wasm", "./p.wasm,on_failure=restart+bypass", "on_failure: restart → restart+bypass"),
+    ("./p.wasm,on_failure=fail", "./p.wasm,on_failure=bypass", "on_failure: fail → bypass"),
+    ("./p.wasm,profile=context", "./p.wasm,profile=filter", "profile: context → filter"),
+    (
+        "./p.wasm,profile=observer",
+        "./p.wasm,profile=full",
+        "rights: + down:*:copy+carry+answer+amend, + up:*:copy+carry+drop+originate",
+    ),
+    ("./p.wasm,timeout=5", "./p.wasm", "timeout: 5 s → none"),
+    ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB"),
+    ("./p.wasm,limit.fuel=1000000", "./p.wasm", "limits.fuel: 1000000 → off"),
+]
+
+
+@pytest.mark.parametrize(("less", "more", "said"), WIDER, ids=[row[2] for row in WIDER])
+def test_more_is_refused_and_less_is_not(here: Path, less: str, more: str, said: str) -> None:
+    lock(less, "demo")
+    text = refusal(more, "demo")
+    assert "  p (./p.wasm):\n  |     " in text
+    assert f"    {said}" in text
+    lock(more, "demo")
+    assert refusal(less, "demo") == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ("./p.wasm,config.mode=strict", "./p.wasm,config.mode=lax", 'config: {"mode":"strict"} → '),
+        ("./p.wasm", "./p.wasm,config.mode=lax", "config: none → "),
+        ("./p.wasm,on_failure=bypass", "./p.wasm", "on_failure: bypass → restart"),
+        ("./p.wasm,profile=context", "./p.wasm,profile=observer", "rights: + down:*:copy"),
+        ("python -c pass,dialect=sdk", "python -c pass,dialect=acp", "dialect: sdk → acp"),
+        ("python -c pass,name=x", "python -c fail,name=x", 'args: ["-c","pass"] → ["-c","fail"]'),
+    ],
+)
+def test_what_is_neither_more_nor_less_is_refused_both_ways(
+    here: Path, one: str, other: str, said: str
+) -> None:
+    lock(one, "demo")
+    assert said in refusal(other, "demo")
+    lock(other, "demo")
+    assert refusal(one, "demo") != ""
+
+
+@pytest.mark.parametrize("profile", [*PROFILES, "context,allow=down:session/cancel:originate"])
+def test_a_lock_holds_the_very_rights_of_a_profile(here: Path, profile: str) -> None:
+    specs = resolve_all([f"./p.wasm,profile={profile}", "demo"])
+    entry, _ = entries.entries(specs, "x.lock", agent_last=True, isolation="process")
+    held, given = compare.policy_of(entry), specs[0].policy.policy()
+    assert held is not None
+    assert given is not None
+    assert rule_syntax.within(given, held)
+    assert rule_syntax.within(held, given)
+    assert held.grants.turns == given.turns
+
+
+@pytest.mark.parametrize(("given", "wider"), [
+    ("separate", ("process", "inline")), ("process", ("inline",)), ("inline", ()),
+])  # fmt: skip
+def test_isolation_may_be_stricter_not_laxer(
+    here: Path, given: str, wider: tuple[str, ...]
+) -> None:
+    lock("./p.wasm", "demo", isolation=given)
+    for isolation in plan.ISOLATIONS:
+        text = refusal("./p.wasm", "demo", isolation=isolation)
+        assert (f"isolation: {given} → {isolation}" in text) is (isolation in wider), isolation
+
+
+@pytest.mark.parametrize(
+    ("chain", "said"),
+    [
+        (("./p.wasm", "datetime", "demo"), "- p (./p.wasm), module"),
+        (("datetime", "demo"), "- p (./p.wasm), module"),
+        (("datetime", "./p.wasm", "passthrough", "demo"), "+ passthrough, bundled"),
+        (("datetime", "./p.wasm,name=q", "demo"), "+ q (./p.wasm), module"),
+        (("datetime", "./p.wasm", "python agent.py"), "- demo, agent, bundled"),
+        (("./p.wasm,name=datetime", "./p.wasm", "demo"), "+ datetime (./p.wasm), module"),
+    ],
+)
+def test_other_components_or_another_order_are_refused(
+    here: Path, chain: tuple[str, ...], said: str
+) -> None:
+    lock("datetime", "./p.wasm", "demo")
+    text = refusal(*chain)
+    assert "  components:\n" in text
+    assert said in text
+
+
+_MODULE = '[[component]]\nname = "a"\nrole = "proxy"\nkind = "module"\nsource = "x"\n'
+_AGENT = _MODULE.replace("proxy", "agent")
+
+WRONG: dict[str, tuple[str, str, str]] = {
+    "no toml": ("version = ", "Invalid value (at", "conductor lock"),
+    "no version": ("", "it has no version", "remove it"),
+    "newer": ("# x\n\nversion = 3\n", "line 3: its format is version 3", "remove it"),
+    "no component": ("version = 1\n", "missing required field `component`", ""),
+    "unknown key": (
+        f"version = 1\n{_MODULE}frob = 1\n",
+        "line 7: unknown key `frob`",
+        "not to be edited by hand",
+    ),
+    "unknown table": ("version = 1\ncomponent = []\n[other]\n", "line 3: unknown key `other`", ""),
+    "unknown kind": (
+        f"version = 1\n{_AGENT.replace('module', 'odd')}",
+        "line 5: `kind`: invalid enum value 'odd'",
+        "",
+    ),
+    "second component": (
+        f"version = 1\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
+        "line 8: `name`: expected `str`, got `int`",
+        "",
+    ),
+    "in a table": (
+        f"version = 1\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
+        "line 8: `limits`: expected `int`, got `bool`",
+        "",
+    ),
+    "missing": ('version = 1\n[[component]]\nname = "a"\n', "missing required field `role`", ""),
+    "profile": (
+        f'version = 1\n{_MODULE}profile = "root"\n',
+        "line 7: a proxy's profile is one of",
+        "",
+    ),
+    "rights": (
+        f'version = 2\n{_MODULE}profile = "full"\nrights = ["sideways:*:carry"]\n',
+        "line 8: direction `sideways`",
+        "",
+    ),
+    "grants": (
+        f'version = 2\n{_MODULE}profile = "full"\ngrants = ["turns=ever"]\n',
+        "line 8: `turns` is within or unprompted",
+        "",
+    ),
+    "verbs today": (
+        f'version = 2\n{_MODULE}profile = "full"\nverbs = []\n',
+        "line 8: unknown key `verbs`",
+        "",
+    ),
+    "verbs": (
+        f'version = 1\n{_MODULE}profile = "full"\nverbs = ["sideways:*:modify"]\n',
+        "line 8: direction `sideways`",
+        "",
+    ),
+    "no verbs": (
+        f'version = 1\n{_MODULE}profile = "full"\nverbs = [3]\n',
+        "line 8: `verbs` is a list of texts",
+        "",
+    ),
+    "digest": (
+        f'version = 1\n{_AGENT}sha256 = "abc"\n',
+        "line 7: `sha256`: expected `str` matching",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_lock_is_refused_with_the_line(name: str) -> None:
+    text, said, hint = WRONG[name]
+    with pytest.raises(UsageError) as caught:
+        reading.parse(text, "x.lock")
+    assert caught.value.text.startswith("cannot read the lock file `x.lock`")
+    assert said in caught.value.text
+    assert hint in caught.value.hint
+
+
+def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> None:
+    lock("./p.wasm,grant=clock,texts,limit.fuel=5,timeout=3", "demo")
+    file = here / "conductor.lock"
+    kept = ("name", "role", "kind", "source", "profile", "sha256", "carrier")
+    lines = file.read_text().splitlines()
+    cut = lines.index("[component.limits]")
+    first = [one for one in lines[:cut] if one.startswith(("version", "[", *kept))]
+    last = lines[lines.index("[[component]]", cut) :]
+    file.write_text("\n".join([*first, *last]))
+    text = refusal("./p.wasm,grant=clock,texts,memory=128MiB", "demo")
+    for said in ("services: + clock", "rights: + down:session/prompt:carry", "grants: + texts",
+                 "isolation: none →", "fails: closed → open", "on_violation: fail → pass",
+                 "on_failure: fail → restart",
+                 "limits.memory_bytes: 64 MiB → 128 MiB"):  # fmt: skip
+        assert said in text
+
+
+_OLDER = """# the head
+#
+#     conductor lock ./p.wasm
+
+version = 1
+
+[[component]]
+name = "p"
+role = "proxy"
+kind = "module"
+source = "./p.wasm"
+sha256 = "{sha256}"
+carrier = "core"
+dialect = "channel"
+grants = ["clock"]
+profile = "{profile}"
+verbs = {verbs}
+unguard = {unguard}
+on_violation = "pass"
+on_failure = "restart"
+isolation = "process"
+
+[component.limits]
+stack_bytes = 524288
+
+[[component]]
+name = "demo"
+role = "agent"
+kind = "bundled"
+source = "demo"
+pinned = false
+args = []
+"""
+_ALL = "observe+modify+answer+originate"
+
+
+def older(here: Path, profile: str, verbs: list[str], unguard: list[str]) -> str:
+    """A lock of version 1."""
+    text = _OLDER.format(
+        sha256=digests.of(str(here / "p.wasm")),
+        profile=profile,
+        verbs=json.dumps(verbs),
+        unguard=json.dumps(unguard),
+    )
+    (here / "conductor.lock").write_text(text)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("profile", "verbs", "unguard", "within", "beyond"),
+    [
+        ("full", [f"down:*:{_ALL}", f"up:*:{_ALL}"], [], "full", "full,texts"),
+        ("filter", ["down:*:modify", "up:*:modify"], [], "filter", "full"),
+        ("filter", ["down:*:modify", "up:*:modify"], ["tool-calls"], "filter,texts", "full"),
+        ("observer", ["down:*:observe", "up:*:observe"], [], "observer", "context"),
+        ("context", ["down:session/prompt:modify"], [], "none,allow=down:session/prompt:carry",
+         "context"),
+    ],
+)  # fmt: skip
+def test_a_lock_of_older_words_allows_what_it_allowed(
+    here: Path, profile: str, verbs: list[str], unguard: list[str], within: str, beyond: str
+) -> None:
+    older(here, profile, verbs, unguard)
+    assert refusal(f"./p.wasm,grant=clock,profile={within}", "demo") == ""
+    assert refusal(f"./p.wasm,grant=clock,profile={beyond}", "demo") != ""
+    assert refusal(f"./p.wasm,grant=random,profile={within}", "demo") != ""
+
+
+def test_an_older_lock_is_rewritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = older(here, "context", ["up:session/update:modify"], ["tool-calls", "files"])
+    told: list[str] = []
+    specs = resolve_all(["./p.wasm,profile=none,allow=up:session/update:carry", "demo"])
+    enforcement.enforce(
+        specs,
+        "conductor.lock",
+        agent_last=True,
+        isolation="process",
+        warn=lambda name, text: told.append(f"{name}: {text}"),
+    )
+    assert told[0].startswith("conductor.lock: it is in words of an older version: `conductor")
+    assert locking.run(locking.Wanted(components=[], upgrade=True)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "conductor.lock rewritten in today's words: 2 components",
+        "  p: verbs: up:session/update:modify → up:session/update:copy+carry+drop",
+        "  p: unguard: tool-calls → texts",
+        (
+            "    changing more of a tool call than its words, and making one up, takes "
+            "`profile=trusted`"
+        ),
+        "  p: unguard: files → nothing",
+        "    the guard `files` is lifted by `profile=trusted` only",
+    ]
+    text = (here / "conductor.lock").read_text()
+    assert text.startswith("# the head\n#\n#     conductor lock ./p.wasm\n\nversion = 2\n")
+    entry = reading.parse(text, "x").component[0]
+    assert entry == reading.parse(before, "x").component[0]
+    assert (entry.services, entry.grants, entry.fails) == (["clock"], ["texts"], "open")
+    assert locking.run(locking.Wanted(components=[], upgrade=True)) == 0
+    assert capsys.readouterr().out == "conductor.lock is in today's words: 2 components\n"
+    assert (here / "conductor.lock").read_text() == text
+    with pytest.raises(UsageError, match="takes no components"):
+        locking.run(locking.Wanted(components=["demo"], upgrade=True))
+    with pytest.raises(UsageError, match="nothing to lock"):
+        locking.run(locking.Wanted(components=[]))
+
+
+def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock("./p.wasm", "demo")
+    file = here / "conductor.lock"
+    text = file.read_text().replace("version = 2", "version = 1")
+    lines = [one for one in text.splitlines() if not one.startswith(("rights", "fails", "grants"))]
+    cut = next(at for at, one in enumerate(lines) if one.startswith("    "))
+    del lines[cut : cut + 6]
+    file.write_text("\n".join(lines).replace("services", "grants"))
+    capsys.readouterr()
+    checked = locking.Wanted(components=["./p.wasm", "demo"], check=True)
+    assert locking.run(checked) == locking.EXIT_STALE
+    lock("./p.wasm", "demo")
+    assert locking.run(checked) == 0
+
+
+def test_the_default_limits_are_those_of_who_keeps_the_account() -> None:
+    guest, chain = msgspec.structs.asdict(Limits()), msgspec.structs.asdict(Allowance())
+    shared = guest.keys() & chain.keys()
+    assert {name: guest[name] for name in shared} == {name: chain[name] for name in shared}
+    kept = {**guest, **chain}
+    elsewhere = limits.PLACES["services"] - kept.keys()
+    assert {one.name: one.default for one in limits.TABLE if one.name not in elsewhere} == kept
+
+
+def test_the_digest_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "x.py").write_text("1")
+    first = digests.of(str(folder))
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "x.pyc").write_text("compiled")
+    assert digests.of(str(folder)) == first
+    (folder / "y.py").write_text("")
+    assert digests.of(str(folder)) != first
+    (folder / "y.py").unlink()
+    (folder / "sub" / "x.py").rename(folder / "x.py")
+    assert digests.of(str(folder)) != first
+
+
+def test_a_program_that_changed_is_not_started_again(tmp_path: Path) -> None:
+    program = tmp_path / "p"
+    program.write_text("one")
+    pins = {str(program): digests.of(str(program))}
+    digests.verify(pins, "proxy `p`", "x.lock")
+    program.write_text("two")
+    with pytest.raises(ComponentError, match=r"proxy `p`: `.*p` is not what x\.lock pins: sha256"):
+        digests.verify(pins, "proxy `p`", "x.lock")
+    program.unlink()
+    with pytest.raises(ComponentError, match="cannot be read: No such file"):
+        digests.verify(pins, "proxy `p`", "x.lock")
+
+
+def test_code_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "lockedpack" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("raise AssertionError")
+    (package / "mine.py").write_text("raise AssertionError")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert in_process.origin("lockedpack.inner.mine") == str(package / "mine.py")
+    assert in_process.origin("lockedpack.inner") == str(package / "__init__.py")
+    assert in_process.origin("lockedpack.other") is None
+    assert in_process.origin("sys") is None
+    assert not any(name.startswith("lockedpack") for name in sys.modules)
+
+
+def test_pinned_code_runs_as_it_was_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changes after the comparison is not run, whatever was compiled of it before."""
+    code = tmp_path / "pinnedcode.py"
+    code.write_text("async def proxy(channel):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (spec,) = resolve_all(["py:pinnedcode:proxy"])
+    pins = {str(code): digests.of(str(code))}
+    spec = msgspec.structs.replace(spec, pins=pins, locked="x.lock")
+    before = os.stat(code)
+    code.write_text("raise AssertionError('ran')   #".ljust(before.st_size - 1) + "\n")
+    os.utime(code, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ComponentError, match=r"is not what x\.lock pins"):
+        in_process.load(spec)
+    assert "pinnedcode" not in sys.modules
+    pins[str(code)] = digests.of(str(code))
+    with pytest.raises(AssertionError, match="ran"):
+        in_process.load(spec)
+
+
+def test_the_host_refuses_a_module_that_changed_since_it_was_compared(here: Path) -> None:
+    """Whatever happens to the file in between: it compares the bytes that it would run."""
+    cache = here / "cache"
+    guest = GuestSpec(
+        name="p",
+        path=str(here / "p.wasm"),
+        sha256="0" * 64,
+        label="proxy `p`",
+        locked="conductor.lock",
+    )
+    told = SegmentSpec([guest], cache=str(cache))
+    ran = subprocess.run(
+        spawn.child_command(),
+        input=msgspec.json.encode(told) + b"\n",
+        capture_output=True,
+        env={},
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == segment.EXIT_GUEST_FAILED, ran
+    said = msgspec.json.decode(ran.stdout[1:])
+    assert said["method"] == "failed"
+    assert "p.wasm` is not what conductor.lock pins: sha256 0000" in said["params"]["text"]
+    assert list(cache.glob("*")) == []  # it was not even compiled

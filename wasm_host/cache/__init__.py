@@ -1,0 +1,1 @@
+"""Compiled modules on disk: how they are compiled, stored, verified and removed."""

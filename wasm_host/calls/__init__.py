@@ -1,0 +1,1 @@
+"""How wasmtime is called: through its C interface, or its public Python interface."""

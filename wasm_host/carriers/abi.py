@@ -1,0 +1,284 @@
+"""Checks on the lines that cross the channel (docs/channel-abi.md): sides, sizes, count, depth.
+
+Everything here runs for each delivery of each guest, so each check has a first test of a few
+hundred nanoseconds that settles the usual message, and an exact one for the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from array import array
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from wasm_host.errors import GuestError, LimitRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wasm_host.limits import Limits
+
+__all__ = [
+    "LINES",
+    "SHORT",
+    "SIDE_CODES",
+    "check_inbox",
+    "check_outbox",
+    "depth_of",
+    "excerpt",
+    "short",
+    "too_deep",
+    "too_many_values",
+]
+
+#: Side bytes: predecessor, successor, conductor.
+SIDES = frozenset((b"p", b"s", b"c"))
+SIDE_CODES = frozenset(b"psc")
+NEWLINE = 0x0A
+
+#: Lines as they should be: a side byte, something, a newline; or none at all.
+LINES = re.compile(rb"(?:[psc][^\n]+\n)*").fullmatch
+
+#: Below this length counting a byte beats searching for it.
+SHORT = 2048
+#: Above this length searching the whole text beats looking at each of its bytes.
+LONG = 65536
+
+_BACKSLASH = b"\\"
+_STRING = re.compile(rb'"[^"]*+"?')
+_NOT_BRACKETS = bytes(c for c in range(256) if c not in b'{}[]"')
+_NOT_SEPARATORS = bytes(c for c in range(256) if c not in b'{[,"')
+_AS_STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
+_NOT_OPENERS = bytes(c for c in range(256) if c not in b"{[\n")
+
+
+def short(limits: Limits) -> int:
+    """Below this length only the depth, and the form of lines, are left to be checked."""
+    # A line takes three bytes at least.
+    most = 3 * limits.messages_per_delivery
+    return min(SHORT, limits.message_bytes, limits.outbox_bytes, limits.json_values, most)
+
+
+def _bare(line: bytes, dropped: bytes) -> bytes:
+    """A text without escapes and ``dropped`` bytes, in which no two quotes are neighbours.
+
+    What was inside of a string still is, and what was outside is outside.
+    """
+    if _BACKSLASH in line:
+        line = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return line.translate(None, dropped).replace(b'""', b"")
+
+
+def depth_of(line: bytes) -> int:
+    """Deepest nesting of arrays and objects in one JSON text; brackets in strings do not count.
+
+    An upper bound for text that is not JSON.
+    """
+    brackets = _STRING.sub(b"", _bare(line, _NOT_BRACKETS))
+    opened = brackets.count(b"{") + brackets.count(b"[")
+    if opened < len(brackets) - opened:
+        return opened  # not JSON, and maybe millions of them
+    return max(accumulate(array("b", brackets.translate(_AS_STEPS)), initial=0))
+
+
+@functools.cache
+def _more_separators(limit: int) -> Callable[[bytes], object]:
+    """Matches a bare text with so many openers and commas outside of strings."""
+    one = rb'(?>[^"{\[,]++|"[^"]*+(?:"|\Z))*+[{\[,]'
+    return re.compile(b"(?:%b){%d}+" % (one, limit)).match
+
+
+def too_many_values(line: bytes, limit: int) -> bool:
+    """Whether one JSON text has more than ``limit`` values.
+
+    Each value but the first comes behind an opening bracket or a comma. What those in an empty
+    array or object introduce is counted although it is not there.
+    """
+    if _separators(line) < limit:
+        return False
+    return _more_separators(limit)(_bare(line, _NOT_SEPARATORS)) is not None
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
+def _has_too_many_values(lines: bytes, limit: int) -> bool:
+    """Whether one of several lines has more values than ``limit``."""
+    if len(lines) <= limit or _separators(lines) < limit:
+        return False
+    return any(too_many_values(line, limit) for line in lines.split(b"\n"))
+
+
+def too_deep(line: bytes, limit: int) -> bool:
+    """Whether arrays and objects in one JSON text nest deeper than ``limit``."""
+    if len(line) <= limit or not _many_brackets(line, limit):
+        return False
+    return depth_of(line) > limit
+
+
+def _many_brackets(text: bytes, limit: int) -> bool:
+    """Whether more than ``limit`` opening brackets occur, inside strings or not."""
+    if len(text) < SHORT:
+        return text.count(b"{") + text.count(b"[") > limit
+    found = 0
+    find = text.find
+    for bracket in (b"{", b"["):
+        at = find(bracket)
+        while at >= 0:
+            found += 1
+            if found > limit:
+                return True
+            at = find(bracket, at + 1)
+    return False
+
+
+def _first_too_deep(lines: bytes, limit: int) -> bytes | None:
+    """The first of several lines that nests deeper than ``limit``."""
+    size = len(lines)
+    if size <= limit:
+        return None
+    if not SHORT <= size <= LONG and not _many_brackets(lines, limit):
+        return None
+    # Many small messages at once are common, so count openers per line for all of them in one
+    # pass: what remains of the text is a few bytes a line.
+    openers = lines.translate(None, _NOT_OPENERS)
+    if max(map(len, openers.split(b"\n"))) <= limit:
+        return None
+    return next((line for line in lines.split(b"\n") if too_deep(line, limit)), None)
+
+
+def excerpt(data: bytes, room: int = 60) -> str:
+    """The start of some bytes, printable, for a message."""
+    shown = ascii(bytes(data[:room]))[1:]
+    return f"{shown}…" if len(data) > room else shown
+
+
+def check_inbox(lines: bytes, limits: Limits) -> None:
+    """Check what is about to be delivered; the caller is trusted to have framed it.
+
+    Raises:
+        LimitRefused: a line is too long, has too many values or is too deep; the guest has not
+            seen any of it.
+    """
+    if len(lines) > limits.message_bytes:
+        longest = max(map(len, lines.split(b"\n"))) + 1
+        if longest > limits.message_bytes:
+            raise LimitRefused(
+                "deliver",
+                f"a line of {longest} bytes was not delivered: "
+                f"the limit message_bytes is {limits.message_bytes}",
+                limit="message_bytes",
+                hint="raise the component's message_bytes",
+            )
+    if _has_too_many_values(lines, limits.json_values):
+        raise LimitRefused(
+            "deliver",
+            "a line of too many values was not delivered: "
+            f"the limit json_values is {limits.json_values}",
+            limit="json_values",
+            hint="raise the component's json_values if its memory can take it",
+        )
+    line = _first_too_deep(lines, limits.json_depth)
+    if line is not None:
+        raise LimitRefused(
+            "deliver",
+            f"a line nested {depth_of(line)} deep was not delivered: "
+            f"the limit json_depth is {limits.json_depth}",
+            limit="json_depth",
+            detail=excerpt(line),
+            hint="raise the component's json_depth if its parser can take it",
+        )
+
+
+def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bool = True) -> None:
+    """Check what a guest returned.
+
+    With ``sides`` every line must begin with a side byte (core and component carriers).
+
+    Raises:
+        GuestError: the contract or a limit was broken, with an excerpt of the line.
+    """
+    if not out:
+        return
+    size = len(out)
+    if size > limits.outbox_bytes:
+        raise _over(
+            phase, name, "outbox_bytes", size, bound=limits.outbox_bytes, unit="bytes at once"
+        )
+    if out[-1] != NEWLINE:
+        tail = out[out.rfind(b"\n") + 1 :]
+        raise _broken(phase, name, "left its last line without a newline", tail)
+    # The lone line, by far the most frequent outbox, is checked without splitting.
+    if out.find(b"\n") == size - 1:
+        if sides and (out[0] not in SIDE_CODES or size < 3):
+            raise _bad_line(phase, name, out[:-1])
+        longest = size
+    else:
+        longest = _check_lines(out, limits, phase, name, sides)
+    if longest > limits.message_bytes:
+        raise _over(
+            phase,
+            name,
+            "message_bytes",
+            longest,
+            bound=limits.message_bytes,
+            unit="bytes in a line",
+        )
+    if _has_too_many_values(out, limits.json_values):
+        raise GuestError(
+            phase,
+            f"{name} exceeded json_values: more than {limits.json_values} values in a line",
+            limit="json_values",
+            hint="raise the component's json_values if this is intended",
+        )
+    line = _first_too_deep(out, limits.json_depth)
+    if line is not None:
+        bound = limits.json_depth
+        raise _over(phase, name, "json_depth", depth_of(line), bound=bound, unit="levels of JSON")
+
+
+def _check_lines(out: bytes, limits: Limits, phase: str, name: str, sides: bool) -> int:
+    """Check several lines; return the length of the longest with its newline."""
+    lines = out.split(b"\n")
+    lines.pop()
+    count = len(lines)
+    if count > limits.messages_per_delivery:
+        bound = limits.messages_per_delivery
+        raise _over(phase, name, "messages_per_delivery", count, bound=bound, unit="lines at once")
+    if sides:
+        heads = {line[:1] for line in lines}
+        if not heads <= SIDES or min(map(len, lines)) < 2:
+            bad = next(line for line in lines if line[:1] not in SIDES or len(line) < 2)
+            raise _bad_line(phase, name, bad)
+    return max(map(len, lines)) + 1
+
+
+def _bad_line(phase: str, name: str, line: bytes) -> GuestError:
+    if not line:
+        what = "returned an empty line"
+    elif line[:1] not in SIDES:
+        what = f"began a line with {excerpt(line[:1])} instead of a side byte (p, s or c)"
+    else:
+        what = "returned a side byte without a message"
+    return _broken(phase, name, what, line)
+
+
+def _broken(phase: str, name: str, what: str, line: bytes) -> GuestError:
+    return GuestError(
+        phase,
+        f"{name} broke the channel contract: it {what}: {excerpt(line)}",
+        detail=excerpt(line, 400),
+        hint="each line a guest returns is a side byte, one JSON text and a newline "
+        "(docs/channel-abi.md)",
+    )
+
+
+def _over(phase: str, name: str, limit: str, seen: int, *, bound: int, unit: str) -> GuestError:
+    return GuestError(
+        phase,
+        f"{name} exceeded {limit}: {seen} {unit}, {seen - bound} over the limit of {bound}",
+        limit=limit,
+        hint=f"raise the component's {limit} if this is intended",
+    )

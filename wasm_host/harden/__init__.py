@@ -1,0 +1,221 @@
+"""The cage around the process that hosts guests, should one of them break out of WebAssembly.
+
+Three steps, none of which can be undone (docs/architecture.md, "Isolation")::
+
+    harden.early()          # first thing: inherit nothing, be nobody's witness
+    ...                     # load modules: the last use of files
+    harden.seal()           # before guest code runs: no files, network, programs, other processes
+    ...                     # instantiate and start guests
+    harden.settle()         # optional: no further threads
+    harden.report()         # what is in force, and why the rest is not
+
+Every layer is independent of the others, and one that this system lacks is reported, not raised.
+On systems other than Linux that leaves closed descriptors, an empty environment and limits.
+"""
+
+from __future__ import annotations
+
+import _frozen_importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wasm_host.harden import cgroup, inherited, kernel, landlock, seccomp
+from wasm_host.harden.kernel import Unsupported
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+__all__ = ["ESSENTIAL", "Layer", "early", "missing", "report", "seal", "settle"]
+
+#: Finders of modules that are part of the interpreter.
+_FILELESS: Final = (_frozen_importlib.BuiltinImporter, _frozen_importlib.FrozenImporter)
+
+#: Layers without which a process is not called hardened. Two of the others come with newer
+#: kernels and repeat what ``system-calls`` denies already; ``threads`` is a choice, ``cgroup``
+#: something that few users may make.
+ESSENTIAL: Final = (
+    "no-new-privileges",
+    "no-dump",
+    "parent-death",
+    "descriptors",
+    "environment",
+    "capabilities",
+    "limits",
+    "landlock-files",
+    "system-calls",
+)
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One fence, and whether it stands.
+
+    Attributes:
+        name: stable, for machines too.
+        in_force: it holds for every thread of this process.
+        detail: what it keeps from happening; or why it is not in force.
+    """
+
+    name: str
+    in_force: bool
+    detail: str
+
+
+_layers: dict[str, Layer] = {}
+
+
+def early(*, parent: int | None = None) -> tuple[Layer, ...]:
+    """Inherit nothing: to be called first, while the process has one thread.
+
+    No new privileges, no dumps or debuggers, death with the parent, no descriptors beyond 0, 1
+    and 2, no environment, no capabilities but those that open files, no core files, umask 077.
+
+    Args:
+        parent: number of the process that should be the parent; the process ends at once if it
+            has another, since then its parent died before this.
+
+    Returns:
+        What is in force so far.
+    """
+    os.umask(0o077)
+    # The environment first: its place in memory is not told to a process that cannot be dumped.
+    _apply("environment", inherited.no_environment)
+    _apply("descriptors", inherited.no_descriptors)
+    _apply("no-new-privileges", inherited.no_new_privileges)
+    _apply("no-dump", inherited.no_dump)
+    _apply("parent-death", lambda: inherited.die_with_parent(parent))
+    _apply("capabilities", lambda: inherited.keep_capabilities(inherited.FILE_CAPABILITIES))
+    return report()
+
+
+def seal(*, memory: int | None = None) -> tuple[Layer, ...]:
+    """Give up everything but computing and talking on open descriptors.
+
+    Called when all modules are loaded and everything is imported, best before any guest's code
+    runs and before other threads exist: the capabilities and Landlock layers hold for the calling
+    thread and those it starts, and count as in force only if there are no others. The system call
+    filter holds for all threads. A second call changes nothing.
+
+    Args:
+        memory: most bytes of writable private memory the process may have, guests' included
+            (``RLIMIT_DATA``); ``None``: unbounded. Address space cannot be bounded, since each
+            guest reserves 4 GiB of it.
+
+    Returns:
+        All layers, as :func:`report`.
+    """
+    if "system-calls" in _layers:
+        return report()
+    _apply("cgroup", lambda: cgroup.enter(memory))
+    os.chdir("/")
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _FILELESS]
+    sys.meta_path.append(_NoMoreImports)
+    _apply("capabilities", lambda: inherited.keep_capabilities(0))
+    _restrict_files()
+    # After Landlock, which needs one more descriptor.
+    _apply("limits", lambda: _limit(memory))
+    _apply("system-calls", lambda: _filter(threads=True))
+    return report()
+
+
+def settle() -> tuple[Layer, ...]:
+    """Start no further threads: called after ``seal``, when all guests run and the ticker ticks.
+
+    A WASI guest can not be instantiated any more.
+    """
+    _apply("threads", lambda: _filter(threads=False))
+    return report()
+
+
+def report() -> tuple[Layer, ...]:
+    """Every layer applied so far, in force or not."""
+    return tuple(_layers.values())
+
+
+def missing(layers: tuple[Layer, ...] | None = None) -> tuple[Layer, ...]:
+    """The essential layers that are not in force, of ``layers`` or of this process's report."""
+    found = {layer.name: layer for layer in (report() if layers is None else layers)}
+    absent = (found.get(name, Layer(name, False, "not applied")) for name in ESSENTIAL)
+    return tuple(layer for layer in absent if not layer.in_force)
+
+
+def _apply(name: str, step: Callable[[], str]) -> None:
+    """Take one step and note how it went; it returns what it did, or raises why not."""
+    try:
+        _layers[name] = Layer(name, True, step())
+    except Unsupported as lack:
+        _layers[name] = Layer(name, False, str(lack))
+    except OSError as error:
+        _layers[name] = Layer(name, False, f"refused by the system: {error.strerror or error}")
+
+
+def _restrict_files() -> None:
+    """The three Landlock layers, all by one ruleset."""
+    done: list[landlock.Restriction] = []
+
+    def files() -> str:
+        landlock.abi()
+        # Counted before: afterwards /proc is out of reach.
+        others = kernel.thread_count() - 1
+        done.append(landlock.restrict())
+        if others and not done[0].threads:
+            raise Unsupported(f"{others} threads that were started before sealing are not covered")
+        return f"no files or folders (Landlock ABI {done[0].abi})"
+
+    def network() -> str:
+        if not done:
+            raise Unsupported(_layers["landlock-files"].detail)
+        if not done[0].network:
+            raise Unsupported(f"Landlock ABI {done[0].abi} has no network rights (Linux 6.7 has)")
+        return f"no {done[0].network}"
+
+    def scope() -> str:
+        if not done:
+            raise Unsupported(_layers["landlock-files"].detail)
+        if not done[0].scoped:
+            raise Unsupported(f"Landlock ABI {done[0].abi} has no scopes (Linux 6.12 has)")
+        return "no signals or abstract sockets to other processes"
+
+    _apply("landlock-files", files)
+    _apply("landlock-network", network)
+    _apply("landlock-scope", scope)
+
+
+def _limit(memory: int | None) -> str:
+    resource = inherited.limits_module()
+    # RLIMIT_NPROC is of no use: it counts all of the user's processes, and root's not at all.
+    free = os.dup(0)
+    os.close(free)
+    bounds = {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: free}
+    said = "no file may grow, no further descriptors"
+    if memory is not None:
+        bounds[resource.RLIMIT_DATA] = memory
+        said += f", memory up to {memory >> 20} MiB"
+    for which, bound in bounds.items():
+        resource.setrlimit(which, (bound, bound))
+    return said
+
+
+def _filter(*, threads: bool) -> str:
+    if not kernel.LINUX:
+        raise Unsupported("only Linux has it")
+    program = seccomp.program(kernel.MACHINE, os.getpid(), threads=threads)
+    everyone = seccomp.install(program)
+    if not everyone:
+        inherited.require_one_thread("their system calls")
+    return "no further threads" if not threads else "may compute and talk, nothing else"
+
+
+class _NoMoreImports:
+    """The last finder of a sealed process: says why a module that was not loaded is not found."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Refuse by ``ModuleNotFoundError``; see ``importlib.abc.MetaPathFinder``."""
+        raise ModuleNotFoundError(
+            f"{name} was not imported before the process was sealed, and files are out of reach",
+            name=name,
+        )

@@ -1,0 +1,1 @@
+"""The parts of WASI that guests get."""

@@ -1,0 +1,344 @@
+"""WASI preview 1 for guests that have nothing: enough for language runtimes to start.
+
+What a guest gets:
+
+* no arguments, no environment, no files, no sockets: such calls answer ``ENOTCAPABLE``;
+* standard error, of which the last 8 KiB are kept for messages;
+* without the grant ``clock`` clocks that start in 1970 and advance only by the time the guest
+  asks to sleep, which passes at once; without ``random`` the same pseudo-random bytes in every
+  run. Runtimes of Go and Rust abort without either, and this way a run can be repeated exactly.
+
+Whatever was refused or faked is noted by name in the guest's ``denied``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import time
+from typing import Any, Protocol
+
+import wasmtime
+
+from wasm_host.calls.common import Caller, Ended, GuestMemory, Handler, WildPointer
+from wasm_host.carriers.guest import STDERR_KEPT
+from wasm_host.engine import host_functions
+from wasm_host.traps import EXITED
+from wasm_host.wasi.subscriptions import (
+    BADF,
+    STDERR,
+    STDIN,
+    STDOUT,
+    STREAMS,
+    SUB_CLOCK,
+    SUB_READ,
+    SUCCESS,
+    Subscription,
+)
+
+__all__ = ["Streams", "Wasi"]
+
+AGAIN, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 6, 21, 28, 58, 70, 76
+
+#: Most entries of a vector and most bytes of randomness one call may ask for: a host call is not
+#: interrupted by the guest's CPU limit, so its work must be bounded itself.
+MAX_ENTRIES = 1024
+MAX_RANDOM = 1 << 20
+
+#: What the pretended monotonic clock starts at: Go gives up when it reads zero.
+MONOTONIC_START = 1_000_000_000
+
+CHARACTER_DEVICE = 2
+NONBLOCK = 1 << 2
+RIGHT_READ, RIGHT_WRITE, RIGHT_POLL = 1 << 1, 1 << 6, 1 << 27
+
+#: Calls that answer without being noted as refused: every runtime makes them, none minds.
+_QUIET = frozenset(("fd_prestat_get", "fd_prestat_dir_name", "fd_close", "fd_seek", "fd_tell",
+                    "fd_sync", "fd_datasync"))  # fmt: skip
+
+
+class Streams(Protocol):
+    """Where a guest's standard streams lead."""
+
+    denied: set[str]
+    stderr_tail: bytes
+
+    def read_stdin(self, room: int) -> bytes | Ended:
+        """Up to ``room`` bytes, blocking until there are some; empty at the end of input."""
+        ...
+
+    def stdin_ready(self) -> bool:
+        """Whether ``read_stdin`` would not block."""
+        ...
+
+    def wait_stdin(self) -> None:
+        """Block until ``stdin_ready``."""
+        ...
+
+    def stdout_room(self, size: int) -> int | Ended:
+        """How many of ``size`` bytes are taken, the last ones; or the end of the guest."""
+        ...
+
+    def write_stdout(self, data: bytes) -> None:
+        """Take what the guest wrote."""
+        ...
+
+    def exited(self, code: int) -> None:
+        """Take note of the code given to ``proc_exit``."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Really sleep, on behalf of a guest with a real clock, as long as it may."""
+        ...
+
+
+class Wasi:
+    """The imports of one instance from ``wasi_snapshot_preview1``."""
+
+    def __init__(self, grants: frozenset[str], streams: Streams, polls: bool = False) -> None:
+        self._clock = "clock" in grants
+        self._random = "random" in grants
+        self._streams = streams
+        #: Whether input is announced as non-blocking, to programs that then poll for it.
+        self._polls = polls
+        self._memory: GuestMemory | None = None
+        self._host = host_functions()
+        self._store: wasmtime.Store | None = None
+        #: Nanoseconds the pretended clock has advanced.
+        self._now = 0
+        self._drawn = 0
+
+    def functions(self, store: wasmtime.Store, module: wasmtime.Module) -> list[Any]:
+        """Host functions for every import, in the module's order."""
+        self._store = store
+        return [
+            self._host.make(store, item.type, self._handler(item.name or ""))
+            for item in module.imports
+            if isinstance(item.type, wasmtime.FuncType)
+        ]
+
+    def drop(self) -> None:
+        """Let go of the store, which has been closed."""
+        self._host.drop()
+        if self._memory is not None:
+            self._memory.drop()
+        self._memory = self._store = None
+
+    def _handler(self, name: str) -> Handler:
+        """A function that resolves the caller's memory, then runs the call named ``name``."""
+        method = getattr(self, f"_{name}", None)
+
+        def handle(caller: Caller, *arguments: int) -> int | Ended:
+            if method is None:
+                self._note(name)
+                return BADF if name.startswith("fd_") else NOTCAPABLE
+            if self._memory is None:
+                # Not before the first call: the module's start function may make it.
+                assert self._store is not None
+                self._memory = caller.memory(self._store)
+                if self._memory is None:
+                    return FAULT
+            try:
+                answer: int | Ended = method(self._memory, *arguments)
+            except WildPointer:
+                return FAULT
+            return answer
+
+        return handle
+
+    def _note(self, name: str) -> None:
+        if name not in _QUIET:
+            self._streams.denied.add(name)
+
+    # Arguments and environment: none.
+
+    def _args_sizes_get(self, memory: GuestMemory, count: int, size: int) -> int:
+        memory.write(count, bytes(4))
+        memory.write(size, bytes(4))
+        return SUCCESS
+
+    _environ_sizes_get = _args_sizes_get
+
+    def _args_get(self, memory: GuestMemory, pointers: int, data: int) -> int:
+        return SUCCESS
+
+    _environ_get = _args_get
+
+    # Clock and randomness.
+
+    def _clock_res_get(self, memory: GuestMemory, clock: int, result: int) -> int:
+        memory.write(result, struct.pack("<Q", 1))
+        return SUCCESS
+
+    def _clock_time_get(self, memory: GuestMemory, clock: int, precision: int, result: int) -> int:
+        if not self._clock:
+            self._note("clock_time_get")
+        memory.write(result, struct.pack("<Q", self._time(clock)))
+        return SUCCESS
+
+    def _time(self, clock: int) -> int:
+        """Nanoseconds on a clock: 0 is the wall clock, the others never go back."""
+        if not self._clock:
+            return self._now if clock == 0 else MONOTONIC_START + self._now
+        return time.time_ns() if clock == 0 else time.monotonic_ns()
+
+    def _random_get(self, memory: GuestMemory, pointer: int, length: int) -> int:
+        if length > MAX_RANDOM:
+            return INVAL
+        if self._random:
+            memory.write(pointer, os.urandom(length))
+            return SUCCESS
+        self._note("random_get")
+        self._drawn += 1
+        seed = b"wasm_host" + self._drawn.to_bytes(8, "little")
+        memory.write(pointer, hashlib.shake_128(seed).digest(length))
+        return SUCCESS
+
+    def _sched_yield(self, memory: GuestMemory) -> int:
+        return SUCCESS
+
+    def _proc_exit(self, memory: GuestMemory, code: int) -> Ended:
+        self._streams.exited(code)
+        return Ended(f"{EXITED} with code {code}")
+
+    # Streams.
+
+    def _vectors(self, memory: GuestMemory, pointer: int, count: int) -> list[tuple[int, int]]:
+        raw = memory.read(pointer, count * 8)
+        return list(struct.iter_unpack("<II", raw))
+
+    def _fd_write(
+        self, memory: GuestMemory, fd: int, vectors: int, count: int, written: int
+    ) -> int | Ended:
+        if fd not in (STDOUT, STDERR):
+            return BADF
+        if count > MAX_ENTRIES:
+            return INVAL
+        memory.read(written, 4)
+        places = self._vectors(memory, vectors, count)
+        for at, size in places:
+            memory.read(at + size, 0)
+        size = sum(size for _, size in places)
+        room = STDERR_KEPT
+        if fd == STDOUT:
+            # Vectors may overlap: what they add up to is known before any of it is copied.
+            answer = self._streams.stdout_room(size)
+            if isinstance(answer, Ended):
+                return answer
+            room = answer
+        data = _last(memory, places, room)
+        if fd == STDERR:
+            self._streams.stderr_tail = (self._streams.stderr_tail + data)[-STDERR_KEPT:]
+        else:
+            self._streams.write_stdout(data)
+        memory.write(written, struct.pack("<I", size & 0xFFFFFFFF))
+        return SUCCESS
+
+    def _fd_read(
+        self, memory: GuestMemory, fd: int, vectors: int, count: int, result: int
+    ) -> int | Ended:
+        if fd != STDIN:
+            return BADF
+        if count > MAX_ENTRIES:
+            return INVAL
+        # All that can be wrong with the arguments is found before any input is consumed.
+        memory.read(result, 4)
+        places = self._vectors(memory, vectors, count)
+        for at, size in places:
+            if at + size > memory.memory_size():
+                return FAULT
+        if self._polls and not self._streams.stdin_ready():
+            return AGAIN
+        data = self._streams.read_stdin(sum(size for _, size in places))
+        if isinstance(data, Ended):
+            return data
+        taken = 0
+        for at, size in places:
+            part = data[taken : taken + size]
+            memory.write(at, part)
+            taken += len(part)
+        memory.write(result, struct.pack("<I", taken))
+        return SUCCESS
+
+    def _fd_fdstat_get(self, memory: GuestMemory, fd: int, result: int) -> int:
+        if fd not in STREAMS:
+            return BADF
+        rights = (RIGHT_READ | RIGHT_POLL) if fd == STDIN else RIGHT_WRITE
+        # A terminal, so that C's stdio flushes its output at each newline.
+        flags = NONBLOCK if self._polls and fd == STDIN else 0
+        memory.write(result, struct.pack("<BxHxxxxQQ", CHARACTER_DEVICE, flags, rights, 0))
+        return SUCCESS
+
+    def _fd_filestat_get(self, memory: GuestMemory, fd: int, result: int) -> int:
+        if fd not in STREAMS:
+            return BADF
+        memory.write(result, struct.pack("<QQB7xQQQQQ", 0, fd, CHARACTER_DEVICE, 1, 0, 0, 0, 0))
+        return SUCCESS
+
+    def _fd_fdstat_set_flags(self, memory: GuestMemory, fd: int, flags: int) -> int:
+        if fd not in STREAMS:
+            return BADF
+        return NOTSUP if flags & ~NONBLOCK else SUCCESS
+
+    def _fd_close(self, memory: GuestMemory, fd: int) -> int:
+        return SUCCESS if fd in STREAMS else BADF
+
+    _fd_sync = _fd_datasync = _fd_close
+
+    def _fd_seek(self, memory: GuestMemory, fd: int, offset: int, whence: int, result: int) -> int:
+        return SPIPE if fd in STREAMS else BADF
+
+    def _fd_tell(self, memory: GuestMemory, fd: int, result: int) -> int:
+        return SPIPE if fd in STREAMS else BADF
+
+    # Waiting.
+
+    def _poll_oneoff(
+        self, memory: GuestMemory, subscriptions: int, events: int, count: int, result: int
+    ) -> int:
+        if not 0 < count <= MAX_ENTRIES:
+            return INVAL
+        memory.read(result, 4)
+        wanted = [
+            Subscription(memory.read(subscriptions + 48 * index, 48)) for index in range(count)
+        ]
+        reads = [item for item in wanted if item.kind == SUB_READ and item.fd == STDIN]
+        clocks = [item for item in wanted if item.kind == SUB_CLOCK]
+        others = len(wanted) > len(reads) + len(clocks)
+        if reads and not others and not self._streams.stdin_ready():
+            # Input or nothing: a guest runs only while something is delivered to it, so timers
+            # beside a wait for input fire when input comes, if they are due by then.
+            self._streams.wait_stdin()
+        elif clocks and not reads and not others:
+            self._sleep(min(item.due(self._time(item.clock)) for item in clocks))
+        ready = [item for item in wanted if self._is_ready(item)]
+        memory.write(events, b"".join(item.event() for item in ready))
+        memory.write(result, struct.pack("<I", len(ready)))
+        return SUCCESS
+
+    def _is_ready(self, item: Subscription) -> bool:
+        if item.kind == SUB_CLOCK:
+            return item.due(self._time(item.clock)) <= 0
+        return item.kind != SUB_READ or item.fd != STDIN or self._streams.stdin_ready()
+
+    def _sleep(self, nanoseconds: int) -> None:
+        if nanoseconds <= 0:
+            return
+        if self._clock:
+            self._streams.sleep(nanoseconds / 1e9)
+        else:
+            self._note("clock_time_get")
+            self._now += nanoseconds
+
+
+def _last(memory: GuestMemory, places: list[tuple[int, int]], room: int) -> bytes:
+    """The last bytes of vectors, as many as there is room for."""
+    parts = []
+    for at, size in reversed(places):
+        taken = min(size, room)
+        parts.append(memory.read(at + size - taken, taken))
+        room -= taken
+        if not room:
+            break
+    return b"".join(reversed(parts))
