@@ -14,14 +14,12 @@ from typing import Final
 
 from wasm_host.harden.kernel import LINUX, Unsupported
 
-__all__ = ["enter"]
-
 _ROOT: Final = Path("/sys/fs/cgroup")
 _SELF: Final = Path("/proc/self/cgroup")
 _NAME: Final = "conductor-host-"
 
-#: Processes and threads in the group; a host has a few threads, one more for each WASI command.
 _TASKS: Final = 64
+"""Processes and threads in the group; a host has a few threads, one more for each WASI command."""
 
 
 def enter(memory: int | None, root: Path = _ROOT, current: Path = _SELF) -> str:
