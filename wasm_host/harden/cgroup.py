@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from wasm_host.harden.kernel import LINUX, Unsupported
+from wasm_host.harden import kernel
+from wasm_host.harden.kernel import Unsupported
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _SELF: Final = Path("/proc/self/cgroup")
@@ -31,7 +32,7 @@ def enter(memory: int | None, root: Path = _ROOT, current: Path = _SELF) -> str:
         Unsupported: this system has no such groups, or this user may make none.
         OSError: the kernel refused.
     """
-    if not LINUX:
+    if not kernel.LINUX:
         raise Unsupported("only Linux has it")
     beside = root / _own(current).lstrip("/")
     parent = beside.parent
