@@ -44,6 +44,9 @@ DOCUMENTS: Final = tuple(
     for path in (
         ROOT / "README.md",
         ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "changelog.d" / "README.md",
         ROOT / "components" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     )
