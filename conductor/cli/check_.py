@@ -74,7 +74,7 @@ def check(
     spec = catalog.resolve(component)
     if spec.bundled is not None and (found := catalog.manifest(spec.bundled)) is not None:
         _no_agent(component, found.kind)
-    first_use.tell_program(spec)
+    first_use.announce_program(spec)
     found_all: list[Outcome] = []
     for one in suite.outcomes(spec, only or (), limit, cache):
         found_all.append(one)

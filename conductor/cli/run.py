@@ -63,7 +63,7 @@ class Started:
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
         specs = resolve_all(parsed.components, agent_last=agent_last)
-        _tell_first_use(specs)
+        _announce_first_use(specs)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
@@ -95,12 +95,12 @@ class Started:
         )
 
 
-def _tell_first_use(specs: Sequence[Spec]) -> None:
-    """Says what components ask for that run here for the first time."""
+def _announce_first_use(specs: Sequence[Spec]) -> None:
+    """Reports what components ask for that run here for the first time."""
     if any(spec.older or spec.asked or (spec.sandboxed and not spec.bundled) for spec in specs):
         from conductor.cli import first_use
 
-        first_use.tell(specs)
+        first_use.announce(specs)
 
 
 def _trace(options: Options, log: str) -> Tracer | None:
