@@ -102,8 +102,8 @@ def test_a_profile_that_cannot_be_read_off_a_source_is_not_called_absent(
     assert told("./x.py")[1] == DEFAULT
     source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
     assert told("./x.py")[1].startswith(
-        '  conductor cannot read a profile off its source, as it could off `Proxy(…, profile="observer")`'
-        ", so it gets `context`: "
+        "  conductor cannot read a profile off its source, as it could off "
+        '`Proxy(…, profile="observer")`, so it gets `context`: '
     )
     assert told("./x.py,profile=observer") == []
 
