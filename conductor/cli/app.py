@@ -103,6 +103,47 @@ def inspect(
     return inspect_.show(component, as_json=json_)
 
 
+_Lockable = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The components as `agent`, `proxy` and `exec` take them.",
+        show_default=False,
+    ),
+]
+_LockFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
+]
+_Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
+]
+_ForProxy = Annotated[
+    bool,
+    typer.Option(
+        "--proxy",
+        help="Lock a chain for `conductor proxy`: its last component is no agent. "
+        "Default: the last component is the agent, unless it is sandboxed.",
+    ),
+]
+_LockAgent = Annotated[
+    bool | None,
+    typer.Option(
+        "--lock-agent/--no-lock-agent",
+        help="Refuse an agent whose program has changed, instead of reporting it. "
+        "Default: keep the lock file's setting; off in a new one.",
+        show_default=False,
+    ),
+]
+_Upgrade = Annotated[
+    bool,
+    typer.Option(
+        "--upgrade",
+        help="Rewrite a lock file of an older version in today's words, and show what changed. "
+        "Takes no components.",
+    ),
+]
+
+
 @app.command(
     epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude-code-acp\n\n"
     "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude-code-acp",
@@ -115,47 +156,13 @@ def inspect(
 )
 @takes("lock")
 def lock(
-    components: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="COMPONENT",
-            help="The components as `agent`, `proxy` and `exec` take them.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write."),
-    ] = LOCK_FILE,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
-    ] = False,
-    proxy: Annotated[
-        bool,
-        typer.Option(
-            "--proxy",
-            help="Lock a chain for `conductor proxy`: its last component is no agent. "
-            "Default: the last component is the agent, unless it is sandboxed.",
-        ),
-    ] = False,
-    lock_agent: Annotated[
-        bool | None,
-        typer.Option(
-            "--lock-agent/--no-lock-agent",
-            help="Refuse an agent whose program has changed, instead of reporting it. "
-            "Default: keep the lock file's setting; off in a new one.",
-            show_default=False,
-        ),
-    ] = None,
-    upgrade: Annotated[
-        bool,
-        typer.Option(
-            "--upgrade",
-            help="Rewrite a lock file of an older version in today's words, and show what "
-            "changed. Takes no components.",
-        ),
-    ] = False,
-    **values: str,
+    components: _Lockable = None,
+    output: _LockFile = LOCK_FILE,
+    check: _Check = False,
+    proxy: _ForProxy = False,
+    lock_agent: _LockAgent = None,
+    upgrade: _Upgrade = False,
+    **isolation: str,
 ) -> int:
     """Writes the lock file of a chain."""
     from conductor.cli import lock as locking
@@ -167,7 +174,7 @@ def lock(
         proxy=proxy,
         pin_agent=lock_agent,
         upgrade=upgrade,
-        **values,
+        **isolation,
     )
     return locking.run(wanted)
 
