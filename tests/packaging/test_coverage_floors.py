@@ -41,7 +41,7 @@ def test_a_package_below_its_floor_fails(tmp_path: Path) -> None:
     subprocess.run(measure, cwd=tmp_path, env=environment, check=True, timeout=60)
 
     done = subprocess.run(
-        ["scripts/coverage", "--report"],
+        [str(tmp_path / "scripts" / "coverage"), "--report"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
