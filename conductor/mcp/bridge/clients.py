@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from conductor.core.jsonrpc import METHOD_NOT_FOUND, error_object
 from conductor.mcp import limits
+from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.downgrade import Downgrade, SharedSession
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse
 from conductor.mcp.bridge.generations import Generation
 from conductor.mcp.bridge.json import EMPTY
-from conductor.mcp.bridge.revisions import DISCOVER, INITIALIZE, PROBE, modern
-from conductor.mcp.bridge.servers import Call, Server, ServerConnection, ServerHandler
+from conductor.mcp.bridge.servers import Call, Server, ServerConnection
 from conductor.mcp.bridge.translations import (
     ClientMessage,
     Notification,
@@ -35,7 +34,7 @@ class _State(Enum):
     CLOSED = auto()
 
 
-class Client(ServerHandler):
+class Client:
     """One client of one server. Messages wait, in order, until the translation is chosen."""
 
     def __init__(
@@ -56,7 +55,7 @@ class Client(ServerHandler):
         self._first = ""
         """The method of the first request."""
         self._waiting: list[ClientMessage] = []
-        self._connection = ServerConnection(server, clients.chain, self)
+        self._connection = ServerConnection(server, clients.chain, self.close)
 
     # -- from the client -----------------------------------------------------------------------
 
@@ -66,7 +65,7 @@ class Client(ServerHandler):
 
     def received(self, message: ClientMessage) -> None:
         """Takes a message of the client."""
-        if isinstance(message, Request) and message.method == INITIALIZE and self._modern:
+        if isinstance(message, Request) and message.method == protocol.INITIALIZE and self._modern:
             self._begin_anew()
         if self._translation is not None:
             self._translation.client_message(message)
@@ -86,7 +85,7 @@ class Client(ServerHandler):
             self._translation.client_closed()
             self._translation = None
             self._state = _State.NEW
-            self._connection = ServerConnection(self.server, self._clients.chain, self)
+            self._connection = ServerConnection(self.server, self._clients.chain, self.close)
 
     def closed(self) -> None:
         """The client has left."""
@@ -98,7 +97,7 @@ class Client(ServerHandler):
             self._connection.close()
 
     def close(self) -> None:
-        """Closes the client's connection."""
+        """Closes the client's connection; also when the component has closed its own."""
         self._client.close()
         self.closed()
 
@@ -108,24 +107,28 @@ class Client(ServerHandler):
         """Chooses the translation; first asks the component what it is, if nobody knows."""
         self._first = first.method
         if self._generation is not None and self._generation.stateless:
-            self._modern = first.method != INITIALIZE
+            self._modern = first.method != protocol.INITIALIZE
         else:
-            self._modern = modern(first.method, first.params)
+            self._modern = protocol.modern(first.method, first.params)
         generation = self.server.generation
         known = not generation.stateless or self.server.discovered is not None
         if known or self._speaks(generation):
             self._establish()
             return
         self._state = _State.PROBING
-        probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(first, member, body))
-        if first.method == DISCOVER:  # the client's own request serves as the probe
+        probe = Call(
+            protocol.DISCOVER,
+            protocol.PROBE,
+            lambda member, body: self._probed(first, member, body),
+        )
+        if first.method == protocol.DISCOVER:  # the client's own request serves as the probe
             probe.params, probe.acp_params = first.params, first.acp_params
             probe.request_id = first.request_id
         self._connection.request(probe)
 
     def _speaks(self, generation: Generation) -> bool:
         """Whether the client speaks a component's generation, so nothing has to be translated."""
-        return self._generation is generation and self._first != INITIALIZE
+        return self._generation is generation and self._first != protocol.INITIALIZE
 
     def _probed(self, first: Request, member: bytes, body: bytes) -> None:
         server = self.server
@@ -133,7 +136,7 @@ class Client(ServerHandler):
             self._establish()  # it rejected the probe, and the connection found its generation
         elif member == b"result":
             server.discovered = body
-            if first.method == DISCOVER:
+            if first.method == protocol.DISCOVER:
                 self._waiting.remove(first)
                 self._client.respond(first.id, member, body)
             self._establish()
@@ -175,32 +178,6 @@ class Client(ServerHandler):
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self.received(message)
-
-    # -- from the component --------------------------------------------------------------------
-
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """Passes a request to the translation."""
-        if self._translation is not None:
-            self._translation.server_request(method, params, reply, call)
-        else:
-            reason = f"`{method}`: the MCP client has not said anything yet"
-            reply(b"error", error_object(METHOD_NOT_FOUND, reason))
-
-    def server_cancel(self, reply: OnResponse) -> None:
-        """Passes a cancellation to the translation."""
-        if self._translation is not None:
-            self._translation.server_cancel(reply)
-
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """Passes a notification to the translation."""
-        if self._translation is not None:
-            self._translation.server_notification(method, params, call)
-
-    def server_closed(self) -> None:
-        """The component closed the connection, so the client's ends too."""
-        self.close()
 
 
 class Clients:

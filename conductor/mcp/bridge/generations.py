@@ -40,7 +40,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """The methods that carry a message to the component …"""
     back_request: str | None = None
     back_notification: str
-    """… and from it."""
+    """… and from it. None if the generation has no such messages."""
     address: Fields
     nested: bool = False
     """Whether the message stands in a member `message`, with an id of its own."""

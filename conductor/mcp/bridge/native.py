@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
-from conductor.mcp.bridge import generations
+from conductor.mcp.bridge import generations, protocol
 from conductor.mcp.bridge.clients import Client, Clients
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
 from conductor.mcp.bridge.generations import (
@@ -24,7 +24,6 @@ from conductor.mcp.bridge.generations import (
     unwrap,
 )
 from conductor.mcp.bridge.json import EMPTY, NULL, read, text, write
-from conductor.mcp.bridge.revisions import CANCELLED
 from conductor.mcp.bridge.servers import Server
 from conductor.mcp.bridge.translations import Cancellation, Notification, Request
 
@@ -197,7 +196,7 @@ class NativeClients:
         client, connection = native
         if method in DISCONNECTS:
             self._disconnected(native)
-        elif message.method == CANCELLED and connection.generation.nested:
+        elif message.method == protocol.CANCELLED and connection.generation.nested:
             # It names the request by the id inside; ACP wants a response nevertheless.
             acp_id = connection.acp_id(read(message.params).get("requestId"))
             if acp_id is not None:

@@ -7,7 +7,6 @@ that generation, and carries `Call`s and notifications.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
@@ -24,12 +23,11 @@ from conductor.core.jsonrpc import (
     error_object,
 )
 from conductor.mcp import limits
-from conductor.mcp.bridge import generations
+from conductor.mcp.bridge import generations, protocol
 from conductor.mcp.bridge.declarations import Declared
 from conductor.mcp.bridge.endpoints import AcpEndpoint, OnResponse, ignore
 from conductor.mcp.bridge.generations import LADDERS, Generation, McpMessage
 from conductor.mcp.bridge.json import NULL, error_code, meta, read, text, with_meta, write
-from conductor.mcp.bridge.revisions import CANCELLED, PROGRESS
 
 _UNKNOWN_GENERATION: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
 """The error codes with which components reject a generation they do not know."""
@@ -165,26 +163,29 @@ class _Notification(msgspec.Struct, frozen=True):
     params: bytes | None
 
 
-class ServerHandler(ABC):
-    """Takes what a component sends of its own accord over a `ServerConnection`."""
+class ServerRequest(msgspec.Struct, eq=False):
+    """A request of a component to its client."""
 
-    @abstractmethod
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """A request. `call`: the call it belongs to, if the component names it."""
+    method: str
+    params: bytes | None
+    reply: OnResponse
+    call: Call | None = None
+    """The call it belongs to, if the component names it."""
 
-    @abstractmethod
-    def server_cancel(self, reply: OnResponse) -> None:
-        """The component cancels the request that `reply` would answer."""
 
-    @abstractmethod
+class ServerHandler:
+    """Takes what a component sends of its own accord. Alone: for a client that has sent nothing."""
+
+    def server_request(self, request: ServerRequest) -> None:
+        """Takes a request; `reply` must be called once."""
+        reason = f"`{request.method}`: the MCP client has not said anything yet"
+        request.reply(b"error", error_object(METHOD_NOT_FOUND, reason))
+
+    def server_cancel(self, request: ServerRequest) -> None:
+        """The component cancels its request."""
+
     def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """A notification."""
-
-    @abstractmethod
-    def server_closed(self) -> None:
-        """The component has closed the connection."""
+        """Takes a notification. `call`: the call it belongs to, if the component names it."""
 
 
 class _State(Enum):
@@ -203,9 +204,11 @@ class _State(Enum):
 class ServerConnection:
     """One connection to a component; a pretended one in generations without connections."""
 
-    def __init__(self, server: Server, chain: AcpEndpoint, handler: ServerHandler) -> None:
+    def __init__(self, server: Server, chain: AcpEndpoint, on_closed: Callable[[], None]) -> None:
+        """`on_closed`: the component has closed the connection."""
         self.server = server
-        self.handler = handler
+        self.handler = ServerHandler()
+        """The client's translation sets it, once there is one."""
         self.generation = server.generation
         self.id: bytes | None = None
         """Raw JSON; None in generations without connections."""
@@ -213,6 +216,7 @@ class ServerConnection:
         self.latest = 0
         """The number of its last request."""
         self._chain = chain
+        self._on_closed = on_closed
         self._state = _State.NEW
         self._client_generation: Generation | None = None
         """The generation to connect in first, if not the server's likeliest."""
@@ -220,8 +224,8 @@ class ServerConnection:
         self._queue: list[Call | _Notification] = []
         """Waits, in order, until the connection is open."""
         self._calls: dict[Call, None] = {}
-        self._replies: dict[bytes, OnResponse] = {}
-        """For the component's requests, by canonical id."""
+        self._server_requests: dict[bytes, ServerRequest] = {}
+        """Pending requests of the component, by canonical id."""
         server.connections.append(self)
 
     # -- opening -----------------------------------------------------------------------------
@@ -463,7 +467,7 @@ class ServerConnection:
         if self.generation.nested:
             params = write({**read(params), "requestId": call.inner_id})
         if call.id is not None:
-            self.notify(CANCELLED, params)
+            self.notify(protocol.CANCELLED, params)
 
     def cancel(self, call: Call, *, forget: bool = False) -> None:
         """Cancels a call. `forget`: its client wants no response."""
@@ -483,24 +487,25 @@ class ServerConnection:
         generation = generations.PACP if message.nested else self.generation
 
         def reply(member: bytes, body: bytes) -> None:
-            if self._replies.pop(key, None) is not None:
+            if self._server_requests.pop(key, None) is not None:
                 wrapped = generations.wrap_response(generation, message.inner_id, member, body)
                 self._chain.respond(id_, *wrapped)
 
-        self._replies[key] = reply
-        self.handler.server_request(message.method or "", message.params, reply, call)
+        request = ServerRequest(message.method or "", message.params, reply, call)
+        self._server_requests[key] = request
+        self.handler.server_request(request)
 
     def received_cancel(self, key: bytes) -> bool:
         """The component cancels a request; False if it was not over this connection."""
-        reply = self._replies.get(key)
-        if reply is not None:
-            self.handler.server_cancel(reply)
-        return reply is not None
+        request = self._server_requests.get(key)
+        if request is not None:
+            self.handler.server_cancel(request)
+        return request is not None
 
     def received_notification(self, message: McpMessage, call: Call | None) -> None:
         """A notification of the component to its client."""
         handler, method, params = self.handler, message.method or "", message.params
-        if method == PROGRESS and self.generation.nested:
+        if method == protocol.PROGRESS and self.generation.nested:
             fields = read(params)
             known = self.server.calls.get(text(fields.get("progressToken")) or "")
             if known is not None and known.token is not None and known.connection is not None:
@@ -514,7 +519,7 @@ class ServerConnection:
         self._state = _State.CLOSED
         for call in list(self._calls):
             self._finish(call, b"error", _error(f"{self.server.label} closed the connection"))
-        self.handler.server_closed()
+        self._on_closed()
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -524,8 +529,8 @@ class ServerConnection:
             self.server.connections.remove(self)
         for call in list(self._calls):
             self.cancel(call, forget=True)
-        for reply in list(self._replies.values()):
-            reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
+        for request in list(self._server_requests.values()):
+            request.reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
         was_open, self._state = self._state is _State.OPEN, _State.CLOSED
         self._queue.clear()
         self._report_open(b"error", _error(f"{self.server.label} is not offered any more"))

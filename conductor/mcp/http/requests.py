@@ -25,7 +25,7 @@ from conductor.core.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
-from conductor.mcp.bridge import json, revisions
+from conductor.mcp.bridge import json, protocol
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
@@ -51,7 +51,7 @@ STATUS: Final = {
     INVALID_REQUEST: 400,
     INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
-    revisions.MISSING_CAPABILITY: 400,
+    protocol.MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
@@ -79,8 +79,8 @@ class Refused(Exception):  # noqa: N818 - it is an answer
 
 class _Meta(msgspec.Struct):
     token: Raw | UnsetType = msgspec.field(default=UNSET, name="progressToken")
-    version: Raw | UnsetType = msgspec.field(default=UNSET, name=revisions.VERSION)
-    capabilities: Raw | UnsetType = msgspec.field(default=UNSET, name=revisions.CAPABILITIES)
+    version: Raw | UnsetType = msgspec.field(default=UNSET, name=protocol.VERSION)
+    capabilities: Raw | UnsetType = msgspec.field(default=UNSET, name=protocol.CAPABILITIES)
 
 
 class _Params(msgspec.Struct):
@@ -241,7 +241,7 @@ def check_stateless(headers: Headers, incoming: Incoming) -> None:
     its body, or another revision than ours."""
     id_ = incoming.id or b"null"
     if incoming.version is None or not incoming.capable:
-        reason = f"params._meta must have `{revisions.VERSION}` and `{revisions.CAPABILITIES}`"
+        reason = f"params._meta must have `{protocol.VERSION}` and `{protocol.CAPABILITIES}`"
         raise Refused(400, reason, code=INVALID_PARAMS, id=id_)
     version = json.text(incoming.version)
     if version is None or headers.get(VERSION) != version:
@@ -251,12 +251,12 @@ def check_stateless(headers: Headers, incoming: Incoming) -> None:
     named = json.text(incoming.named)
     if named is not None and _header_text(headers.get(_NAME)) != named:
         raise _mismatch(_NAME, id_)
-    if version != revisions.MODERN:
-        data = {"supported": [revisions.MODERN], "requested": version}
+    if version != protocol.MODERN:
+        data = {"supported": [protocol.MODERN], "requested": version}
         reason = "Unsupported protocol version"
         raise Refused(400, reason, code=UNSUPPORTED_VERSION, id=id_, data=data)
     if incoming.method in _REMOVED:
-        reason = f"Method not found: MCP {revisions.MODERN} has no `{incoming.method}`"
+        reason = f"Method not found: MCP {protocol.MODERN} has no `{incoming.method}`"
         raise Refused(404, reason, code=METHOD_NOT_FOUND, id=id_)
 
 
