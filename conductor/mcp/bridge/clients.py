@@ -6,18 +6,13 @@ from enum import Enum, auto
 
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, ClientMessage, Notification, Request
 from conductor.mcp.bridge.downgrade import Downgrade, SharedSession
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse
 from conductor.mcp.bridge.generations import Generation
 from conductor.mcp.bridge.json import EMPTY
-from conductor.mcp.bridge.servers import Call, Server, ServerConnection
-from conductor.mcp.bridge.translations import (
-    ClientMessage,
-    Notification,
-    Relay,
-    Request,
-    Translation,
-)
+from conductor.mcp.bridge.servers import Server, ServerConnection
+from conductor.mcp.bridge.translations import Relay, Translation
 from conductor.mcp.bridge.upgrade import Upgrade
 
 
@@ -110,7 +105,7 @@ class Client:
             self._modern = first.method != protocol.INITIALIZE
         else:
             self._modern = protocol.modern(first.method, first.params)
-        generation = self.server.generation
+        generation = self.server.ladder.current
         known = not generation.stateless or self.server.discovered is not None
         if known or self._speaks(generation):
             self._establish()
@@ -132,7 +127,7 @@ class Client:
 
     def _probed(self, first: Request, member: bytes, body: bytes) -> None:
         server = self.server
-        if not server.generation.stateless:
+        if not server.ladder.current.stateless:
             self._establish()  # it rejected the probe, and the connection found its generation
         elif member == b"result":
             server.discovered = body
@@ -140,7 +135,7 @@ class Client:
                 self._waiting.remove(first)
                 self._client.respond(first.id, member, body)
             self._establish()
-        elif server.confirmed:
+        elif server.ladder.confirmed:
             server.discovered = EMPTY  # it has no `server/discover`, but may serve all the same
             self._establish()
         else:
@@ -152,9 +147,9 @@ class Client:
 
     def _establish(self) -> None:
         server, client, connection = self.server, self._client, self._connection
-        stateless = server.generation.stateless
-        if self._speaks(server.generation):
-            give_back = None if server.confirmed else self._given_back
+        stateless = server.ladder.current.stateless
+        if self._speaks(server.ladder.current):
+            give_back = None if server.ladder.confirmed else self._given_back
             self._translation = Relay(client, connection, give_back)
         elif stateless == self._modern:
             self._translation = Relay(client, connection)

@@ -15,18 +15,13 @@ from msgspec import Raw
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, Request, ServerHandler, ServerRequest
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, ignore
 from conductor.mcp.bridge.json import EMPTY, decoded, meta, objects, read, text, with_meta, write
-from conductor.mcp.bridge.servers import (
-    Call,
-    Server,
-    ServerConnection,
-    ServerHandler,
-    ServerRequest,
-)
+from conductor.mcp.bridge.servers import Server, ServerConnection
 from conductor.mcp.bridge.subscriptions import Subscriptions
 from conductor.mcp.bridge.suspendable import MAY_WANT_INPUT, SuspendableRequest
-from conductor.mcp.bridge.translations import Request, Translation, cancelled_id
+from conductor.mcp.bridge.translations import Translation, cancelled_id
 
 _LOG_MESSAGE: Final = "notifications/message"
 

@@ -14,9 +14,9 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, error_object
 from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, ServerRequest
 from conductor.mcp.bridge.endpoints import ClientConnection
 from conductor.mcp.bridge.json import EMPTY, read, write
-from conductor.mcp.bridge.servers import Call, ServerRequest
 
 MAY_WANT_INPUT: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests that may have an `input_required` result."""

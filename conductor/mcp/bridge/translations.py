@@ -8,43 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 from msgspec import Raw
 
 from conductor.core.jsonrpc import canonical_id
 from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import (
+    Call,
+    Cancellation,
+    ClientMessage,
+    Notification,
+    Request,
+    ServerHandler,
+    ServerRequest,
+)
 from conductor.mcp.bridge.endpoints import ClientConnection
 from conductor.mcp.bridge.json import meta, read, with_meta
-from conductor.mcp.bridge.servers import Call, ServerConnection, ServerHandler, ServerRequest
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A request of a client."""
-
-    id: bytes
-    """As the client wrote it."""
-    method: str
-    params: bytes | None
-    request_id: str | None = None
-    """The `requestId` of a client that speaks stateless MCP over ACP."""
-    acp_params: bytes | None = None
-    """That client's params of ACP."""
-
-
-class Notification(msgspec.Struct, frozen=True):
-    """A notification of a client."""
-
-    method: str
-    params: bytes | None
-
-
-class Cancellation(msgspec.Struct, frozen=True):
-    """`$/cancel_request` of an ACP client: the request with this canonical id gets a response."""
-
-    key: bytes
-
-
-ClientMessage = Request | Notification | Cancellation
+from conductor.mcp.bridge.servers import ServerConnection
 
 
 class Translation(ServerHandler):

@@ -15,10 +15,11 @@ from msgspec import Raw
 from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, Request, ServerRequest
 from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
 from conductor.mcp.bridge.json import EMPTY, meta, objects, read, text, with_meta, write
-from conductor.mcp.bridge.servers import Call, ServerConnection, ServerRequest
-from conductor.mcp.bridge.translations import Request, Translation
+from conductor.mcp.bridge.servers import ServerConnection
+from conductor.mcp.bridge.translations import Translation
 
 _ONLY_MODERN: Final = ("resultType", "ttlMs", "cacheScope")
 
@@ -82,8 +83,7 @@ class Upgrade(Translation):
         result: dict[str, object] = {
             "protocolVersion": version if version in protocol.SESSIONS else protocol.LATEST_SESSION,
             "capabilities": capabilities,
-            "serverInfo": meta(discovered).get(protocol.SERVER)
-            or {"name": server.name, "version": "0"},
+            "serverInfo": info or {"name": server.name, "version": "0"},
         }
         if "instructions" in discovered:
             result["instructions"] = discovered["instructions"]
