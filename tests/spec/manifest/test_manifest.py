@@ -366,7 +366,7 @@ def test_a_module_describes_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = 3", "m.wasm, section `conductor.spec.manifest`, line 1: `name`"),
+        ("name = 3", "m.wasm, section `conductor.manifest`, line 1: `name`"),
         ("name = 'x'\ncommand = ['sh']", "m.wasm` is that of a program"),
         (HEAD + f"sha256 = '{'0' * 64}'", "is not the file its manifest records"),
     ],
