@@ -22,6 +22,14 @@ import sys
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
+    if sys.platform == "win32":
+        # Before all else, and not by `report`, which needs `select.poll`. A chain reads pipes in an
+        # event loop, and those of Windows watch sockets only.
+        sys.stderr.write(
+            "error: conductor does not run on Windows: it needs the pipes and processes of POSIX\n"
+            "\nhint: install it inside WSL 2 (Windows Subsystem for Linux), and run it there\n"
+        )
+        return 1
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
         from conductor.mcp.doors import shim

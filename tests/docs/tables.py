@@ -7,7 +7,6 @@ change of the program, `python -m tests.docs.tables` draws them anew; a test com
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import itertools
 import re
@@ -42,6 +41,7 @@ from conductor.run.launch import Options
 from conductor.spec import catalog
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
+from tests.core.test_guards.attack import sources
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -50,6 +50,9 @@ DOCUMENTS: Final = tuple(
     for path in (
         ROOT / "README.md",
         ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "changelog.d" / "README.md",
         ROOT / "components" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     )
@@ -230,14 +233,10 @@ def moves() -> str:
 def attack_sources() -> dict[str, list[str]]:
     """By guard, the functions that make attacks on it, as `path:name`."""
     found: dict[str, list[str]] = {guard.name: [] for guard in GUARDS}
-    for path in sorted((ROOT / "tests" / "core" / "test_guards").glob("attacks_*.py")):
-        module = importlib.import_module(f"tests.core.test_guards.{path.stem}")
-        for name, function in vars(module).items():
-            if not inspect.isgeneratorfunction(function) or inspect.signature(function).parameters:
-                continue
-            if function.__module__ == module.__name__:
-                for guard in dict.fromkeys(attack.guard for attack in function()):
-                    found[guard].append(f"{path.relative_to(ROOT)}:{name}")
+    for source in sources():
+        path = f"{source.__module__.replace('.', '/')}.py:{source.__name__}"
+        for guard in dict.fromkeys(attack.guard for attack in source()):
+            found[guard].append(path)
     return found
 
 
