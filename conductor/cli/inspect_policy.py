@@ -11,25 +11,17 @@ from typing import Final
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rule_syntax import (
-    PolicyWords,
-    lacking,
-    parse_grant,
-    parse_rule,
-    permits,
-    within,
-)
+from conductor.core.policy.key_table import PROMPT, ROWS, Direction, Right, Row
+from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
 from conductor.core.policy.rules import (
     GRANT_NAMES,
     PROFILES,
-    PROMPT,
-    ROWS,
     SAYS,
-    Direction,
     Grants,
     Policy,
-    Right,
-    Row,
+    lacking,
+    permits,
+    within,
 )
 
 _DOWN, _UP = Direction.DOWN, Direction.UP

@@ -8,7 +8,7 @@ from typing import Final
 
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.peer import Component, Lane, Peer
-from conductor.core.policy.rules import Direction
+from conductor.core.policy.key_table import Direction
 from conductor.core.topology import Port, Role, Side, Topology, chain
 
 UPSTREAM: Final = "client"

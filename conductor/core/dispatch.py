@@ -19,8 +19,8 @@ from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.oversize import skipped
 from conductor.core.peer import Lane, Peer
 from conductor.core.pending import Batch
+from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.rules import UPDATE
 from conductor.core.refusals import refuse, refuse_frame, refuse_message
 from conductor.core.requests import (
     NOT_STRUCTURED,

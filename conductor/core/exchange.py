@@ -19,8 +19,8 @@ from conductor.core.effects import Closure, Effect, Fail, Note, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.peer import Component, Lane, Peer
 from conductor.core.pending import Batch, Pending
+from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.keys import session_of, size_of
-from conductor.core.policy.rules import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.topology import Role
 from conductor.core.trail import Source, Traces, Trail, with_number

@@ -14,8 +14,9 @@ from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.keeping import Keeping
 from conductor.core.pending import Link
 from conductor.core.policy.gate import Gate
+from conductor.core.policy.key_table import Direction
 from conductor.core.policy.ordering import Copied, Given
-from conductor.core.policy.rules import Direction, Policy
+from conductor.core.policy.rules import Policy
 from conductor.core.topology import Role, Side
 from conductor.core.writer import Writer, writers
 

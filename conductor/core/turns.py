@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.effects import Closure, Effect, Send
-from conductor.core.policy.rules import STATE_KIND, STOP, UPDATE
+from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange

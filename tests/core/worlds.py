@@ -25,8 +25,9 @@ from conductor.core import (
     Wake,
 )
 from conductor.core.policy.gate import rights_on
+from conductor.core.policy.key_table import AFTER_PROMPTS, Right
 from conductor.core.policy.ordering import Held, Note
-from conductor.core.policy.rules import AFTER_PROMPTS, Policy, Right
+from conductor.core.policy.rules import Policy
 from tests.core.actors import dump
 from tests.core.ends import STOP, End, Step
 from tests.core.wild import Program, Tape, Wild

@@ -16,16 +16,8 @@ from typing import Final
 
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rules import (
-    CHOICES,
-    GRANT_NAMES,
-    PROFILE_NAMES,
-    ROWS,
-    SAYS,
-    TRUSTED,
-    Grants,
-    Row,
-)
+from conductor.core.policy.key_table import ROWS, Row
+from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAYS, TRUSTED, Grants
 from conductor.core.policy.states import MOVES
 from conductor.mcp.bridge import limits as limits_of_bridge
 from conductor.mcp.doors import stdio_clients

@@ -16,11 +16,11 @@ from conductor.core.pending import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts, equal, error, lacks
 from conductor.core.policy.gate import PLACE, rights_on
+from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Copies, nobodys, release
 from conductor.core.policy.ordering import Carried, Excuse, Held
-from conductor.core.policy.rules import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import State
 from conductor.core.policy.timeouts import Wakes

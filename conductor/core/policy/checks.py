@@ -14,19 +14,19 @@ from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.policy.gate import Gate
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
-    ASKED,
     CARRY,
-    CHOICES,
+    NOTIFICATIONS,
     ORIGINATE,
-    TOLD,
+    REQUESTS,
     Direction,
     Right,
     row_of,
 )
+from conductor.core.policy.keys import Heading, Params
+from conductor.core.policy.rules import CHOICES
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -89,7 +89,7 @@ class Verdicts:
             return None
         if not rights & ORIGINATE:
             return lacks(ORIGINATE, direction, heading.key)
-        if method in (TOLD if asks else ASKED):
+        if method in (NOTIFICATIONS if asks else REQUESTS):
             form = "a request" if asks else "a notification"
             return Violation(RIGHTS, f"may not send `{method}` as {form}")
         context = self._context(gate, heading.session)

@@ -6,8 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.guards.capabilities import PROMISES
-from conductor.core.policy.keys import Heading
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
@@ -20,9 +19,10 @@ from conductor.core.policy.rules import (
     STATE_KIND,
     TEXT_KINDS,
     Direction,
-    Policy,
     update,
 )
+from conductor.core.policy.keys import Heading
+from conductor.core.policy.rules import Policy
 
 if TYPE_CHECKING:
     from conductor.core.peer import Lane, Peer

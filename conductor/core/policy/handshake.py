@@ -10,9 +10,9 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts
+from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.ordering import Carried
-from conductor.core.policy.rules import AMEND, CARRY, Direction
 from conductor.core.roles.detection import Handshake
 
 if TYPE_CHECKING:

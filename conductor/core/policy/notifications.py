@@ -11,10 +11,7 @@ from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Verdicts, equal, lacks
 from conductor.core.policy.gate import PLACE, Gate, rights_on, without
-from conductor.core.policy.keys import Heading, Params, heading
-from conductor.core.policy.observers import Copies, release
-from conductor.core.policy.ordering import Carried, Given, Held, Note
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     CARRY,
     COPY,
     DROP,
@@ -25,6 +22,9 @@ from conductor.core.policy.rules import (
     TEXT_KINDS,
     update,
 )
+from conductor.core.policy.keys import Heading, Params, heading
+from conductor.core.policy.observers import Copies, release
+from conductor.core.policy.ordering import Carried, Given, Held, Note
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.trail import Source
 

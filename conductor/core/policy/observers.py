@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.effects import Effect, Send
 from conductor.core.pending import Pending
 from conductor.core.policy.gate import rights_on
+from conductor.core.policy.key_table import ORIGINATE
 from conductor.core.policy.keys import Heading, Params, size_of
 from conductor.core.policy.ordering import Copied, Held, Note, meant
-from conductor.core.policy.rules import ORIGINATE
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange

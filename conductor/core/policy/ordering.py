@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import UnsetType
 
+from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
-from conductor.core.policy.rules import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.states import State
 
 if TYPE_CHECKING:

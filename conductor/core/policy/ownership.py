@@ -25,8 +25,8 @@ from conductor.core.effects import Effect, Owned
 from conductor.core.peer import Lane, Peer
 from conductor.core.pending import Pending
 from conductor.core.policy.gate import Gate
+from conductor.core.policy.key_table import SETUP
 from conductor.core.policy.keys import Params, addresses
-from conductor.core.policy.rules import SETUP
 from conductor.core.topology import Role
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})

@@ -14,17 +14,10 @@ from conductor.core.policy import changes
 from conductor.core.policy.answers import PolicedAnswers
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
 from conductor.core.policy.gate import PLACE, Gate, rights_on, without
+from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.observers import release
 from conductor.core.policy.ordering import Carried, Copied, Held, meant
-from conductor.core.policy.rules import (
-    ANSWER,
-    CARRY,
-    CLOSING,
-    COPY,
-    PROMPT,
-    Direction,
-)
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS

@@ -20,10 +20,10 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
 from conductor.core.policy.gate import MOST_TURNS, Gate
+from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.observers import Copies
 from conductor.core.policy.ordering import Carried
-from conductor.core.policy.rules import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.states import Event, State, to
 from conductor.core.policy.timeouts import Wakes
 

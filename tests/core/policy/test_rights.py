@@ -8,31 +8,33 @@ import pytest
 
 from conductor.core.policy.checks import lacks
 from conductor.core.policy.gate import PLACE, Gate
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     ANSWER,
     CARRY,
-    CHOICES,
     COPY,
-    GRANT_NAMES,
     KINDS,
-    NO_PROFILE,
     ORIGINATE,
     PERMISSION,
-    PROFILES,
     PROMPT,
     ROWS,
-    SAYS,
     SETUP,
     TEXT_KINDS,
     UNKNOWN_KIND,
     Direction,
-    Grants,
-    Policy,
     Right,
     Row,
-    Rule,
     row_of,
     update,
+)
+from conductor.core.policy.rules import (
+    CHOICES,
+    GRANT_NAMES,
+    NO_PROFILE,
+    PROFILES,
+    SAYS,
+    Grants,
+    Policy,
+    Rule,
 )
 from tests.core.policy.plays import CARRY_TEXT, policy
 
