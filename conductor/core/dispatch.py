@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import answers, dialects, jsonrpc, turns
-from conductor.core.depth import too_many_values
 from conductor.core.dialects import CANCEL, ENVELOPES, PACP
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
+from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.oversize import skipped
 from conductor.core.peer import Lane, Peer

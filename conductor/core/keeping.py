@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 
 MOST: Final = 256 * 1024
 """Bytes of names and values that are kept of one component; the oldest members go."""
@@ -31,7 +31,7 @@ class Keeping:
 
     def take(self, params: Raw | bytes | UnsetType | None) -> bool:
         """Sets members, or drops those that are null; False if the parameters are no object."""
-        found = members.read(params)
+        found = read_members(params)
         if found is None:
             return False
         for name, value in found.items():
@@ -56,7 +56,7 @@ class Keeping:
 
     def told(self) -> bytes:
         """All of them, as a JSON object."""
-        return bytes(members.write(self._held))
+        return bytes(write_members(self._held))
 
 
 def _size(name: str, value: Raw) -> int:

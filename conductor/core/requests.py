@@ -6,10 +6,11 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import dialects, jsonrpc, members
+from conductor.core import dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -165,7 +166,7 @@ class Requests:
 
     def cancel(self, lane: Lane, params: Raw | UnsetType, out: list[Effect]) -> None:
         """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
-        raw = (members.read(params) or {}).get("requestId")
+        raw = (read_members(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.link.received.get(key) if key is not None else None
         if pending is not None and self._policed.may_cancel(pending, out):

@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc, members
+from conductor.core import jsonrpc
 from conductor.core.effects import Effect, Send, Serve
 from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
 from conductor.core.peer import Lane, Peer
 from conductor.core.pending import Pending
@@ -249,10 +250,10 @@ def configuration(peer: Peer) -> bytes | None:
         instance = f"{instance or 1}.{peer.run}"
     # Who had something kept is told it, though it may not be told anything else.
     told = b"{}" if component.configure is None and peer.kept else component.configure
-    held = members.read(told) if instance else None
+    held = read_members(told) if instance else None
     if held is None:
         return component.configure
     held["instance"] = Raw(msgspec.json.encode(instance))
     if peer.kept:
         held["kept"] = Raw(peer.kept.told())
-    return bytes(members.write(held))
+    return bytes(write_members(held))

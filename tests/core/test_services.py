@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve, members
+from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve
 from conductor.core.accounts import Allowance
+from conductor.core.json_text import read_members, write_members
 from conductor.core.keeping import MOST, Keeping
 from conductor.core.router import LAST_WORDS
 from conductor.core.services import CALLS, LARGEST, configuration, granted_names
@@ -276,16 +277,16 @@ def test_the_oldest_of_what_is_kept_goes_when_it_is_too_much() -> None:
     kept = Keeping()
     half = Raw(b'"%b"' % (b"x" * (MOST // 2)))
     for name in ("a", "b", "a", "c"):
-        assert kept.take(members.write({name: half}))
-    assert list(members.read(kept.told()) or {}) == ["c"]
-    assert kept.take(members.write({"huge": Raw(b'"%b"' % (b"x" * MOST))}))
+        assert kept.take(write_members({name: half}))
+    assert list(read_members(kept.told()) or {}) == ["c"]
+    assert kept.take(write_members({"huge": Raw(b'"%b"' % (b"x" * MOST))}))
     assert not kept
     assert not kept.take(b"[]")
     assert kept.told() == b"{}"
     # As many as can be, which went on for minutes when each of the oldest was looked for anew.
     many = {f"{number}": Raw(b"1") for number in range(MOST // 3)}
-    assert kept.take(members.write(many))
-    assert list(members.read(kept.told()) or {}) == list(many)[-(MOST // 6) :]
+    assert kept.take(write_members(many))
+    assert list(read_members(kept.told()) or {}) == list(many)[-(MOST // 6) :]
 
 
 def test_a_request_that_is_too_large_is_refused_before_it_is_read() -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import guards, jsonrpc
-from conductor.core.depth import too_many_values
 from conductor.core.effects import Closure, Effect, Violated
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
+from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.policy.gate import Gate
 from conductor.core.policy.keys import Heading, Params

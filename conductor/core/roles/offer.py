@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 from conductor.core.roles.versions import version_of
 
 VERSION: Final = Raw(b'"1.0"')
@@ -35,36 +35,36 @@ def add(body: Raw | UnsetType, who: str) -> Raw | UnsetType:
     member, `clientCapabilities` or `agentCapabilities` in ACP v1, `capabilities` in v2. What is no
     object stays as it is.
     """
-    held = {} if isinstance(body, UnsetType) else members.read(body)
+    held = {} if isinstance(body, UnsetType) else read_members(body)
     if held is None:
         return body
     capabilities = "capabilities" if version_of(held) == 2 else f"{who}Capabilities"
     _flag(held, bare=True)
-    inner = members.read(held.get(capabilities, Raw(b"{}")))
+    inner = read_members(held.get(capabilities, Raw(b"{}")))
     if inner is not None:
         _flag(inner, bare=False)
-        held[capabilities] = members.write(inner)
-    return members.write(held)
+        held[capabilities] = write_members(inner)
+    return write_members(held)
 
 
 def _flag(holder: dict[str, Raw], *, bare: bool) -> None:
-    meta = members.read(holder.get("_meta", Raw(b"{}")))
+    meta = read_members(holder.get("_meta", Raw(b"{}")))
     if meta is None:
         return
-    section = members.read(meta.get("symposium")) or {}
-    meta["symposium"] = members.write({"version": VERSION, **section, "proxy": _TRUE})
+    section = read_members(meta.get("symposium")) or {}
+    meta["symposium"] = write_members({"version": VERSION, **section, "proxy": _TRUE})
     if bare:
         meta["proxy"] = _TRUE
-    holder["_meta"] = members.write(meta)
+    holder["_meta"] = write_members(meta)
 
 
 def present(body: Raw | bytes | UnsetType) -> bool:
     """Whether the flag stands in `body`, in any of the places the generations put it."""
     if isinstance(body, UnsetType) or b"proxy" not in bytes(body):
         return False
-    for _, holder in _holders(members.read(body)):
-        meta = members.read(holder.get("_meta")) or {}
-        section = members.read(meta.get("symposium")) or {}
+    for _, holder in _holders(read_members(body)):
+        meta = read_members(holder.get("_meta")) or {}
+        section = read_members(meta.get("symposium")) or {}
         if _is_true(meta) or _is_true(section):
             return True
     return False
@@ -73,11 +73,11 @@ def present(body: Raw | bytes | UnsetType) -> bool:
 def shape(body: Raw | bytes | UnsetType) -> Shape:
     """Which of the places the flag is put in are there."""
     found: set[str] = set()
-    for path, holder in _holders(members.read(body)):
+    for path, holder in _holders(read_members(body)):
         found.add(path)
         if "_meta" in holder:
             found.add(f"{path}/_meta")
-            if "symposium" in (members.read(holder["_meta"]) or {}):
+            if "symposium" in (read_members(holder["_meta"]) or {}):
                 found.add(f"{path}/_meta/symposium")
     return frozenset(found)
 
@@ -91,21 +91,21 @@ def remove(body: Raw | UnsetType, kept: Shape | None = None) -> Raw | UnsetType:
     """
     if kept is None and not present(body):
         return body
-    held = members.read(body)
+    held = read_members(body)
     changed = False
     for path, holder in _holders(held):
         if _unflag(holder, path, kept):
             changed = True
             if held is not None and path:
-                held[path[1:]] = members.write(holder)
+                held[path[1:]] = write_members(holder)
                 if not holder and path not in (kept or NOTHING):
                     del held[path[1:]]
-    return members.write(held) if held is not None and changed else body
+    return write_members(held) if held is not None and changed else body
 
 
 def _unflag(holder: dict[str, Raw], path: str, kept: Shape | None) -> bool:
     """Takes the flag out of one holder's `_meta`; whether anything changed."""
-    meta = members.read(holder.get("_meta"))
+    meta = read_members(holder.get("_meta"))
     if meta is None:
         return False
     before = dict(meta)
@@ -117,12 +117,12 @@ def _unflag(holder: dict[str, Raw], path: str, kept: Shape | None) -> bool:
         return True
     if meta == before:
         return False
-    holder["_meta"] = members.write(meta)
+    holder["_meta"] = write_members(meta)
     return True
 
 
 def _unflag_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> None:
-    section = members.read(meta.get("symposium"))
+    section = read_members(meta.get("symposium"))
     if section is None or not (_is_true(section) or kept is not None):
         return
     before = dict(section)
@@ -131,7 +131,7 @@ def _unflag_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> None
     if path not in (kept or NOTHING) and set(section) <= {"version"}:
         del meta["symposium"]
     elif section != before:
-        meta["symposium"] = members.write(section)
+        meta["symposium"] = write_members(section)
 
 
 def _is_true(holder: dict[str, Raw]) -> bool:
@@ -144,7 +144,7 @@ def _holders(body: dict[str, Raw] | None) -> list[tuple[str, dict[str, Raw]]]:
         return []
     found = [("", body)]
     for name in _CAPABILITIES:
-        inner = members.read(body.get(name))
+        inner = read_members(body.get(name))
         if inner is not None:
             found.append((f"/{name}", inner))
     return found

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed
 
 NEWEST: Final = 2
@@ -26,7 +26,7 @@ def select(params: Raw | UnsetType) -> Raw:
     Raises `Malformed` (-32602) for a version that is no integer of 0..65535, and for exactly
     version 2 without a valid `info`.
     """
-    held = members.read(params)
+    held = read_members(params)
     asked = version_of(held) if held is not None else None
     if held is None or asked is None or not 0 <= asked <= 65535:
         raise Malformed(
@@ -44,7 +44,7 @@ def select(params: Raw | UnsetType) -> Raw:
     held["protocolVersion"] = Raw(b"%d" % chosen)
     if chosen == NEWEST and not has_info:
         held["info"] = Raw(b'{"name":"unknown","version":"unknown"}')
-    return members.write(held)
+    return write_members(held)
 
 
 def version_of(held: dict[str, Raw]) -> int | None:
@@ -57,9 +57,9 @@ def version_of(held: dict[str, Raw]) -> int | None:
 
 def answered(result: Raw | bytes) -> int | None:
     """The version an `initialize` result settles on, or None if it names none."""
-    return version_of(members.read(result) or {})
+    return version_of(read_members(result) or {})
 
 
 def _has_info(held: dict[str, Raw]) -> bool:
-    info = members.read(held.get("info")) or {}
+    info = read_members(held.get("info")) or {}
     return all(bytes(info.get(name, _NONE)).startswith(b'"') for name in ("name", "version"))

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
-from conductor.core.depth import too_many_values
+from conductor.core.json_text import too_many_values
 from conductor.core.sparing import sparing
 from conductor.record.redaction import MOST_VALUES, redacted
 from conductor.record.trace.file import TraceFile

@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from conductor.core import Closure, Owned, Serve, Trace, Violated
-from conductor.core.depth import too_deep
+from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import READY, RELAYED, TRACED
 from conductor.run.segment_spec import Hop, Recovered, Relayed
