@@ -230,3 +230,26 @@ def error_object(code: int, message: str, data: object = None) -> bytes:
     if data is not None:
         body["data"] = data
     return _encode(body)
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """What is read of an error object; the defaults stand for what cannot be read."""
+
+    code: int = 0
+    message: str = "an error"
+
+    @property
+    def unknown_method(self) -> bool:
+        """Whether it may mean that the peer does not know the request."""
+        return self.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
+
+
+_error = msgspec.json.Decoder(ErrorObject)
+
+
+def read_error(body: bytes) -> ErrorObject:
+    """The code and message of an error object."""
+    try:
+        return _error.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ErrorObject()

@@ -30,9 +30,7 @@ from conductor.core.policy.rules import (
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Peer
-    from conductor.core.pending import Pending
-    from conductor.core.policy.ordering import Carried
+    from conductor.core.state import Carried, Peer, PendingRequest
 
 _SAYS: Final = {
     ORIGINATE: "may not send `{}` of its own",
@@ -143,7 +141,7 @@ class Verdicts:
         direction: Direction,
         key: str,
         wrong: Violation,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """Reports a violation, and tells the component which rule its request broke."""

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from conductor.core import Closure, Owned, Serve, Trace, Violated
+from conductor.core import Closure, OwnedAddresses, Serve, Trace, Violated
 from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import READY, RELAYED, TRACED
@@ -68,7 +68,7 @@ def hop_line(trace: Trace, limit: int) -> bytes:
     return report(TRACED, msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
 
 
-def report(method: str, params: Hop | Owned | Violated | Recovered | dict[str, object]) -> bytes:
+def report(method: str, params: Hop | OwnedAddresses | Violated | Recovered | dict[str, object]) -> bytes:
     """A notification on side `c`."""
     body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + msgspec.json.encode(body) + b"\n"
