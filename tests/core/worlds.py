@@ -24,7 +24,6 @@ from conductor.core import (
     Violated,
     Wake,
 )
-from conductor.core.policy.gate import rights_on
 from conductor.core.policy.key_table import AFTER_PROMPTS, Right
 from conductor.core.policy.ordering import Held, Note
 from conductor.core.policy.rules import Policy
@@ -139,7 +138,7 @@ class World:
             self.passes(1000)
         for name in self.casts:
             wild, peer = self.wild(name), self.router.peers[name]
-            if peer.closure is None and peer.run == 1:
+            if peer.closure is None and peer.starts == 1:
                 self.unanswered[name] = (wild.asked - wild.answers).total() - wild.refused
         self.open = self.router.pending("client"), self.router.pending("agent")
 
@@ -301,7 +300,7 @@ def check_nothing_is_held(world: World) -> None:
             }
             for one in lane.given.queue:
                 if isinstance(one, Note):
-                    assert rights_on(lane.other, one.heading) & Right.DROP.value
+                    assert lane.other.rights_on(one.heading) & Right.DROP.value
             waiting = [one for one in lane.given.queue if isinstance(one, Held)]
             assert Counter(one.heading.session for one in waiting) == lane.given.waiting
             for one in waiting:

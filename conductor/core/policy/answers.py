@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
-from conductor.core.pending import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts, equal, error, lacks
-from conductor.core.policy.gate import PLACE, rights_on
+from conductor.core.policy.gate import PLACE
 from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.observers import Copies, nobodys, release
-from conductor.core.policy.ordering import Carried, Excuse, Held
+from conductor.core.policy.observers import Copies, release
+from conductor.core.policy.ordering import Excuse, Held
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import State
 from conductor.core.policy.timeouts import Wakes
 from conductor.core.policy.turns import Turns
+from conductor.core.state import AnswerTo, Carried, PendingRequest, unread
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane
     from conductor.core.policy.gate import Gate
     from conductor.core.policy.ownership import Owners
+    from conductor.core.state import Lane
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -67,7 +67,7 @@ class PolicedAnswers(ABC):
         method: str,
         params: Params,
         found: Heading,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """Walks a request on from `lane` until somebody carries it."""
@@ -75,7 +75,12 @@ class PolicedAnswers(ABC):
     # -- answers ---------------------------------------------------------------------------------
 
     def _came_back(
-        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
     ) -> None:
         """The answer to what a component passed on has come, and the component has got it: to
         amend, or as a copy."""
@@ -119,12 +124,21 @@ class PolicedAnswers(ABC):
             carried.lane.peer, partial(self._notifications.waited, carried.lane, held), out
         )
 
-    def answer_waits(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
+    def reply_in_order(
+        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """Answers a request, once the answer overtakes nothing that a bypassed component has."""
+        if not self._waits_for_bypassed(pending, member, body, out):
+            self._exchange.reply(pending, member, body, out)
+
+    def _waits_for_bypassed(
+        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
+    ) -> bool:
         """Keeps an answer that goes past components in its order: it waits for what they were given
         before, and where its place means something for their round with their copy of it."""
-        while pending.past:
-            lane, found, copy = pending.past[-1]
-            pending.past = pending.past[:-1]
+        while pending.bypassed:
+            lane, found, copy = pending.bypassed[-1]
+            pending.bypassed = pending.bypassed[:-1]
             gate, given = lane.peer.gate, lane.given
             assert gate is not None
             if lane.peer.closure is not None:
@@ -134,7 +148,7 @@ class PolicedAnswers(ABC):
                 and any(one.origin is not None for one in copy.forwarded)
                 and all(one.batch is None for one in copy.forwarded)
                 and lane.direction is Direction.UP
-                and bool(rights_on(lane, found) & PLACE)
+                and bool(lane.rights_on(found) & PLACE)
             )
             place = Heading("", found.session)
             if not placed and not given.must_wait(place):
@@ -142,7 +156,7 @@ class PolicedAnswers(ABC):
                 continue
             if placed and copy is not None:
                 self._copies.answered(copy, member, body, out)
-            resume = partial(self._exchange.complete, pending, member, body)
+            resume = partial(self.reply_in_order, pending, member, body)
             held = Held(place, resume, gate.round, ready=not placed)
             if placed and copy is not None:
                 copy.held = held
@@ -157,13 +171,18 @@ class PolicedAnswers(ABC):
         if carried.state is State.CLOSED:
             return
         pending, forwarded = carried.pending, carried.forwarded
-        pending.answer = forwarded.answer if forwarded is not None else 0
-        if pending.trail is not None:
-            pending.trail.past = True
+        pending.answer_number = forwarded.answer_number if forwarded is not None else 0
+        if pending.traced is not None:
+            pending.traced.past = True
         self.over(carried, *carried.upstream, out)
 
-    def _answered(
-        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    def answered(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
     ) -> None:
         """A component answers a request that it was given."""
         lane, gate = carried.lane, carried.lane.peer.gate
@@ -180,8 +199,8 @@ class PolicedAnswers(ABC):
                 if wrong is None:
                     self._noted(gate, carried, member, body)
                     changes.answer(self._exchange, carried, member, body, out)
-                    if pending.trail is not None and carried.forwarded is not None:
-                        pending.trail.answers = carried.forwarded.answer
+                    if pending.traced is not None and carried.forwarded is not None:
+                        pending.traced.answers = carried.forwarded.answer_number
                     self._notifications.leaves(lane, carried, out)
                     self.over(carried, member, body, out)
                     return
@@ -192,7 +211,7 @@ class PolicedAnswers(ABC):
                     self._without(carried, error(lane.peer, wrong), out)
             case State.PASSED:
                 if carried.held is not None:  # the answer waits for just this
-                    self._answers_past(carried, pending, member, body, out)
+                    self.answered_past(carried, pending, member, body, out)
                     carried.held.ready = True
                     release(lane, out)
                     return
@@ -218,8 +237,13 @@ class PolicedAnswers(ABC):
         if gate.policy.grants.modes:
             sessions.added(gate.name, body, carried.heading.session)
 
-    def _answers_past(
-        self, carried: Carried, pending: Pending, member: bytes, body: bytes, out: list[Effect]
+    def answered_past(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
     ) -> None:
         """A component answers what has been answered past it: that is not sent, and if it says
         something else the component lacks a right."""
@@ -245,28 +269,26 @@ class PolicedAnswers(ABC):
         """A request is not the component's any more; what it still says about it is known for what
         it is, for a while."""
         before, carried.state = carried.state, State.CLOSED
-        carried.pending.given = None
+        carried.pending.carried = None
         lane = carried.lane
         lane.other.given.leave(carried)
         lane.given.leave(carried)
         if carried in lane.other.given.queued:
             lane.other.given.queued.remove(carried)
-        if lane.link.sent.get(carried.id) is carried.pending:
-            leftover = nobodys(carried.method)
+        if lane.requests.sent.get(carried.id) is carried.pending:
+            leftover = unread(carried.method)
             if before is State.PASSED and carried.forwarded is not None:
-                leftover.hook = partial(self._answers_past, carried)
+                leftover.answer_to, leftover.subject = AnswerTo.CARRIED_BEFORE, carried
             leftover.target, leftover.target_id = lane, carried.id
-            lane.link.sent[carried.id] = leftover
-            assert lane.peer.gate is not None
-            lane.peer.gate.loosen(lane.link, carried.id, leftover)
+            lane.requests.ignore(carried.id, leftover)
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
         """A request is answered, once those it went past before have no earlier word; and then goes
         what has waited for it."""
         self._close(carried)
-        carried.pending.hook = None
-        self._exchange.complete(carried.pending, member, body, out)
+        carried.pending.answer_to, carried.pending.subject = AnswerTo.ASKER, None
+        self.reply_in_order(carried.pending, member, body, out)
         self._release(carried, out)
 
     @staticmethod
@@ -304,13 +326,13 @@ class PolicedAnswers(ABC):
         if carried.method == PROMPT:
             assert lane.peer.gate is not None
             self._turns.another(lane.peer.gate, carried.heading.session, pending)
-        pending.hook = pending.target = None
-        pending.past = (*pending.past, (lane, carried.heading, None))
+        pending.answer_to, pending.subject, pending.target = AnswerTo.ASKER, None, None
+        pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
         self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
         self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        carried.pending.answer = 0
+        carried.pending.answer_number = 0
         self.over(carried, b"error", failure, out)
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
@@ -365,7 +387,7 @@ class PolicedAnswers(ABC):
         method: str,
         params: Params,
         found: Heading,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         assert onward.across is not None

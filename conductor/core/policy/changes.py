@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from conductor.core.effects import Changed, Effect
-from conductor.core.sparing import sparing
+from conductor.core.tracing import best_effort
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane, Peer
-    from conductor.core.pending import Pending
     from conductor.core.policy.keys import Params
-    from conductor.core.policy.ordering import Carried, Note
+    from conductor.core.policy.ordering import Note
+    from conductor.core.state import Carried, Lane, Peer, PendingRequest
 
 
-@sparing
+@best_effort
 def notification(
     exchange: Exchange, lane: Lane, note: Note, sent: Params, out: list[Effect]
 ) -> None:
@@ -30,14 +29,14 @@ def notification(
         out.append(_of_notification(lane, note, change="modified", after=shown(sent)))
 
 
-@sparing
+@best_effort
 def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
     """A message has gone past a component that leaves others by `lane`."""
     if _audited(exchange, lane):
         lane.given.in_order(session, lane.given.comes())
 
 
-@sparing
+@best_effort
 def dropped(exchange: Exchange, lane: Lane, note: Note, out: list[Effect]) -> None:
     """A component has not passed on a notification that it would have by `lane`."""
     if _audited(exchange, lane):
@@ -62,7 +61,7 @@ def _of_notification(lane: Lane, note: Note, *, change: str, after: bytes | None
     )
 
 
-@sparing
+@best_effort
 def originated(
     exchange: Exchange,
     lane: Lane,
@@ -70,7 +69,7 @@ def originated(
     session: str | None,
     params: Params,
     out: list[Effect],
-    pending: Pending | None = None,
+    pending: PendingRequest | None = None,
 ) -> None:
     """A component has sent a message of its own by `lane`; `pending`: it is a request."""
     if _audited(exchange, lane):
@@ -93,9 +92,9 @@ def originated(
         )
 
 
-@sparing
+@best_effort
 def request(
-    exchange: Exchange, carried: Carried, params: Params, pending: Pending, out: list[Effect]
+    exchange: Exchange, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
 ) -> None:
     """A component has passed on a request, maybe changed, or too late."""
     lane = carried.lane.other
@@ -128,7 +127,7 @@ def request(
         out.append(change("modified", params))
 
 
-@sparing
+@best_effort
 def answer(
     exchange: Exchange, carried: Carried, member: bytes, body: bytes, out: list[Effect]
 ) -> None:

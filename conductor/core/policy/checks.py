@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import guards, jsonrpc
-from conductor.core.depth import too_many_values
 from conductor.core.effects import Closure, Effect, Violated
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
+from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.policy.gate import Gate
 from conductor.core.policy.key_table import (
@@ -30,9 +30,7 @@ from conductor.core.policy.rules import CHOICES
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Peer
-    from conductor.core.pending import Pending
-    from conductor.core.policy.ordering import Carried
+    from conductor.core.state import Carried, Peer, PendingRequest
 
 _SAYS: Final = {
     ORIGINATE: "may not send `{}` of its own",
@@ -143,7 +141,7 @@ class Verdicts:
         direction: Direction,
         key: str,
         wrong: Violation,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """Reports a violation, and tells the component which rule its request broke."""

@@ -20,7 +20,6 @@ from conductor.core.policy.gate import Gate
 from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Copies
-from conductor.core.policy.ordering import Carried
 from conductor.core.policy.ownership import Owners
 from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.timeouts import Wakes
@@ -28,8 +27,7 @@ from conductor.core.policy.turns import Turns
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Peer
-    from conductor.core.pending import Pending
+    from conductor.core.state import Peer
 
 
 class Enforcer:
@@ -41,7 +39,9 @@ class Enforcer:
         self.wakes = Wakes()
         self.copies = Copies(exchange)
         self.owners = Owners(self._gates)
-        turns = Turns(exchange, self.copies, self.wakes)
+        self.turns = turns = Turns(
+            exchange, self.copies, self.wakes, lambda *args: self.requests.over(*args)
+        )
         self.notifications = PolicedNotifications(
             exchange, verdicts, self.copies, turns, self.wakes
         )
@@ -55,8 +55,6 @@ class Enforcer:
             self.notifications,
         )
         self.handshake = PolicedHandshake(exchange, verdicts)
-        self._turns = turns
-        exchange.enforcer = self
 
     def _gates(self) -> Iterator[Gate]:
         return (peer.gate for peer in self._exchange.peers.values() if peer.gate is not None)
@@ -69,16 +67,6 @@ class Enforcer:
         self.notifications.heard(peer.p, gate.round, out)
         self.notifications.heard(peer.s, gate.round, out)
 
-    def cancelled(self, pending: Pending, out: list[Effect]) -> None:
-        """A request is cancelled that a component may have."""
-        carried = pending.given
-        if carried is not None and self._gate(carried).enforced:
-            self._turns.request_cancelled(carried, out)
-
-    def must_wait(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
-        """Keeps an answer that must not overtake what a component it goes past still has."""
-        return self.requests.answer_waits(pending, member, body, out)
-
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component is gone: what it carried, and what waits for that."""
         if peer.gate is not None:
@@ -90,9 +78,3 @@ class Enforcer:
         if peer.gate is not None:
             self.notifications.gone(peer.p, out, settled=True)
             self.notifications.gone(peer.p.other, out, settled=True)
-
-    @staticmethod
-    def _gate(carried: Carried) -> Gate:
-        gate = carried.lane.peer.gate
-        assert gate is not None
-        return gate

@@ -12,13 +12,11 @@ from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.ordering import Carried
-from conductor.core.roles.detection import Handshake
+from conductor.core.state import Carried, Handshake
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane, Peer
-    from conductor.core.pending import Pending
+    from conductor.core.state import Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
@@ -52,7 +50,7 @@ class PolicedHandshake:
         self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
 
     def forwarded(
-        self, lane: Lane, params: Params, pending: Pending, out: list[Effect]
+        self, lane: Lane, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
         peer = lane.peer.launched_by or lane.peer
@@ -66,8 +64,8 @@ class PolicedHandshake:
             self._verdicts.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
             return None
         handshake.onward = pending
-        if pending.trail is not None:
-            pending.trail.passes = handshake.pending.number
+        if pending.traced is not None:
+            pending.traced.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
         given, rights = handshake.params, gate.rights(_DOWN, INITIALIZE)
         verdict = self._verdicts.forwards(gate, _DOWN, INITIALIZE, given, params, rights, _HEADING)
@@ -81,9 +79,8 @@ class PolicedHandshake:
     @staticmethod
     def _came_back(handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
         handshake.upstream = (member, body)
-        if handshake.when_back is not None:
+        if handshake.answer_goes_past:
             _goes_past(handshake)
-            handshake.when_back(member, body, out)
 
     def answered(
         self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
@@ -98,8 +95,8 @@ class PolicedHandshake:
         if wrong is not None:
             self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
         elif upstream is None or rights & AMEND:
-            if handshake.pending.trail is not None and handshake.onward is not None:
-                handshake.pending.trail.answers = handshake.onward.answer
+            if handshake.pending.traced is not None and handshake.onward is not None:
+                handshake.pending.traced.answers = handshake.onward.answer_number
             changes.answer(self._exchange, carried, *answer, out)
             return answer
         if upstream is not None:
@@ -123,6 +120,6 @@ def _goes_past(handshake: Handshake) -> None:
     """The answer to what a component passed on is the answer to what it was given."""
     pending, onward = handshake.pending, handshake.onward
     assert onward is not None
-    pending.answer = onward.answer
-    if pending.trail is not None:
-        pending.trail.past = True
+    pending.answer_number = onward.answer_number
+    if pending.traced is not None:
+        pending.traced.past = True

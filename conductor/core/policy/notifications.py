@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Verdicts, equal, lacks
-from conductor.core.policy.gate import PLACE, Gate, rights_on, without
+from conductor.core.policy.gate import PLACE, Gate
 from conductor.core.policy.key_table import (
     CARRY,
     COPY,
@@ -24,15 +24,15 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.observers import Copies, release
-from conductor.core.policy.ordering import Carried, Given, Held, Note
+from conductor.core.policy.ordering import Held, Note
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.trail import Source
+from conductor.core.state import Carried, Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane
     from conductor.core.policy.timeouts import Wakes
     from conductor.core.policy.turns import Turns
+    from conductor.core.state import Lane
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)
@@ -118,7 +118,7 @@ class PolicedNotifications:
         assert gate is not None
         note = given.same(method, params)
         found = heading(method, params) if note is None else note.heading
-        rights = rights_on(lane.other, found)
+        rights = lane.other.rights_on(found)
         if note is None:
             note = given.oldest(found)
         if note is None:
@@ -207,7 +207,7 @@ class PolicedNotifications:
 
     def says(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """The conductor says something in the place of the peer of `lane`."""
-        source = Source(lane, self._exchange.own_number(), own=True)
+        source = Source(lane, self._exchange.next_number(), own=True)
         assert lane.across is not None
         self._walk(lane.across, source, method, params, heading(method, params), out)
 
@@ -224,14 +224,14 @@ class PolicedNotifications:
     ) -> None:
         """Walks a notification of `source` on from `lane` until somebody carries it."""
         while (gate := lane.peer.gate) is not None:
-            rights = rights_on(lane, found)
+            rights = lane.rights_on(found)
             peer, onward = lane.peer, lane.other
             if method == STOP and gate.enforced:
                 self._turns.stopped(lane, params, found, rights, out)
             elif rights & CARRY and peer.ready_some_time:
                 self._give(lane, source, method, params, found, out)
                 return
-            elif rights & CARRY and not without(peer):
+            elif rights & CARRY and not peer.left_out:
                 break
             else:
                 if found.key in _TEXT and self._turns.hidden(gate, found.session):
@@ -329,10 +329,10 @@ class PolicedNotifications:
         elif note in given.queue or note in given.late.items:
             note.round = peer.gate.round
             frame = lane.writer.notification(note.method, note.params)
-            exchange.say(peer, frame, source.number, out)
+            exchange.write(peer, frame, source.number, out)
             if exchange.tracing:
-                exchange.traces.notified(source, lane, note.method, note.params, out)
-            if not rights_on(lane, note.heading) & DROP:
+                exchange.tracer.notified(source, lane, note.method, note.params, out)
+            if not lane.rights_on(note.heading) & DROP:
                 self._wakes.round(peer, partial(self._kept, lane.other, note), out)
 
     def another_turn(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
@@ -412,8 +412,8 @@ class PolicedNotifications:
     def had_say(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         """A carried notification holds up nothing any more; what may not be dropped goes on as it
         was given, in its place."""
-        given: Given = lane.given
-        if rights_on(lane.other, note.heading) & DROP:
+        given = lane.given
+        if lane.other.rights_on(note.heading) & DROP:
             given.leave(note)
             gone = given.late.add(note)
             if gone is not None:
@@ -427,7 +427,7 @@ class PolicedNotifications:
 
     def _as_given(self, lane: Lane, note: Note, out: list[Effect]) -> None:
         assert lane.across is not None
-        source = Source(lane, self._exchange.own_number(), note.number, own=True)
+        source = Source(lane, self._exchange.next_number(), note.number, own=True)
         self._walk(lane.across, source, note.method, note.params, note.heading, out)
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
@@ -446,7 +446,7 @@ class PolicedNotifications:
             lost = note.round >= 0 or gate.policy.fails == "closed"
             if note.round < 0 and lane.peer.closure is None:
                 continue  # it will be given that when it is back
-            if lost and rights_on(lane.other, note.heading) & DROP:
+            if lost and lane.other.rights_on(note.heading) & DROP:
                 given.leave(note)
                 changes.dropped(self._exchange, lane, note, out)
             else:

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
@@ -22,8 +22,6 @@ from conductor.core.policy.states import State
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
-    from conductor.core.peer import Lane
-    from conductor.core.pending import Pending
     from conductor.core.policy.gate import Gate
 
 _MOST: Final = 32_768
@@ -119,86 +117,38 @@ class Excuse(Enum):
     """And that the chain ends."""
 
 
-class Carried:
-    """A request that a component carries, from its arrival to its answer."""
+class Request:
+    """A request that a component was given: what tells it from others."""
 
-    __slots__ = (
-        "excused",
-        "forwarded",
-        "heading",
-        "held",
-        "id",
-        "lane",
-        "method",
-        "number",
-        "order",
-        "params",
-        "pending",
-        "retries",
-        "rights",
-        "round",
-        "state",
-        "turn",
-        "upstream",
-    )
-
-    def __init__(
-        self,
-        lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
-        pending: Pending,
-        rights: int,
-        number: int,
-    ) -> None:
-        self.lane = lane
-        """Where it came into the component; the component passes it on by `lane.other`."""
-        self.method = method
-        self.params = params
-        self.heading = heading
-        self.pending = pending
-        """The request as it waits for its answer."""
-        self.rights = rights
-        self.number = number
-        self.state = State.QUEUED
-        self.id = b""
-        """The id it was delivered under."""
-        self.forwarded: Pending | None = None
-        """The component's request by which it was passed on."""
-        self.upstream: tuple[bytes, bytes] | None = None
-        """The answer (member, body) that came back for that."""
-        self.held: Held | None = None
-        """That answer, where it goes past the component and has to wait for it."""
-        self.excused: Excuse | None = None
-        self.order = 0
-        """Its place, or that of its answer, among all that came to leave by the same lane."""
-        self.retries = 0
-        self.turn = pending.turn or Turn()
-        """What components make of the request, and of what they send within it."""
-        self.round = -1
-        """The component's round that delivers it, or its answer; -1 until it is sent."""
-
-
-class Copied:
-    """A request that a component was shown a copy of."""
-
-    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params", "passed")
+    __slots__ = ("heading", "method", "params")
 
     def __init__(self, method: str, params: Params, heading: Heading) -> None:
         self.method = method
         self.params = params
         self.heading = heading
-        self.forwarded: list[Pending] = []
-        """The component's requests by which it passed the copy on; answered as the original is."""
-        self.passed = False
-        """Whether it has passed it on."""
-        self.answer: tuple[bytes, bytes] | None = None
-        """The original's."""
-        self.held: Held | None = None
 
 
-Entry = Note | Carried | Held
+class RequestInOrder(Request):
+    """One that the component carries, with its place in the order."""
+
+    __slots__ = ("order", "round", "state")
+
+    def __init__(self, method: str, params: Params, heading: Heading) -> None:
+        super().__init__(method, params, heading)
+        self.state = State.QUEUED
+        self.order = 0
+        """Its place, or that of its answer, among all that came to leave by the same lane."""
+        self.round = -1
+        """The component's round that delivers it, or its answer; -1 until it is sent."""
+
+
+# The full records (`conductor.core.state`) know lanes, and lanes know `Given`. So that no import
+# circle arises, this module, which needs neither lanes nor pending requests, is generic.
+_Carried = TypeVar("_Carried", bound=RequestInOrder)
+_Copied = TypeVar("_Copied", bound=Request)
+_Request = TypeVar("_Request", bound=Request)
+
+Entry = Note | RequestInOrder | Held
 
 
 class Notes:
@@ -281,12 +231,9 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
     return entry.heading.session == session
 
 
-_Asked = TypeVar("_Asked", Carried, Copied)
-
-
 def meant(
-    known: Iterable[_Asked], method: str, params: Params, *, surely: bool = False
-) -> _Asked | None:
+    known: Iterable[_Request], method: str, params: Params, *, surely: bool = False
+) -> _Request | None:
     """Which of the requests it was given a program means by one that it sends, where its library
     chooses ids: equal params, else the oldest alike in key, session, address and inner method;
     `surely`: equal params only."""
@@ -300,7 +247,7 @@ def meant(
     )
 
 
-class Given:
+class Given(Generic[_Carried, _Copied]):
     """What a component was given that would leave it by one lane."""
 
     __slots__ = (
@@ -328,11 +275,11 @@ class Given:
         """Carried notifications that hold up nothing any more."""
         self.shown = Notes()
         """Copies of notifications."""
-        self.requests: dict[bytes, Carried] = {}
+        self.requests: dict[bytes, _Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
-        self.queued: list[Carried] = []
+        self.queued: list[_Carried] = []
         """Those that are not delivered yet."""
-        self.copies: dict[bytes, Copied] = {}
+        self.copies: dict[bytes, _Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
         self._came = 0
@@ -371,7 +318,7 @@ class Given:
         """Whether the component holds a prompt of a session."""
         return any(one.state in _HELD for one in self.prompts(session))
 
-    def prompts(self, session: str | None) -> list[Carried]:
+    def prompts(self, session: str | None) -> list[_Carried]:
         """The prompts of a session that the component carries."""
         return [
             one
@@ -458,7 +405,7 @@ class Given:
         """What stands before an entry of the queue, oldest first."""
         return list(islice(self.queue, self.queue.index(entry)))
 
-    def leave(self, entry: Note | Carried) -> None:
+    def leave(self, entry: Note | RequestInOrder) -> None:
         """An entry holds up nothing any more."""
         queue = self.queue
         if queue and queue[0] is entry:
@@ -471,14 +418,14 @@ class Given:
         of their copy are ready, requests hold up nothing any more; what becomes of notifications
         is for the caller."""
         notes: list[Note] = []
-        requests: list[Carried] = []
+        requests: list[RequestInOrder] = []
         for entry in self.queue:
             if 0 <= entry.round < round_:
                 if type(entry) is Held:
                     entry.ready = True
                 elif isinstance(entry, Note):
                     notes.append(entry)
-                elif isinstance(entry, Carried):  # pragma: no branch
+                elif isinstance(entry, RequestInOrder):  # pragma: no branch
                     requests.append(entry)
         for one in requests:
             self.queue.remove(one)
@@ -514,7 +461,7 @@ class Given:
 
     # -- copies of requests --------------------------------------------------------------------
 
-    def show(self, id_: bytes, copy: Copied) -> None:
+    def show(self, id_: bytes, copy: _Copied) -> None:
         """Remembers a copy under its id; the oldest are forgotten."""
         self.copies[id_] = copy
         self._copied += size_of(copy.params)

@@ -21,13 +21,12 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards
-from conductor.core.effects import Effect, Owned
-from conductor.core.peer import Lane, Peer
-from conductor.core.pending import Pending
+from conductor.core.component import Role
+from conductor.core.effects import Effect, OwnedAddresses
 from conductor.core.policy.gate import Gate
 from conductor.core.policy.key_table import SETUP
 from conductor.core.policy.keys import Params, addresses
-from conductor.core.topology import Role
+from conductor.core.state import Lane, Peer, PendingRequest
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
 CONCERNED: Final = CONNECT | frozenset(SETUP)
@@ -48,7 +47,7 @@ class Owners:
         self._order: defaultdict[Gate | None, deque[str]] = defaultdict(deque)
         """By owner, in the order in which they came to be its own."""
 
-    def asked(self, lane: Lane, method: str, params: Params, pending: Pending) -> None:
+    def asked(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
         nobody else's, even if somebody has claimed it before; what a policed component declares is
         `admitted` once it has been found good."""
@@ -80,7 +79,7 @@ class Owners:
 
     def _opened(
         self,
-        pending: Pending,
+        pending: PendingRequest,
         method: str,
         server: tuple[str, ...],
         member: bytes,
@@ -102,7 +101,7 @@ class Owners:
     def _admit(self, owner: Gate | None, found: AbstractSet[str], out: list[Effect]) -> None:
         self._add(owner, found)
         if owner is not None and found:
-            out.append(Owned(owner.name, tuple(sorted(found))))
+            out.append(OwnedAddresses(owner.name, tuple(sorted(found))))
 
     def _add(self, owner: Gate | None, found: AbstractSet[str]) -> None:
         if not found:

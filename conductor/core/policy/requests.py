@@ -9,21 +9,21 @@ from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
-from conductor.core.pending import Pending
 from conductor.core.policy import changes
 from conductor.core.policy.answers import PolicedAnswers
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
-from conductor.core.policy.gate import PLACE, Gate, rights_on, without
+from conductor.core.policy.gate import PLACE, Gate
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.observers import release
-from conductor.core.policy.ordering import Carried, Copied, Held, meant
+from conductor.core.policy.ordering import Held, meant
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
+from conductor.core.state import AnswerTo, Carried, Copied, PendingRequest
 
 if TYPE_CHECKING:
-    from conductor.core.peer import Lane
+    from conductor.core.state import Lane
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -37,7 +37,7 @@ class PolicedRequests(PolicedAnswers):
     # -- a request leaves a peer -----------------------------------------------------------------
 
     def ask(
-        self, lane: Lane, method: str, params: Params, pending: Pending, out: list[Effect]
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
         gate = lane.peer.gate
@@ -55,7 +55,7 @@ class PolicedRequests(PolicedAnswers):
             if not equal(copy.params, params):
                 wrong = lacks(CARRY, lane.direction, copy.heading.key)
                 self._verdicts.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
-            pending.trail = None  # what goes on is the original
+            pending.traced = None  # what goes on is the original
             self._copies.passed_on(copy, pending, out)
             if copy.held is not None:
                 copy.held.ready = True
@@ -64,7 +64,7 @@ class PolicedRequests(PolicedAnswers):
         self._own(lane, method, params, found, pending, out)
 
     def _passed_on(
-        self, lane: Lane, method: str, params: Params, pending: Pending
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest
     ) -> Carried | None:
         """What a component's request passes on, by its id; of programs whose library chooses ids
         by fixed rules: equal params, else the oldest open one alike in key, session and address."""
@@ -82,7 +82,7 @@ class PolicedRequests(PolicedAnswers):
         return meant([one for one in given.requests.values() if one.state in _HELD], method, params)
 
     def _goes_on(
-        self, carried: Carried, params: Params, pending: Pending, out: list[Effect]
+        self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> None:
         """A component passes on a request that it carries."""
         event = Event.PASSED_ON
@@ -112,8 +112,8 @@ class PolicedRequests(PolicedAnswers):
             self._turns.another(gate, carried.heading.session, pending)
         pending.turn = carried.turn
         carried.state, carried.forwarded = after, pending
-        if pending.trail is not None:
-            pending.trail.passes = carried.number
+        if pending.traced is not None:
+            pending.traced.passes = carried.number
         carried.retries += again
         carried.upstream = None
         carried.lane.given.leave(carried)
@@ -121,7 +121,7 @@ class PolicedRequests(PolicedAnswers):
         self._owners.admitted(lane.peer, carried.method, carried.params, params, out)
         changes.request(self._exchange, carried, params, pending, out)
         if gate.enforced:
-            pending.passes = carried
+            pending.forwards = carried
             if carried.method in FOLLOWED:
                 self._exchange.sessions.follow(carried.method, params, pending)
             # Cancelling the original reaches who has it now, whatever the component does.
@@ -131,7 +131,7 @@ class PolicedRequests(PolicedAnswers):
         found = carried.heading if gate.enforced else heading(carried.method, params)
         self.walk(lane.across, carried.method, params, found, pending, out)
         if carried.pending.cancelled and gate.enforced:
-            self._exchange.cancel(pending, out, carried.pending.stopped)
+            self._turns.cancel(pending, out, carried.pending.cancelled_by)
         release(lane, out)
 
     def _may_ask_again(self, carried: Carried, gate: Gate) -> bool:
@@ -146,7 +146,7 @@ class PolicedRequests(PolicedAnswers):
         return not carried.turn.stopped and carried.turn.spend(gate, "again", MOST_RETRIES)
 
     def _as_allowed(
-        self, carried: Carried, params: Params, pending: Pending, out: list[Effect]
+        self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> Params | None:
         """What goes on of a request that a component passes on as `params`: where a rule is broken
         that as it was given, or nothing where a gatekeeper fails."""
@@ -178,14 +178,14 @@ class PolicedRequests(PolicedAnswers):
         method: str,
         params: Params,
         found: Heading,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """A component sends a request of its own."""
         gate = lane.peer.gate
         assert gate is not None
         wrong = self._verdicts.originates(
-            gate, lane.direction, method, params, rights_on(lane.other, found), found, asks=True
+            gate, lane.direction, method, params, lane.other.rights_on(found), found, asks=True
         )
         if (
             wrong is None
@@ -198,7 +198,7 @@ class PolicedRequests(PolicedAnswers):
             wrong = _with_rule(lane, found, wrong)
             self._verdicts.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
             return
-        pending.own = gate.enforced
+        pending.originated = gate.enforced
         if gate.enforced and method in ENTERING:
             self._exchange.sessions.entered(found.session, gate.name)
         if gate.enforced and method in FOLLOWED:
@@ -218,12 +218,12 @@ class PolicedRequests(PolicedAnswers):
         method: str,
         params: Params,
         found: Heading,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """Walks a request on from `lane` until somebody carries it."""
         while lane.peer.gate is not None:
-            rights, onward = rights_on(lane, found), lane.other
+            rights, onward = lane.rights_on(found), lane.other
             if onward.direction is Direction.UP and self._turns.refuses(lane, found, pending, out):
                 return
             if method == PROMPT:
@@ -232,7 +232,7 @@ class PolicedRequests(PolicedAnswers):
                 carried = Carried(lane, method, params, found, pending, rights, pending.number)
                 self._give(carried, out)
                 return
-            if rights & (CARRY | ANSWER) and not without(lane.peer):
+            if rights & (CARRY | ANSWER) and not lane.peer.left_out:
                 break
             copy = None
             if rights & COPY:
@@ -241,7 +241,7 @@ class PolicedRequests(PolicedAnswers):
                 self._turns.another(lane.peer.gate, found.session, pending)
             if method in CLOSING:
                 self._turns.closing(lane, found, out)
-            pending.past = (*pending.past, (lane, found, copy))
+            pending.bypassed = (*pending.bypassed, (lane, found, copy))
             waits = self._waits(lane, method, params, found, rights, copy, pending, out)
             if waits:
                 return
@@ -258,7 +258,7 @@ class PolicedRequests(PolicedAnswers):
         found: Heading,
         rights: int,
         copy: Copied | None,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> bool:
         """Whether a request that goes past a component waits for what that was given before."""
@@ -279,7 +279,7 @@ class PolicedRequests(PolicedAnswers):
     def _give(self, carried: Carried, out: list[Effect]) -> None:
         """Gives a component a request: now, or once it is ready for it."""
         peer, given = carried.lane.peer, carried.lane.other.given
-        carried.pending.given = carried
+        carried.pending.carried = carried
         carried.pending.watchers = (
             *carried.pending.watchers,
             partial(self._answered_elsewhere, carried),
@@ -303,13 +303,13 @@ class PolicedRequests(PolicedAnswers):
         if not peer.ready:
             if peer.ready_some_time:
                 peer.backlog.append(partial(self._send, carried))
-            elif not (without(peer) and self.lost(carried, out)):
+            elif not (peer.left_out and self.lost(carried, out)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
         assert peer.gate is not None
         carried.lane.other.given.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.gate.round
-        pending.hook = partial(self._answered, carried)
+        pending.answer_to, pending.subject = AnswerTo.CARRIED, carried
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
         carried.id = pending.target_id
         carried.lane.other.given.requests[carried.id] = carried
@@ -320,10 +320,10 @@ class PolicedRequests(PolicedAnswers):
         assert gate is not None
         return gate.enforced
 
-    def may_cancel(self, pending: Pending, out: list[Effect]) -> bool:
+    def may_cancel(self, pending: PendingRequest, out: list[Effect]) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         and whoever made it has cancelled."""
-        carried = pending.passes
+        carried = pending.forwards
         if carried is None or not self._enforced(carried):
             return True
         if carried.pending.cancelled or carried.pending.origin is None:

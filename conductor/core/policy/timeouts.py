@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.effects import Effect, Wake
 
 if TYPE_CHECKING:
-    from conductor.core.peer import Peer
+    from conductor.core.state import Peer
 
 Then = Callable[[list[Effect]], None]
 

@@ -9,6 +9,7 @@ whatever the component says, or as the agent has answered if it has. `session/cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,20 +24,22 @@ from conductor.core.policy.gate import MOST_TURNS, Gate
 from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.observers import Copies
-from conductor.core.policy.ordering import Carried
 from conductor.core.policy.states import Event, State, to
 from conductor.core.policy.timeouts import Wakes
+from conductor.core.state import Carried, Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane
-    from conductor.core.pending import Pending
+    from conductor.core.state import Lane, PendingRequest
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
 
 TURNS: Final = "turns"
 """The rule that is broken by a prompt of a component's own at the wrong time."""
+
+Over = Callable[[Carried, bytes, bytes, list[Effect]], None]
+"""Answers a carried request: `PolicedRequests.over`."""
 
 _HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
@@ -53,10 +56,12 @@ _NOBODY: Final = jsonrpc.error_object(
 class Turns:
     """The part of an enforcer that knows of turns."""
 
-    def __init__(self, exchange: Exchange, copies: Copies, wakes: Wakes) -> None:
+    def __init__(self, exchange: Exchange, copies: Copies, wakes: Wakes, over: Over) -> None:
         self._exchange = exchange
         self._copies = copies
         self._wakes = wakes
+        # Turns end requests, and requests end turns: the one reference upwards.
+        self._over = over
 
     # -- cancelled -----------------------------------------------------------------------------
 
@@ -94,10 +99,25 @@ class Turns:
             for carried in lane.other.given.prompts(session):
                 carried.turn.stopped = True
 
-    def request_cancelled(self, carried: Carried, out: list[Effect]) -> None:
-        """`$/cancel_request` for a request that a component has."""
-        if carried.state in _HELD:
-            self.stop(carried, _REFUSED, out)
+    def cancel(
+        self, pending: PendingRequest, out: list[Effect], source: Source | None = None
+    ) -> None:
+        """Passes a cancellation on, once, to where a request and its followers went.
+
+        Args:
+            source: who cancels it; None: the conductor.
+        """
+        if pending.cancelled:
+            return
+        self._exchange.cancel_hop(pending, out, source)
+        carried = pending.carried
+        if carried is not None and carried.state in _HELD:
+            gate = carried.lane.peer.gate
+            assert gate is not None
+            if gate.enforced:
+                self.stop(carried, _REFUSED, out)
+        for follower in pending.followers:
+            self.cancel(follower, out, source)
 
     def stop(self, carried: Carried, answer: tuple[bytes, bytes], out: list[Effect]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
@@ -120,8 +140,8 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        carried.pending.answer = 0
-        self._exchange.enforcer.requests.over(carried, *carried.upstream, out)
+        carried.pending.answer_number = 0
+        self._over(carried, *carried.upstream, out)
 
     @property
     def _turn_cancelled(self) -> tuple[bytes, bytes]:
@@ -137,7 +157,7 @@ class Turns:
     # -- of a component's own --------------------------------------------------------------------
 
     def wrong(
-        self, gate: Gate, lane: Lane, session: str | None, pending: Pending
+        self, gate: Gate, lane: Lane, session: str | None, pending: PendingRequest
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in gate.turns:
@@ -164,7 +184,9 @@ class Turns:
             return False
         return self._exchange.sessions.is_client(gate.name, session)
 
-    def refuses(self, lane: Lane, heading: Heading, pending: Pending, out: list[Effect]) -> bool:
+    def refuses(
+        self, lane: Lane, heading: Heading, pending: PendingRequest, out: list[Effect]
+    ) -> bool:
         """Whether a request of the agent's is refused because it is of a session that the component
         at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
         gate = lane.peer.gate
@@ -191,7 +213,7 @@ class Turns:
             return False
         return bool(self._open(lane, session))
 
-    def opened(self, gate: Gate, session: str, pending: Pending) -> None:
+    def opened(self, gate: Gate, session: str, pending: PendingRequest) -> None:
         """A component has sent a prompt of its own."""
         gate.turns[session] = False
         pending.watchers = (*pending.watchers, partial(self._answered, gate, session))
@@ -213,7 +235,7 @@ class Turns:
             if gate.turns.get(session):
                 del gate.turns[session]
 
-    def another(self, gate: Gate, session: str | None, pending: Pending) -> None:
+    def another(self, gate: Gate, session: str | None, pending: PendingRequest) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
         if session is None or not gate.policy.prompts:
             return

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import jsonrpc, members
+from conductor.core import jsonrpc
+from conductor.core.json_text import read_members, write_members
 
 _OLD: Final = "mcp_acp_transport"
 
@@ -38,7 +39,7 @@ class Support(msgspec.Struct, frozen=True):
 
 def support(result: Raw | bytes) -> Support:
     """What the result of `initialize` says; nothing but stdio where it says nothing."""
-    held = members.read(result) or {}
+    held = read_members(result) or {}
     version = _value(held.get("protocolVersion"))
     if version == 2:
         mcp = _object(_object(_object(_value(held.get("capabilities"))).get("session")).get("mcp"))
@@ -56,7 +57,7 @@ def shown(result: Raw | bytes) -> bytes | None:
 
     None where it says so already, or is none that could say it.
     """
-    found, held = support(result), members.read(result)
+    found, held = support(result), read_members(result)
     if found.acp or held is None:
         return None
     if found.version == 2:
@@ -90,13 +91,13 @@ def answered(frame: bytes, asked: Collection[bytes]) -> tuple[bytes, Support | N
 def _with(held: dict[str, Raw], path: tuple[str, ...], name: str, new: Raw) -> Raw | None:
     """The object with `name` set at the end of `path`; all else stays as it was, byte by byte."""
     if not path:
-        return members.write({**held, name: new})
+        return write_members({**held, name: new})
     inside = held.get(path[0], Raw(b"null"))
-    below = {} if bytes(inside) == b"null" else members.read(inside)
+    below = {} if bytes(inside) == b"null" else read_members(inside)
     if below is None:
         return None  # it is something else than an object: not ours to repair
     changed = _with(below, path[1:], name, new)
-    return None if changed is None else members.write({**held, path[0]: changed})
+    return None if changed is None else write_members({**held, path[0]: changed})
 
 
 def _value(raw: Raw | None) -> Any:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import members
+from conductor.core.json_text import write_members
 from conductor.mcp.bridge.json import encode, read, text, value
 
 SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
@@ -187,13 +187,13 @@ def rewritten(params: Raw | bytes, entries: Mapping[Place, Entry]) -> bytes:
             for name, raw in read(container).items():
                 entry = mine.get(name)
                 keyed[entry.name if entry else name] = _entry(raw, entry, keyed=True)
-            new = members.write(keyed)
+            new = write_members(keyed)
         if len(path) == 2:
             inside = {**read(held[path[0]]), path[1]: Raw(new)}
-            held[path[0]] = members.write(inside)
+            held[path[0]] = write_members(inside)
         else:
             held[path[0]] = Raw(new)
-    return bytes(members.write(held))
+    return bytes(write_members(held))
 
 
 def _entry(raw: Raw, entry: Entry | None, *, keyed: bool = False) -> Raw:
@@ -203,7 +203,7 @@ def _entry(raw: Raw, entry: Entry | None, *, keyed: bool = False) -> Raw:
     if entry.fields is None:
         if "name" not in held or text(held["name"]) == entry.name:
             return raw
-        return members.write({**held, "name": Raw(encode(entry.name))})
+        return write_members({**held, "name": Raw(encode(entry.name))})
     fields = dict(entry.fields)
     kept = {name: one for name, one in held.items() if name not in _OURS}
     if keyed:

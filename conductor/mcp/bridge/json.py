@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import members
+from conductor.core.json_text import read_members
 
 NULL: Final = b"null"
 EMPTY: Final = b"{}"
@@ -28,7 +28,7 @@ def text(raw: Raw | bytes | None) -> str | None:
 
 def read(raw: Raw | bytes | None) -> dict[str, Raw]:
     """The members of an object; none where it is no object."""
-    return members.read(raw) or {}
+    return read_members(raw) or {}
 
 
 def value(raw: Raw | bytes) -> Any:

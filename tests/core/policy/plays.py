@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from conductor.core import DIALECTS, Component, Effect, Router, Send, Trace, Violated, Wake
 from conductor.core.policy.key_table import Direction
-from conductor.core.policy.ordering import Carried
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
+from conductor.core.state import Carried
 from tests.core.actors import FORMS, Actor, Guest, PassThrough, dump
 from tests.core.plays import V1, Json, error, notification, request, result
 from tests.playbook import Hole, Noted, Playbook

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Fail, Router, Send
-from conductor.core.policy import gate, observers, ordering
+from conductor.core.policy import observers, ordering
 from conductor.core.policy.keys import Heading
 from tests.core.policy.plays import (
     CARRY_TEXT,
@@ -326,7 +326,7 @@ def test_so_much_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "_MOST_LOOSE", 2)
+    monkeypatch.setattr("conductor.core.state._MOST_IGNORED", 2)
     with chain(profile="observer") as pb:
         for asked in "abc":
             copied(pb, asked)
@@ -335,7 +335,7 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
         skip(pb)  # noted as the answer to nothing that is open
         copied(pb, "d")
         copied(pb, "e")
-        assert len(pb.router.peers["g"].p.link.sent) == 2
+        assert len(pb.router.peers["g"].p.requests.sent) == 2
 
 
 def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
-from conductor.core.policy import gate, notifications, ordering
+from conductor.core.policy import notifications, ordering
 from tests.core.policy.plays import (
     CARRY_TEXT,
     KINDS,
@@ -435,7 +435,7 @@ def test_what_is_too_much_for_one_that_is_away_goes_past(monkeypatch: pytest.Mon
 
 
 def test_keys_are_remembered_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "_MOST_KEYS", 1)
+    monkeypatch.setattr("conductor.core.state._MOST_KEYS", 1)
     with chain(CARRY_TEXT) as pb:
         for _ in range(2):
             pb >> ("agent", thought("a")) << ("client", thought("a"))

@@ -559,5 +559,5 @@ def test_an_answer_within_an_array_is_waited_for_by_nobody(carries: bool) -> Non
         array = [request(2, PROMPT, prompt("hi")), request("z", "_x", {})]
         pb >> heard >> ("g", b"s" + json.dumps(array).encode())
         skip(pb)
-        (id_,) = [k for k, one in pb.router.peers["agent"].p.link.sent.items() if one.session]
+        (id_,) = [k for k, one in pb.router.peers["agent"].p.requests.sent.items() if one.session]
         pb >> ("agent", result(int(id_), DONE)) << ("client", result("a", DONE))
