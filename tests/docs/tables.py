@@ -10,10 +10,16 @@ import ast
 import inspect
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import typer.main
+
+from conductor.cli import app as command_line
+from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS, Row
@@ -36,6 +42,9 @@ DOCUMENTS: Final = tuple(
     for path in (
         ROOT / "README.md",
         ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "changelog.d" / "README.md",
         ROOT / "components" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     )
@@ -314,7 +323,47 @@ def doors() -> str:
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])
 
 
+COMMANDS: Final[dict[str, Any]] = typer.main.get_command(command_line.app).commands  # type: ignore[attr-defined]
+PAGES: Final = {row.help: row.page for row in option_table.TABLE}
+
+
+def options(*commands: str) -> str:
+    """The options of commands: those that all of them have.
+
+    `agent`, `proxy` and `exec` share options, so an option of these is in one table only.
+    """
+    group = set(commands)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for name in group | set(option_table.ALL) if group & set(option_table.ALL) else group:
+        for parameter in COMMANDS[name].params:
+            owners[parameter.name].add(name)
+    rows = [
+        _option(parameter)
+        for parameter in COMMANDS[commands[0]].params
+        if parameter.opts[0].startswith("-") and owners[parameter.name] == group
+    ]
+    return table(("option", "meaning", "default"), rows)
+
+
+def _option(parameter: Any) -> list[str]:
+    """The row of an option. Its help ends with the default, unless typer shows that."""
+    value = "" if parameter.is_flag else f" {parameter.metavar}"
+    flags = [f"`{flag}{value}`" for flag in (*parameter.opts, *parameter.secondary_opts)]
+    what, _, default = parameter.help.partition(" Default: ")
+    if parameter.show_default and not parameter.is_flag:
+        default = parameter.default
+    page = PAGES.get(parameter.help, "")
+    cells = (", ".join(flags), f"{what} {page}".rstrip(), default.removesuffix("."))
+    return [cell.replace("|", "\\|") for cell in cells]
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "options_chain": partial(options, "agent", "proxy", "exec"),
+    "options_agent_proxy": partial(options, "agent", "proxy"),
+    **{
+        f"options_{name}": partial(options, name)
+        for name in ("agent", "proxy", "exec", "lock", "new", "test", "check", "replay")
+    },
     "dialects": dialects,
     "limits": limits,
     "doors": doors,
