@@ -64,7 +64,7 @@ class Dispatcher:
             return out
         exchange = self._exchange
         exchange.number = peer.last_number = exchange.next_number()
-        if peer.gate is not None:
+        if peer.policy_state is not None:
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
                 self._too_costly(peer, frame, most, out)

@@ -58,7 +58,7 @@ class Endings:
             return
         self._fail_handshake(peer, reason, out)
         before.across, after.across = after, before
-        before.policed = after.policed = before.peer.gate is not None or after.peer.gate is not None
+        before.policed = after.policed = before.peer.policy_state is not None or after.peer.policy_state is not None
         peer.closure = reason
         peer.ready = False
         self._settle(peer, reason, out)
@@ -84,7 +84,7 @@ class Endings:
     def faltered(peer: Peer, *, goes_on: bool) -> None:
         """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
         for lane in (peer.p, peer.s):
-            for carried in lane.given.requests.values():
+            for carried in lane.in_flight.requests.values():
                 carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
     def _settle(

@@ -71,9 +71,9 @@ class Exchange:
         names = frozenset(reserved)
         names = names.union(*({component.name} | component.known_as for component in components))
         for component in components:
-            gate = self.peers[component.name].gate
-            if gate is not None:
-                gate.names_of_others = names - {component.name} - component.known_as
+            policy_state = self.peers[component.name].policy_state
+            if policy_state is not None:
+                policy_state.names_of_others = names - {component.name} - component.known_as
 
     def write(
         self, peer: Peer, frame: bytes, number: int, out: list[Effect], *, copy: bool = False

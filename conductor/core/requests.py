@@ -137,7 +137,7 @@ class Requests:
             limit, most = "open_bytes", f"{requests.size} bytes of its requests"
         else:
             return ""
-        carried = key in peer.p.given.requests or key in peer.s.given.requests
+        carried = key in peer.p.in_flight.requests or key in peer.s.in_flight.requests
         if carried or peer is self._exchange.upstream:
             return ""
         return (
@@ -188,10 +188,10 @@ class Requests:
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
         if method in CONCERNED:
-            self._enforcer.owners.asked(lane, method, params, pending)
+            self._enforcer.mcp_ownership.asked(lane, method, params, pending)
         if method in ENTERING and from_upstream:
             exchange.sessions.entered(session_of(params), "")
-        if method in FOLLOWED and (peer.gate is None or not peer.gate.enforced):
+        if method in FOLLOWED and (peer.policy_state is None or not peer.policy_state.enforced):
             exchange.sessions.follow(method, params, pending)
         if lane.policed:
             self._policed.ask(lane, method, params, pending, out)

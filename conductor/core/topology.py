@@ -69,7 +69,7 @@ class Topology:
         proxies = [self.peers[component.name] for component in self.components]
         if mode == "agent":
             agent = proxies.pop()
-            agent.role, agent.ready, agent.gate = Role.AGENT, True, None
+            agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
             agent.dialect_state = DialectState.KNOWN
             agent.speak(PLAIN)
             tail = agent.p
@@ -90,7 +90,7 @@ def join(left: Lane, right: Lane) -> None:
     left.across, right.across = right, left
     for lane in (left, right):
         lane.direction = _direction(lane)
-        lane.policed = left.peer.gate is not None or right.peer.gate is not None
+        lane.policed = left.peer.policy_state is not None or right.peer.policy_state is not None
 
 
 def _direction(lane: Lane) -> Direction:

@@ -37,7 +37,7 @@ MOST_TURNS: Final = 8
 """Prompts of its own that a component may send within one turn of the user's."""
 
 
-class Gate:
+class PolicyState:
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may
     do anything, and an audit or a trace wants to know what it does."""
 

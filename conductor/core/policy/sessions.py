@@ -133,7 +133,7 @@ class Sessions:
                     self._options(_names(_json(params)), _json(body))
             elif peer.role is not Role.PROXY:
                 self.set_up(method, params, body, client=asker)
-            elif peer.gate is None or not peer.gate.enforced:
+            elif peer.policy_state is None or not peer.policy_state.enforced:
                 self.set_up(method, params, body, peer.name)
 
         pending.watchers = (*pending.watchers, answered)

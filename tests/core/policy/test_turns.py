@@ -6,7 +6,7 @@ import pytest
 
 from conductor.core import Closure, Component, guards
 from conductor.core.effects import Violated
-from conductor.core.policy.gate import MOST_TURNS
+from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.rules import Policy
 from conductor.core.policy.timeouts import ROUND
 from tests.core.policy.plays import (
