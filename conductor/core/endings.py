@@ -15,8 +15,8 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effect, Reopen, Send
 from conductor.core.exchange import Exchange
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.headings import Heading
 from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
-from conductor.core.policy.keys import Heading
 from conductor.core.policy.ordering import Excuse
 from conductor.core.policy.states import State
 from conductor.core.roles.initialize import Initializer
@@ -58,7 +58,9 @@ class Endings:
             return
         self._fail_handshake(peer, reason, out)
         before.across, after.across = after, before
-        before.policed = after.policed = before.peer.policy_state is not None or after.peer.policy_state is not None
+        before.policed = after.policed = (
+            before.peer.policy_state is not None or after.peer.policy_state is not None
+        )
         peer.closure = reason
         peer.ready = False
         self._settle(peer, reason, out)

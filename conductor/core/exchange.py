@@ -18,8 +18,8 @@ from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effect, Fail, LogLine, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message
+from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT
-from conductor.core.policy.keys import session_of, size_of
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology

@@ -21,7 +21,7 @@ from conductor.core.jsonrpc import (
     Message,
 )
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.keys import session_of, size_of
+from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.roles.detection import Detection
@@ -89,7 +89,7 @@ class Requests:
             AnswerTo.LAUNCH: detection.launch_answered,
             AnswerTo.CARRIED: enforcer.requests.answered,
             AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
-            AnswerTo.COPY: enforcer.copies.copy_answered,
+            AnswerTo.COPY: enforcer.observers.copy_answered,
         }
 
     # -- requests ------------------------------------------------------------------------------

@@ -136,12 +136,18 @@ class Router:
 
     def observers(self) -> list[Peer]:
         """Those that get copies and change nothing."""
-        policy_states = ((peer, peer.policy_state) for peer in self.peers.values() if peer.closure is None)
-        return [peer for peer, policy_state in policy_states if policy_state is not None and policy_state.watches_only]
+        policy_states = (
+            (peer, peer.policy_state) for peer in self.peers.values() if peer.closure is None
+        )
+        return [
+            peer
+            for peer, policy_state in policy_states
+            if policy_state is not None and policy_state.watches_only
+        ]
 
     def observed(self) -> bool:
         """Whether all observers have been shown, and have taken, what has been answered."""
-        unseen = self._enforcer.copies.unseen
+        unseen = self._enforcer.observers.unseen
         return all(peer.ready and not unseen(peer) for peer in self.observers())
 
     # -- what happens to peers -------------------------------------------------------------------

@@ -17,10 +17,10 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effect
-from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.headings import Heading, Params
 from conductor.core.policy.key_table import OWN_MCP, Direction
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.ordering import Excuse, InFlight, Held, Request, RequestInOrder, Turn
+from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.writer import Writer, writers
 
 Answer = tuple[bytes, bytes]
@@ -473,7 +473,9 @@ class Peer(msgspec.Struct, eq=False):
             DialectState.UNKNOWN if dialect is None else DialectState.KNOWN,
             count(1) if ids is None else ids,
             ready=dialect is not None and not dialect.launches,
-            policy_state=PolicyState(component.policy, component.name) if policed or watched else None,
+            policy_state=PolicyState(component.policy, component.name)
+            if policed or watched
+            else None,
         )
 
     def speak(self, dialect: Dialect) -> None:

@@ -20,8 +20,8 @@ from msgspec import Raw
 
 import wasm_host
 from conductor.core import DIALECTS, Component, Router, Send, guards
+from conductor.core.policy.headings import heading, inner_method
 from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
-from conductor.core.policy.keys import heading, inner_method
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
 from conductor.transports.framing import LineSplitter
 from tests.core.ends import DOWN, UP, Step, asks, params_of

@@ -11,7 +11,7 @@ from conductor.core.tracing import best_effort
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.policy.keys import Params
+    from conductor.core.policy.headings import Params
     from conductor.core.policy.ordering import Notification
     from conductor.core.state import Carried, Lane, Peer, PendingRequest
 
@@ -24,7 +24,11 @@ def notification(
     if not _audited(exchange, lane):
         return
     if not lane.in_flight.in_order(notification.heading.session, notification.order):
-        out.append(_of_notification(lane, notification, change="reordered", after=shown(notification.params)))
+        out.append(
+            _of_notification(
+                lane, notification, change="reordered", after=shown(notification.params)
+            )
+        )
     if sent != notification.params:
         out.append(_of_notification(lane, notification, change="modified", after=shown(sent)))
 
@@ -43,7 +47,9 @@ def dropped(exchange: Exchange, lane: Lane, notification: Notification, out: lis
         out.append(_of_notification(lane, notification, change="dropped", after=None))
 
 
-def _of_notification(lane: Lane, notification: Notification, *, change: str, after: bytes | None) -> Changed:
+def _of_notification(
+    lane: Lane, notification: Notification, *, change: str, after: bytes | None
+) -> Changed:
     return Changed(
         peer=_owner(lane.peer).name,
         change=change,

@@ -13,7 +13,7 @@ from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST
-from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.headings import Heading, Params
 from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
@@ -25,7 +25,7 @@ from conductor.core.policy.key_table import (
     Right,
     row_of,
 )
-from conductor.core.policy.keys import Heading, Params
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES
 
 if TYPE_CHECKING:
@@ -112,7 +112,12 @@ class Checks:
         return guards.forwarded(context, direction.value, method, given, sent)
 
     def answers(
-        self, policy_state: PolicyState, carried: Carried, direction: Direction, member: bytes, body: bytes
+        self,
+        policy_state: PolicyState,
+        carried: Carried,
+        direction: Direction,
+        member: bytes,
+        body: bytes,
     ) -> Violation | None:
         """What is wrong with its answer to a request, of which `carried.upstream` came back."""
         upstream = carried.upstream
@@ -181,7 +186,9 @@ class Checks:
             options=found.options,
             added=found.added.get(policy_state.name, frozenset()),
             sessions=known.ids.keys(),
-            own_sessions=known.own(policy_state.name) if policy_state.policy.grants.sessions else {},
+            own_sessions=known.own(policy_state.name)
+            if policy_state.policy.grants.sessions
+            else {},
             names=policy_state.names_of_others,
         )
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from conductor.core.effects import Effect
 from conductor.core.policy.checks import Checks
-from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.ownership import McpOwnership
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.requests import PolicedRequests
-from conductor.core.policy.timeouts import Deadlines
 from conductor.core.policy.turns import Turns
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ class Enforcer:
         self._exchange = exchange
         checks = Checks(exchange)
         self.deadlines = Deadlines()
-        self.copies = Observers(exchange)
+        self.observers = Observers(exchange)
         self.mcp_ownership = McpOwnership(self._policy_states)
         self.turns = turns = Turns(
-            exchange, self.copies, self.deadlines, lambda *args: self.requests.over(*args)
+            exchange, self.observers, self.deadlines, lambda *args: self.requests.over(*args)
         )
         self.notifications = PolicedNotifications(
-            exchange, checks, self.copies, turns, self.deadlines
+            exchange, checks, self.observers, turns, self.deadlines
         )
         self.requests = PolicedRequests(
             exchange,
             checks,
-            self.copies,
+            self.observers,
             self.mcp_ownership,
             turns,
             self.deadlines,
@@ -57,7 +57,11 @@ class Enforcer:
         self.handshake = PolicedHandshake(exchange, checks)
 
     def _policy_states(self) -> Iterator[PolicyState]:
-        return (peer.policy_state for peer in self._exchange.peers.values() if peer.policy_state is not None)
+        return (
+            peer.policy_state
+            for peer in self._exchange.peers.values()
+            if peer.policy_state is not None
+        )
 
     def heard(self, peer: Peer, out: list[Effect]) -> None:
         """A guest has been given everything written to it before its round began, and has said all

@@ -10,8 +10,8 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks
+from conductor.core.policy.headings import Heading, Params
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
-from conductor.core.policy.keys import Heading, Params
 from conductor.core.state import Carried, Handshake
 
 if TYPE_CHECKING:
@@ -35,12 +35,18 @@ class PolicedHandshake:
     @staticmethod
     def takes_part(peer: Peer) -> bool:
         """Whether `initialize` goes through a peer; else it is initialized with a copy."""
-        return peer.policy_state is None or bool(peer.policy_state.rights(_DOWN, INITIALIZE) & CARRY)
+        return peer.policy_state is None or bool(
+            peer.policy_state.rights(_DOWN, INITIALIZE) & CARRY
+        )
 
     def goes_without(self, peer: Peer, text: str, out: list[Effect]) -> bool:
         """Whether `initialize` goes on without a peer that holds it for too long."""
         policy_state = peer.policy_state
-        if policy_state is None or not policy_state.enforced or policy_state.policy.fails == "closed":
+        if (
+            policy_state is None
+            or not policy_state.enforced
+            or policy_state.policy.fails == "closed"
+        ):
             return False
         self.held(peer, text, out)
         return True
@@ -68,7 +74,9 @@ class PolicedHandshake:
             pending.traced.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
         given, rights = handshake.params, policy_state.rights(_DOWN, INITIALIZE)
-        verdict = self._checks.forwards(policy_state, _DOWN, INITIALIZE, given, params, rights, _HEADING)
+        verdict = self._checks.forwards(
+            policy_state, _DOWN, INITIALIZE, given, params, rights, _HEADING
+        )
         if verdict is None:
             carried = self._carried(peer, handshake)
             changes.request(self._exchange, carried, params, pending, out)

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from conductor.core.effects import Effect, Send
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Checks, equal, lacks
-from conductor.core.policy.policy_state import PLACE, PolicyState
+from conductor.core.policy.headings import Heading, Params, heading
 from conductor.core.policy.key_table import (
     CARRY,
     COPY,
@@ -22,15 +22,15 @@ from conductor.core.policy.key_table import (
     TEXT_KINDS,
     update,
 )
-from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.observers import Observers, release
 from conductor.core.policy.ordering import Held, Notification
+from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.state import Carried, Source
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.policy.timeouts import Deadlines
+    from conductor.core.policy.deadlines import Deadlines
     from conductor.core.policy.turns import Turns
     from conductor.core.state import Lane
 
@@ -45,7 +45,12 @@ class PolicedNotifications:
     """The part of an enforcer that handles notifications."""
 
     def __init__(
-        self, exchange: Exchange, checks: Checks, copies: Observers, turns: Turns, deadlines: Deadlines
+        self,
+        exchange: Exchange,
+        checks: Checks,
+        copies: Observers,
+        turns: Turns,
+        deadlines: Deadlines,
     ) -> None:
         self._exchange = exchange
         self._checks = checks
@@ -91,7 +96,9 @@ class PolicedNotifications:
             return
         self._sent(lane, method, params, out)
 
-    def _fast(self, lane: Lane, source: Lane, notification: Notification, out: list[Effect]) -> bool:
+    def _fast(
+        self, lane: Lane, source: Lane, notification: Notification, out: list[Effect]
+    ) -> bool:
         """Has a notification that came through unchanged go on at once, where the next peer carries
         it too, or holds nothing at all; else nothing is done."""
         peer, exchange = lane.peer, self._exchange
@@ -105,9 +112,15 @@ class PolicedNotifications:
                 return False
             if len(queue) >= _MOST_QUEUED:
                 return False
-            notification.source, notification.number, notification.round = source.peer.name, exchange.number, policy_state.round
+            notification.source, notification.number, notification.round = (
+                source.peer.name,
+                exchange.number,
+                policy_state.round,
+            )
             queue.append(notification)
-        out.append(Send(peer.name, lane.writer.notification(notification.method, notification.params)))
+        out.append(
+            Send(peer.name, lane.writer.notification(notification.method, notification.params))
+        )
         return True
 
     # -- what a component sends ----------------------------------------------------------------
@@ -150,7 +163,13 @@ class PolicedNotifications:
         """What goes on of a carried notification that a component passes on as `params`: where a
         rule is broken that as it was given, unless its turn is long over."""
         wrong = self._checks.forwards(
-            policy_state, lane.direction, notification.method, notification.params, params, rights, notification.heading
+            policy_state,
+            lane.direction,
+            notification.method,
+            notification.params,
+            params,
+            rights,
+            notification.heading,
         )
         if wrong is None:
             return params
@@ -180,7 +199,9 @@ class PolicedNotifications:
         shown = lane.in_flight.copied_notifications.same(method, params)
         if shown is None and not may_be_own:
             shown = lane.in_flight.copied_notifications.oldest(found)
-        in_round = shown is not None and policy_state.rounds and policy_state.round <= shown.round + 1
+        in_round = (
+            shown is not None and policy_state.rounds and policy_state.round <= shown.round + 1
+        )
         if shown is not None and (in_round or not (may_be_own and shown.stale)):
             if not equal(shown.params, params):
                 wrong = lacks(CARRY, lane.direction, found.key)
@@ -202,7 +223,11 @@ class PolicedNotifications:
 
     def _noted(self, policy_state: PolicyState, found: Heading, params: Params) -> None:
         """Takes note of the modes and options that a component adds by an update."""
-        if found.key in _MODES and policy_state.policy.grants.modes and not isinstance(params, UnsetType):
+        if (
+            found.key in _MODES
+            and policy_state.policy.grants.modes
+            and not isinstance(params, UnsetType)
+        ):
             self._exchange.sessions.added(policy_state.name, params, found.session)
 
     def says(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
@@ -320,7 +345,9 @@ class PolicedNotifications:
         else:
             peer.backlog.append(partial(self._send, lane, source, notification))
 
-    def _send(self, lane: Lane, source: Source, notification: Notification, out: list[Effect]) -> None:
+    def _send(
+        self, lane: Lane, source: Source, notification: Notification, out: list[Effect]
+    ) -> None:
         peer, in_flight, exchange = lane.peer, lane.other.in_flight, self._exchange
         assert peer.policy_state is not None
         if not peer.ready:
@@ -331,7 +358,9 @@ class PolicedNotifications:
             frame = lane.writer.notification(notification.method, notification.params)
             exchange.write(peer, frame, source.number, out)
             if exchange.tracing:
-                exchange.tracer.notified(source, lane, notification.method, notification.params, out)
+                exchange.tracer.notified(
+                    source, lane, notification.method, notification.params, out
+                )
             if not lane.rights_on(notification.heading) & DROP:
                 self._deadlines.round(peer, partial(self._kept, lane.other, notification), out)
 
@@ -387,7 +416,11 @@ class PolicedNotifications:
                 in_flight.leave(other)
         for other in in_flight.before(entry):
             # One that goes may let go those behind it.
-            if type(other) is Held and other.heading.session == session and other in in_flight.queue:
+            if (
+                type(other) is Held
+                and other.heading.session == session
+                and other in in_flight.queue
+            ):
                 in_flight.go(other)
                 other.resume(out)
 
@@ -423,12 +456,16 @@ class PolicedNotifications:
 
     def _goes_past(self, lane: Lane, notification: Notification) -> None:
         resume, in_flight = partial(self._as_given, lane, notification), lane.in_flight
-        in_flight.stand_in(notification, Held(notification.heading, resume, notification.round, ready=True))
+        in_flight.stand_in(
+            notification, Held(notification.heading, resume, notification.round, ready=True)
+        )
 
     def _as_given(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
         assert lane.across is not None
         source = Source(lane, self._exchange.next_number(), notification.number, own=True)
-        self._walk(lane.across, source, notification.method, notification.params, notification.heading, out)
+        self._walk(
+            lane.across, source, notification.method, notification.params, notification.heading, out
+        )
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
         """A component has ended: what it carried is lost with it; `settled`: with its whole chain,

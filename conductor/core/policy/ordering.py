@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
+from conductor.core.policy.headings import Heading, Params, heading, inner_method, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
-from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
 from conductor.core.policy.states import State
 
 if TYPE_CHECKING:
@@ -170,7 +170,9 @@ class Notifications:
         """Adds one; the oldest that has to go for it, if any."""
         self.items[notification] = None
         self._alike.setdefault(notification.heading, OrderedDict())[notification] = None
-        self._same.setdefault(_print(notification.method, notification.params), OrderedDict())[notification] = None
+        self._same.setdefault(_print(notification.method, notification.params), OrderedDict())[
+            notification
+        ] = None
         self._bytes += size_of(notification.params)
         if len(self.items) > _MOST or self._bytes > _MOST_BYTES:
             gone = next(iter(self.items))
@@ -213,7 +215,9 @@ class Notifications:
 _Key = TypeVar("_Key")
 
 
-def _without(known: dict[_Key, OrderedDict[Notification, None]], key: _Key, notification: Notification) -> None:
+def _without(
+    known: dict[_Key, OrderedDict[Notification, None]], key: _Key, notification: Notification
+) -> None:
     del known[key][notification]
     if not known[key]:
         del known[key]

@@ -23,9 +23,9 @@ from msgspec import Raw
 from conductor.core import guards
 from conductor.core.component import Role
 from conductor.core.effects import Effect, OwnedAddresses
-from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.headings import Params, addresses
 from conductor.core.policy.key_table import SETUP
-from conductor.core.policy.keys import Params, addresses
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.state import Lane, Peer, PendingRequest
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
@@ -96,7 +96,10 @@ class McpOwnership:
             self._admit(owner, opened, out)
 
     def _owner(self, server: tuple[str, ...]) -> PolicyState | None:
-        return next((policy_state for policy_state in self._policy_states() if policy_state.owns(server)), None)
+        return next(
+            (policy_state for policy_state in self._policy_states() if policy_state.owns(server)),
+            None,
+        )
 
     def _admit(self, owner: PolicyState | None, found: AbstractSet[str], out: list[Effect]) -> None:
         self._add(owner, found)

@@ -10,13 +10,13 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.policy import changes
-from conductor.core.policy.answers import HeldRequests
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
-from conductor.core.policy.policy_state import PLACE, PolicyState
+from conductor.core.policy.headings import Heading, Params, heading
+from conductor.core.policy.held_requests import HeldRequests
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
-from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.observers import release
 from conductor.core.policy.ordering import Held, meant
+from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
@@ -79,7 +79,9 @@ class PolicedRequests(HeldRequests):
             # Who is trusted may use an id again for whatever it likes.
             again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
             return found if policy_state.enforced or again else None
-        return meant([one for one in in_flight.requests.values() if one.state in _HELD], method, params)
+        return meant(
+            [one for one in in_flight.requests.values() if one.state in _HELD], method, params
+        )
 
     def _goes_on(
         self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
@@ -99,9 +101,7 @@ class PolicedRequests(HeldRequests):
         once_more = again and policy_state.enforced
         if after is None or (once_more and not self._may_ask_again(carried, policy_state)):
             wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
-            self._checks.refuse(
-                lane.peer, lane.direction, carried.heading.key, wrong, pending, out
-            )
+            self._checks.refuse(lane.peer, lane.direction, carried.heading.key, wrong, pending, out)
             return
         sent = self._as_allowed(carried, params, pending, out)
         if sent is None:
@@ -164,9 +164,7 @@ class PolicedRequests(HeldRequests):
         if wrong is None:
             return params
         if policy_state.policy.fails == "closed":
-            self._checks.refuse(
-                lane.peer, lane.direction, carried.heading.key, wrong, pending, out
-            )
+            self._checks.refuse(lane.peer, lane.direction, carried.heading.key, wrong, pending, out)
             self._fail(carried, error(lane.peer, wrong), out)
             return None
         self._checks.report(lane.peer, lane.direction, carried.heading.key, wrong, out)
@@ -185,7 +183,13 @@ class PolicedRequests(HeldRequests):
         policy_state = lane.peer.policy_state
         assert policy_state is not None
         wrong = self._checks.originates(
-            policy_state, lane.direction, method, params, lane.other.rights_on(found), found, asks=True
+            policy_state,
+            lane.direction,
+            method,
+            params,
+            lane.other.rights_on(found),
+            found,
+            asks=True,
         )
         if (
             wrong is None

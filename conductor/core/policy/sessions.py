@@ -13,8 +13,8 @@ from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
+from conductor.core.policy.headings import Params
 from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
-from conductor.core.policy.keys import Params
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect

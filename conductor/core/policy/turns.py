@@ -20,12 +20,12 @@ from conductor.core import jsonrpc
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
-from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.headings import Heading, Params
 from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
-from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.observers import Observers
+from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
-from conductor.core.policy.timeouts import Deadlines
 from conductor.core.state import Carried, Source
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ _NOBODY: Final = jsonrpc.error_object(
 class Turns:
     """The part of an enforcer that knows of turns."""
 
-    def __init__(self, exchange: Exchange, copies: Observers, deadlines: Deadlines, over: Over) -> None:
+    def __init__(
+        self, exchange: Exchange, copies: Observers, deadlines: Deadlines, over: Over
+    ) -> None:
         self._exchange = exchange
         self._observers = copies
         self._deadlines = deadlines
@@ -203,7 +205,9 @@ class Turns:
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one for one in lane.in_flight.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
+            one
+            for one in lane.in_flight.prompts(session)
+            if one.state in (State.GIVEN, State.RETURNED)
         ]
 
     def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
@@ -235,7 +239,9 @@ class Turns:
             if policy_state.turns.get(session):
                 del policy_state.turns[session]
 
-    def another(self, policy_state: PolicyState, session: str | None, pending: PendingRequest) -> None:
+    def another(
+        self, policy_state: PolicyState, session: str | None, pending: PendingRequest
+    ) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
         if session is None or not policy_state.policy.prompts:
             return

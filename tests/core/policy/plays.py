@@ -180,14 +180,14 @@ def returned(pb: Playbook, text: str = "hi", asked: object = "a", session: str =
 def carried(pb: Playbook, direction: Direction = Direction.DOWN, name: str = "g") -> list[Carried]:
     """The requests that a component carries, oldest first."""
     peer = pb.router.peers[name]
-    given = (peer.s if direction is Direction.DOWN else peer.p).given
+    given = (peer.s if direction is Direction.DOWN else peer.p).in_flight
     return [*given.requests.values(), *given.queued]
 
 
 def settled(router: Router) -> bool:
     """Whether nothing waits anywhere."""
     return not any(
-        lane.given.queue or lane.given.waiting or lane.given.queued
+        lane.in_flight.queue or lane.in_flight.waiting or lane.in_flight.queued
         for peer in router.peers.values()
         for lane in (peer.p, peer.s)
     )

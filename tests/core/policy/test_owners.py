@@ -355,11 +355,17 @@ def test_of_too_many_addresses_of_one_owner_its_oldest_are_forgotten(
         declares(world, "far" if number % 2 else "client", server, 10 + number)
     policy_state = world.router.peers["far"].policy_state
     assert policy_state is not None
-    assert (policy_state.servers, policy_state.foreign) == ({"id-3", "acp:id-3"}, {"id-2", "acp:id-2"})
+    assert (policy_state.servers, policy_state.foreign) == (
+        {"id-3", "acp:id-3"},
+        {"id-2", "acp:id-2"},
+    )
     for number in range(5, 9):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
         declares(world, "far", server, 10 + number)
-    assert (policy_state.servers, policy_state.foreign) == ({"id-8", "acp:id-8"}, {"id-2", "acp:id-2"})
+    assert (policy_state.servers, policy_state.foreign) == (
+        {"id-8", "acp:id-8"},
+        {"id-2", "acp:id-2"},
+    )
 
 
 def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_one_s(

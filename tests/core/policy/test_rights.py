@@ -7,7 +7,6 @@ import itertools
 import pytest
 
 from conductor.core.policy.checks import lacks
-from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.key_table import (
     ANSWER,
     CARRY,
@@ -26,6 +25,7 @@ from conductor.core.policy.key_table import (
     row_of,
     update,
 )
+from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.rules import (
     CHOICES,
     GRANT_NAMES,

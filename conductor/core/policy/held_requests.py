@@ -14,22 +14,22 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
-from conductor.core.policy.policy_state import PLACE
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.headings import Heading, Params
 from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
-from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
 from conductor.core.policy.ordering import Excuse, Held
+from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import State
-from conductor.core.policy.timeouts import Deadlines
 from conductor.core.policy.turns import Turns
 from conductor.core.state import AnswerTo, Carried, PendingRequest, unread
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.policy.policy_state import PolicyState
     from conductor.core.policy.ownership import McpOwnership
+    from conductor.core.policy.policy_state import PolicyState
     from conductor.core.state import Lane
 
 HOLD_SETUP: Final = 60.0
@@ -227,7 +227,9 @@ class HeldRequests(ABC):
             case _:
                 self._turns.end(carried, out)
 
-    def _noted(self, policy_state: PolicyState, carried: Carried, member: bytes, body: bytes) -> None:
+    def _noted(
+        self, policy_state: PolicyState, carried: Carried, member: bytes, body: bytes
+    ) -> None:
         """Takes note of what an answer that goes on says of sessions."""
         if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
             return
@@ -343,7 +345,9 @@ class HeldRequests(ABC):
         if carried.method == PROMPT:
             seconds = policy_state.policy.hold
         if seconds is not None and policy_state.enforced:
-            unforwarded = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
+            unforwarded = partial(
+                self._held_too_long, carried, carried.state, carried.retries, seconds
+            )
             self._deadlines.after(seconds, unforwarded, out)
 
     def _held_too_long(
