@@ -25,8 +25,7 @@ from conductor.spec.catalog import Spec
 from conductor.spec.manifest import grants
 from conductor.spec.manifest.values import Manifest, Setting
 from conductor.spec.python_guest import scripts
-from wasm_host.harden import Layer
-from wasm_host.harden.probe import probe
+from wasm_host.harden import Layer, probe
 
 EXIT_REFUSED: Final = 1
 DETECTED: Final = "detected when it starts"

@@ -18,7 +18,7 @@ from conductor.run.segment import EXIT_GUEST_FAILED, Segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.transports.delivery import explain
 
-_LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi", "wasm_host.cache.warm")
+_LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi")
 """What most guests need, loaded while the parent still finds out what is to be run."""
 
 
@@ -43,8 +43,8 @@ def main() -> NoReturn:
 
 
 def _run(spec: SegmentSpec) -> int:
+
     from wasm_host import harden
-    from wasm_host.cache.warm import warm
     from wasm_host.ticker import TICKER
 
     modules: dict[str, wasm_host.Module] = {}
@@ -58,7 +58,8 @@ def _run(spec: SegmentSpec) -> int:
     if spec.recording:
         importlib.import_module("conductor.run.reports.deliveries")
     # Files have been used for the last time, and no guest has run yet.
-    warm(modules.values())
+    for module in modules.values():
+        module.warm()
     harden.seal(memory=memory(modules.values()))
     missing = harden.missing() if spec.require_hardening else []
     if missing:

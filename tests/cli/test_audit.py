@@ -13,8 +13,7 @@ import pytest
 import wasmtime
 
 from conductor.spec.catalog import components_folder
-from wasm_host.harden import missing
-from wasm_host.harden.probe import probe
+from wasm_host.harden import missing, probe
 
 from .support import ROOT, conductor
 

@@ -9,8 +9,7 @@ import pytest
 
 from conductor.core.guards import GUARDS
 from conductor.core.policy.rules import PROFILE_NAMES
-from wasm_host.harden import ESSENTIAL
-from wasm_host.harden.probe import probe
+from wasm_host.harden import ESSENTIAL, probe
 
 from . import pages, tables
 from .tables import ROOT

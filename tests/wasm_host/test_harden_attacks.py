@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from wasm_host.harden import landlock
+from wasm_host.harden import landlock, probe
 from wasm_host.harden.kernel import Unsupported
-from wasm_host.harden.probe import probe
 
 from . import cages
 from .caged_attack import ATTACKS, LIMITED, SETTLED

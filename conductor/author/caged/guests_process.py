@@ -43,8 +43,8 @@ def main() -> NoReturn:
 
 
 def _run() -> NoReturn:
+
     from wasm_host import harden
-    from wasm_host.cache.warm import warm
 
     opening = msgspec.json.decode(_line(), type=Opening)
     try:
@@ -53,7 +53,7 @@ def _run() -> NoReturn:
         _answer(FAILED, _failure(error))
         raise _Over from None
     # Files have been used for the last time, and no guest has run yet.
-    warm([module])
+    module.warm()
     harden.seal(memory=memory([module]))
     _answer(ALIVE, module.carrier.encode())
     gc.freeze()

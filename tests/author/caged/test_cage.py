@@ -20,7 +20,7 @@ from conductor.author.transcripts import playing
 from conductor.run.guest_host import cache_folder, guest_spec
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec import catalog
-from wasm_host.harden.probe import probe
+from wasm_host.harden import probe
 
 HOSTILE: Final = Path(__file__).parents[2] / "hostile"
 LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
