@@ -39,9 +39,7 @@ class Enforcer:
         self.deadlines = Deadlines()
         self.observers = Observers(exchange)
         self.mcp_ownership = McpOwnership(self._policy_states)
-        self.turns = turns = Turns(
-            exchange, self.observers, self.deadlines, lambda *args: self.requests.over(*args)
-        )
+        self.turns = turns = Turns(exchange, self.observers, self.deadlines, self.requests.over)
         self.notifications = PolicedNotifications(
             exchange, checks, self.observers, turns, self.deadlines
         )

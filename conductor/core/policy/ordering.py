@@ -258,13 +258,13 @@ class InFlight(Generic[_Carried, _Copied]):
         "_came",
         "_copied",
         "_left",
+        "copied_notifications",
         "copies",
-        "unforwarded",
         "queue",
         "queued",
         "releasing",
         "requests",
-        "copied_notifications",
+        "unforwarded",
         "waiting",
     )
 
