@@ -22,16 +22,8 @@ from conductor.cli import app as command_line
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rules import (
-    CHOICES,
-    GRANT_NAMES,
-    PROFILE_NAMES,
-    ROWS,
-    SAYS,
-    TRUSTED,
-    Grants,
-    Row,
-)
+from conductor.core.policy.key_table import ROWS, Row
+from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAYS, TRUSTED, Grants
 from conductor.core.policy.states import MOVES
 from conductor.mcp import limits as mcp
 from conductor.run.launch import Options
