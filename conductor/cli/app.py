@@ -29,7 +29,7 @@ from conductor.cli.chain_options import ChainOptions
 from conductor.cli.options import paragraphs
 from conductor.cli.version import version
 from conductor.errors import ConductorError
-from conductor.run.plan import LOCK_FILE
+from conductor.spec.paths import LOCK_FILE
 
 _EXAMPLES: Final = paragraphs(
     "One prompt through a bundled proxy to the bundled demo agent, here in the terminal:",
@@ -145,7 +145,7 @@ def lock(
     from conductor.cli import lock as locking
 
     given = ChainOptions(isolation=isolation).fields()
-    wanted = locking.Wanted(
+    wanted = locking.LockOptions(
         components=components or [],
         path=output,
         check=check,

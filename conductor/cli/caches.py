@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.run.guest_host import cache_folder
+from conductor.spec import paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import pruning
 
@@ -41,12 +41,12 @@ class Pruned(msgspec.Struct, frozen=True):
 
 def kept(cache: str | None = None) -> list[Kept]:
     """What there is. `cache`: the folder of compiled modules; None: the user's."""
-    modules = Path(cache or cache_folder())
+    modules = Path(cache or paths.compiled_modules())
     sizes = [one.size for one in pruning.entries(modules)]
     built = [one.size for one in _guests()]
     return [
         Kept(MODULES, str(modules), len(sizes), sum(sizes)),
-        Kept(GUESTS, scripts.guest_folder(), len(built), sum(built)),
+        Kept(GUESTS, paths.python_guests(), len(built), sum(built)),
     ]
 
 
@@ -55,7 +55,7 @@ def prune(cache: str | None = None, *, everything: bool = False) -> Pruned:
 
     A conductor that runs has what it needs in memory; one that starts makes it again.
     """
-    modules = Path(cache or cache_folder())
+    modules = Path(cache or paths.compiled_modules())
     if everything:
         gone = pruning.prune(modules, most=0, unused=-1, recent=-1)
     else:
@@ -66,7 +66,7 @@ def prune(cache: str | None = None, *, everything: bool = False) -> Pruned:
 
 def _guests() -> Iterator[pruning.Entry]:
     """Python guests that were built here."""
-    for path in sorted(Path(scripts.guest_folder()).glob("python-*.wasm")):
+    for path in sorted(Path(paths.python_guests()).glob("python-*.wasm")):
         with contextlib.suppress(OSError):
             found = path.stat()
             yield pruning.Entry(path, found.st_size, found.st_mtime)

@@ -8,7 +8,9 @@ from conductor.spec import catalog
 
 def show(*, as_json: bool) -> int:
     """Prints name, kind and description of each; 0."""
-    found = [one for name in catalog.bundled() if (one := catalog.manifest(name)) is not None]
+    found = [
+        one for name in catalog.bundled() if (one := catalog.bundled_manifest(name)) is not None
+    ]
     if as_json:
         rows = [
             {

@@ -36,7 +36,8 @@ from conductor.cli.run import (
 )
 from conductor.cli.version import version
 from conductor.errors import ConductorError
-from conductor.run.launch import Options, plan
+from conductor.run.launch import plan
+from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import MemoryTransport

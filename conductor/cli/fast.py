@@ -15,7 +15,7 @@ import msgspec
 
 from conductor.core.dialects import DIALECTS
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.run.launch import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 

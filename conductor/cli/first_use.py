@@ -9,7 +9,6 @@ what the command line says in words of older versions.
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -20,8 +19,9 @@ from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords, lacking, parse_grant, parse_rule, permits
 from conductor.core.policy.rules import SAYS
 from conductor.core.services import ALWAYS_GRANTED
-from conductor.spec.catalog import Spec
-from conductor.spec.manifest.values import Manifest
+from conductor.spec import paths
+from conductor.spec.manifest.reading import Manifest
+from conductor.spec.model import Spec
 
 _DEFAULT: Final = PolicyWords().profile
 HIDDEN: Final = (
@@ -54,23 +54,23 @@ def _tell(place: str, what: Any, said: Iterable[str]) -> None:
 
 def _place(spec: Spec) -> str:
     """Where it is; a name may hold bytes that are no text, which are told apart all the same."""
-    place = spec.manifest or spec.script or spec.wasm or ""
+    place = spec.manifest_path or spec.script or spec.wasm or ""
     return place.encode("utf-8", "backslashreplace").decode()
 
 
 def _asks(spec: Spec) -> Any:
     """What is worth telling of it; nothing: it is not told of."""
-    found = spec.asked
+    found = spec.manifest
     if found is None or not (found.wants or found.command):
-        if not spec.sandboxed or spec.chosen:
+        if not spec.sandboxed or spec.profile_chosen:
             return None
-        return HIDDEN if spec.hidden else _DEFAULT
+        return HIDDEN if spec.unreadable_profile else _DEFAULT
     return [found.wants, found.command] if found.command else found.wants
 
 
 def lines(spec: Spec) -> Iterator[str]:
     """What it asks for and why, and whether it gets it; or that it says nothing."""
-    found = spec.asked or Manifest(name=spec.name)
+    found = spec.manifest or Manifest(name=spec.name)
     version = f" {found.version}" if found.version else ""
     wants, words = found.wants, spec.policy
     asks = ", which asks for" if wants else ""
@@ -84,8 +84,8 @@ def lines(spec: Spec) -> Iterator[str]:
             more = f"; `,profile={wants.profile}` behind it gives that"
             fate = f"it is given {words.profile}{more if spec.sandboxed else ''}"
         yield f"  profile {wants.profile}{why}: {fate}"
-    elif spec.sandboxed and not spec.chosen:
-        says = HIDDEN if spec.hidden else "it names no profile"
+    elif spec.sandboxed and not spec.profile_chosen:
+        says = HIDDEN if spec.unreadable_profile else "it names no profile"
         yield (
             f"  {says}, so it has `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
             "`,profile=full` behind it gives all within the guards"
@@ -107,7 +107,7 @@ def older(spec: Spec) -> Iterator[str]:
     """How what was said of it in words of older versions is said today."""
     for one in spec.older:
         said = f"is written `{one.today}` today" if one.today else "is left out today"
-        yield f"conductor: `{spec.name}`: `{one.said}` {said}"
+        yield f"conductor: `{spec.name}`: `{one.written}` {said}"
         if one.lost:
             yield f"  {one.lost}"
             yield f"  hint: `conductor inspect {spec.source}` shows what it may do"
@@ -127,11 +127,11 @@ def _remember(place: str, what: Any) -> bool:
     told = msgspec.json.encode([place, what], order="sorted")
     # Not by a digest: the module for those takes its time, and all of it is compared anyway.
     key = place.encode()
-    file = os.path.join(folder(), f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}")
+    file = os.path.join(paths.first_use(), f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}")
     if _read(file) == told:
         return False
     try:
-        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        os.makedirs(paths.first_use(), mode=0o700, exist_ok=True)
         with open(file, "wb") as now:
             now.write(told)
     except OSError:
@@ -145,14 +145,3 @@ def _read(file: str) -> bytes:
             return before.read()
     except OSError:
         return b""
-
-
-def folder() -> str:
-    """Where it is remembered what was told: in the user's state folder."""
-    if sys.platform == "darwin":
-        base = "~/Library/Application Support"
-    elif sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
-    else:
-        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return os.path.join(os.path.expanduser(base), "conductor", "first-use")

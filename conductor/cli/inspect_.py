@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,14 +20,10 @@ from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
 from conductor.core.services import ALWAYS_GRANTED, granted_names
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options, limits, untrusted_files
-from conductor.spec.catalog import Spec
-from conductor.spec.manifest import grants
-from conductor.spec.manifest.values import Manifest, Setting
+from conductor.spec import catalog, component_options, limits, paths, syntax, untrusted_files
+from conductor.spec.manifest.reading import Manifest, Setting
+from conductor.spec.model import Spec
 from wasm_host.harden.probe import probe
-
-if TYPE_CHECKING:
-    from conductor.spec.python_guest.settings import Field
 
 EXIT_REFUSED: Final = 1
 
@@ -55,12 +51,15 @@ def show(component: str, *, as_json: bool) -> int:
 def gather(component: str) -> Facts:
     """Everything known of what a user typed. Raises `UsageError`."""
     text = component.strip()
-    path, given = ("", []) if text.startswith("{") else component_options.split(text)
+    path, given = ("", []) if text.startswith("{") else syntax.split(text)
     with Judge() as judge:
         info = None
         if os.path.isfile(path):
             if path.endswith(".wasm"):
-                chosen = component_options.read(path, given).limits
+                # The module is read before the component is resolved: an error about the module is
+                # more use than one about its manifest.
+                typed = Spec(name=path, wasm=path, grants=frozenset())
+                chosen = component_options.apply(typed, given).limits
                 try:
                     info = judge.module(path, _most({**limits.DEFAULT_LIMITS, **chosen}))
                 except wasm_host.LoadError as error:
@@ -124,7 +123,7 @@ def _sandboxed(spec: Spec) -> dict[str, Any]:
 
 def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
-    manifest = _manifest(spec)
+    manifest = spec.manifest
     agent = manifest is not None and manifest.kind == "agent"
     return _facts(
         component,
@@ -157,18 +156,13 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
     )
 
 
-def _manifest(spec: Spec) -> Manifest | None:
-    """The manifest of a component. Only a claim of its author."""
-    return catalog.manifest(spec.bundled) if spec.bundled is not None else spec.asked
-
-
 def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
     if manifest is None:
         return Wants()
     asked = manifest.wants
     held = frozenset(one.name for one in _services(spec, asked.services) if one.granted)
     return Wants(
-        source="source" if spec.script and not (spec.manifest or spec.bundled) else "manifest",
+        source="source" if spec.script and not (spec.manifest_path or spec.bundled) else "manifest",
         profile=asked.profile,
         reason=asked.reason,
         services=asked.services,
@@ -188,8 +182,8 @@ def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
 def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
     assert spec.wasm is not None
     path = Path(spec.wasm)
-    bundled = spec.bundled or path.parent.parent == catalog.components_folder()
-    manifest = _manifest(spec)
+    bundled = spec.bundled or path.parent.parent == paths.components_folder()
+    manifest = spec.manifest
     limits, problems, hint = _limits(spec)
     if info.problems:
         problems = [f"refused: it {problem}" for problem in info.problems] + problems
@@ -224,7 +218,7 @@ def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
 
 def _script(component: str, spec: Spec, judge: Judge) -> Facts:
     """Python source: what runs it is the same for all."""
-    from conductor.spec.python_guest import scripts
+    from conductor.spec.python_guest import facts, scripts
 
     try:
         script = scripts.read(spec.script)
@@ -234,12 +228,12 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
         ) from None
     said = judge.source(script, spec.script)
     limits, problems, hint = _limits(spec)
-    manifest = _manifest(spec)
+    manifest = spec.manifest
     # What the source declares is for those who give the file alone.
     notes = []
-    if spec.hidden and not spec.chosen:
+    if spec.unreadable_profile and not spec.profile_chosen:
         notes = [f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
-    asked = manifest or grants.of_source(spec.name, os.path.basename(spec.script), said)
+    asked = manifest or facts.manifest(spec.name, os.path.basename(spec.script), said)
     return _facts(
         component,
         spec,
@@ -259,10 +253,9 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
     )
 
 
-def _settings(manifest: Manifest | None, said: dict[str, Field]) -> dict[str, Setting]:
+def _settings(manifest: Manifest | None, read: dict[str, Setting]) -> dict[str, Setting]:
     """What a manifest says of the settings, with the defaults that the source has; or all that
     the source says."""
-    read = {key: Setting(**msgspec.structs.asdict(one)) for key, one in said.items()}
     if manifest is None or not manifest.settings:
         return read
     return {

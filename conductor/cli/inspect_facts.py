@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from conductor.cli.inspect_policy import PolicyFacts
-from conductor.spec.manifest.values import Setting
+from conductor.spec.manifest.reading import Setting
 from wasm_host.harden import Layer
 
 

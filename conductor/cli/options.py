@@ -15,8 +15,8 @@ from conductor.cli import fast
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.run.launch import ISOLATIONS, TRACE_CONTENTS, Options
-from conductor.run.plan import LOCK_FILE
+from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.spec.paths import LOCK_FILE
 
 Value = TypeVar("Value")
 

@@ -19,7 +19,7 @@ from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
     from conductor.services.log_lines import LogLines
-    from conductor.spec.catalog import Spec
+    from conductor.spec.model import Spec
 
 _PATIENCE_MS: Final = 1000
 """How long a reader of our standard error who was there until now is waited for."""

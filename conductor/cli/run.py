@@ -19,7 +19,8 @@ from conductor.cli import report
 from conductor.cli.fast import Parsed
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
-from conductor.run.launch import Options, Planned, plan
+from conductor.run.launch import plan
+from conductor.run.plan import Options, Planned
 from conductor.spec.catalog import resolve_all
 from conductor.transports import spawn
 from conductor.transports.guardian import Guardian
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from conductor.record.trace.tracer import Tracer
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-    from conductor.spec.catalog import Spec
+    from conductor.spec.model import Spec
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
@@ -64,7 +65,9 @@ def chain(parsed: Parsed) -> int:
 
 def tell_first_use(specs: Sequence[Spec]) -> None:
     """Tells what components ask for that are used for the first time."""
-    if any(spec.older or spec.asked or (spec.sandboxed and not spec.bundled) for spec in specs):
+    if any(
+        spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
+    ):
         from conductor.cli import first_use
 
         first_use.tell(specs)
@@ -99,12 +102,14 @@ def locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -
     """The components, held to the lock file if one was asked for. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor.spec.lock import enforcement
+    from conductor.record.redaction import redacted
+    from conductor.spec.lock import compare
 
     logger = report.logger(log)
-    return enforcement.enforce(
+    return compare.enforce(
         specs,
         options.lock,
+        redacted,
         agent_last=agent_last,
         isolation=options.isolation,
         warn=lambda name, text: logger("warning", name, text),

@@ -78,7 +78,7 @@ class Serving:
                     asked.method not in CALLS and asked.method != KEEP
                 ):
                     raise ValueError(f"`{asked.component}` is not one of its guests")
-                most = self._clients[asked.component].limit("service_bytes")
+                most = self._clients[asked.component].limits["service_bytes"]
                 wrong = too_large(asked.method, memoryview(asked.params).nbytes, most)
                 if wrong is not None:
                     raise ValueError(wrong)

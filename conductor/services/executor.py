@@ -116,7 +116,7 @@ class Desk:
             raise ServiceError("not-granted", text, METHOD_NOT_FOUND)
 
     def _later(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
-        most = client.limit("calls")
+        most = client.limits["calls"]
         if self._open[client.name] >= most:
             raise ServiceError(
                 "too-many",
@@ -147,7 +147,7 @@ class Desk:
 
     def _time(self, client: Client) -> Bucket:
         """The processor's time that a component may have here."""
-        share = client.limit("own_share") / 100
+        share = client.limits["own_share"] / 100
         return self._times.setdefault(client.name, Bucket(share))
 
     def _timed(self, client: Client, work: Callable[..., object], *arguments: object) -> object:

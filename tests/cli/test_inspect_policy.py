@@ -13,7 +13,7 @@ from conductor.cli import inspect_policy
 from conductor.core.guards import GUARDS
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, ROWS, SAYS, TRUSTED, Grants
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 
 from .support import conductor, environment
 

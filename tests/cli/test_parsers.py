@@ -11,7 +11,7 @@ import typer.main
 
 from conductor.cli import app, fast, run
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options
+from conductor.spec import catalog, syntax
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,7 +170,7 @@ def test_no_sizes(text: str) -> None:
     ],
 )
 def test_where_options_begin_and_end(text: str, base: str, options: list[tuple[str, str]]) -> None:
-    assert component_options.split(text) == (base, options)
+    assert syntax.split(text) == (base, options)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from conductor.mcp.bridge import limits as limits_of_bridge
 from conductor.mcp.doors import stdio_clients
 from conductor.mcp.http import app, connections, server, session
 from conductor.mcp.http import doors as http_doors
-from conductor.run.launch import Options
+from conductor.run.plan import Options
 from conductor.spec import catalog
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
@@ -135,7 +135,7 @@ FLOW: Final = {
     "drain": "after the client's end of file, time in which nobody works at requests still open",
     "drain_total": "after the client's end of file, time for requests still open altogether",
 }
-"""What bounds the conductor itself, by the field of `launch.Options`."""
+"""What bounds the conductor itself, by the field of `conductor.run.plan.Options`."""
 
 
 def flow() -> str:
@@ -151,7 +151,7 @@ def components() -> str:
     """The bundled components."""
     rows = []
     for name in catalog.bundled():
-        found = catalog.manifest(name)
+        found = catalog.bundled_manifest(name)
         assert found is not None
         wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
         profile = f"`{found.wants.profile or TRUSTED}`"

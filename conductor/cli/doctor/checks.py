@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from conductor.cli.doctor import guest
 from conductor.cli.doctor.finding import Check
-from conductor.run import launch
-from conductor.spec import catalog
+from conductor.spec import catalog, paths
 from wasm_host.cache import pruning
 from wasm_host.harden import ESSENTIAL, Layer
 from wasm_host.harden.probe import probe
@@ -120,7 +119,7 @@ def _uvloop() -> Check:
 
 def _cache(folder: str | None) -> Check:
     """The folder of compiled modules, or the nearest one above it that exists."""
-    path = Path(folder or launch.cache_folder())
+    path = Path(folder or paths.compiled_modules())
     name = "compile cache"
     try:
         found = path.lstat()
@@ -169,10 +168,10 @@ def _node() -> Check:
 def _modules() -> Iterator[Check]:
     """The bundled modules against the digests in their manifests."""
     for name in catalog.bundled():
-        found = catalog.manifest(name)
+        found = catalog.bundled_manifest(name)
         if found is None or found.file is None or not found.sha256:
             continue
-        path = catalog.components_folder() / name / found.file
+        path = paths.components_folder() / name / found.file
         hint = "install conductor again: this is not the module it was released with"
         try:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()

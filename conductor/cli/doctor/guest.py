@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from conductor.cli.doctor.finding import Check
-from conductor.run import launch
+from conductor.spec import paths
 from conductor.spec.python_guest import scripts
 
 NAME = "python guest"
@@ -31,7 +31,7 @@ def check(cache: str | None) -> Check:
     if actual != digest:
         hint = f"remove {path}; it is built again" if toolchain else "install conductor again"
         return Check(NAME, False, f"{path}: sha256 {actual}, expected {digest}", hint)
-    here = os.path.dirname(path) == scripts.guest_folder()
+    here = os.path.dirname(path) == paths.python_guests()
     parts = [
         f"built here: {path}" if here else f"came along: {os.path.basename(path)}",
         f"sha256 {digest[:16]}…",
@@ -49,7 +49,7 @@ def _toolchain() -> str:
 
 
 def _compiled(cache: str | None, digest: str) -> bool:
-    folder = Path(cache or launch.cache_folder())
+    folder = Path(cache or paths.compiled_modules())
     if not folder.is_dir():
         return False
     from wasm_host import Limits
