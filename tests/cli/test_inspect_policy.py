@@ -197,7 +197,7 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("name = ", "a manifest is a few tables: a TOML file"),
-        ("name = 3", "line 1: `name`: expected `text`"),
+        ("name = 3", "line 1: `name` should be a valid string"),
         ('name = "x"\nfile = "datetime.wasm"\n[wants]\nservices = 3', "line 4: `wants.services`"),
     ],
 )
