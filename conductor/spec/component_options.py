@@ -204,23 +204,28 @@ def _short_limit(name: str) -> Callable[[Spec, Any, str], Spec]:
 
 # -- the table -------------------------------------------------------------------------------------
 
-_ROWS = "security.md#modes-rights-and-profiles"
 _GRANTS: Final = {
     "turns": (
         "within|unprompted",
         "it may prompt the agent by itself: while a turn of yours runs, or at any time",
     ),
     "commands": ("NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
-    "permission": ("narrow", "it may take options of permission requests away, and reject these"),
+    "permission": (
+        "narrow",
+        "it may remove options of permission requests, and reject the requests",
+    ),
     "mcp": ("others", "it may read, change and answer the traffic of others' MCP servers"),
-    "sessions": ("own", "it may open sessions and prompt the agent there, and answer set-ups"),
+    "sessions": (
+        "own",
+        "it may open sessions and prompt the agent there, and answer session set-ups",
+    ),
     "modes": (
         "yes",
         "it may have modes and options of its own, and switch them; also `modes` alone",
     ),
     "editor": (
         "WORDS",
-        "it may reach you beside the session: `panel`, `comment`, `operation`, with `+` between",
+        "it may reach you outside the session: `panel`, `comment`, `operation`, joined by `+`",
     ),
     "methods": ("NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
     "texts": (
@@ -240,50 +245,53 @@ OPTIONS: Final = (
     Option(
         "name",
         "NAME",
-        "its name in logs and errors; a name that is taken (`client` is) gets a number: `client-2`",
+        "its name in logs and errors. If the name is taken (`client` always is), it gets "
+        "a number: `client-2`",
         _field("name", _name),
     ),
     Option(
         "dialect",
         "NAME",
-        "the protocol dialect it speaks: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`; detected "
-        "if left out",
+        "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected",
         _field("dialect", _dialect),
     ),
     Option(
         "grant",
         "SERVICE",
-        "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, `timer`, `kv`, "
-        "`files:GLOB`, `fetch:HOST`; may be repeated, or `clock+random`",
+        "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, "
+        "`timer`, `kv`, `files:GLOB`, `fetch:HOST`. May be repeated, or written "
+        "`clock+random`",
         _grant,
     ),
     Option("grants", "SERVICES", "the same", _grant),
     Option(
         "deny",
         "SERVICE",
-        "a service taken away again, such as one that a bundled component requests: "
-        "`rate-limit,deny=clock`; `deny=*` takes all. A service that is granted and denied in the "
-        "same place is an error. Every component has `log` and `metric`",
+        "a service it may not use, such as one that a bundled component asks for: "
+        "`rate-limit,deny=clock`. `deny=*` denies all. Granting and denying a service in "
+        "the same place is an error. Every component has `log` and `metric`",
         _deny,
     ),
     Option(
         "profile",
         "NAME",
-        "what it may do to the conversation: `none`, `observer`, `context`, `filter`, `tools`, "
-        f"`full`, `trusted`; see [security.md]({_ROWS}). By default a sandboxed component has "
-        "`context`, or what it [requests](authoring.md#what-it-may-ask-for-and-what-it-gets) "
-        "within that, a bundled one what its manifest requests, any other `trusted`. A profile "
-        "that is named here replaces what the component requests",
+        "what it may do to the conversation: `none`, `observer`, `context`, `filter`, "
+        "`tools`, `full`, `trusted`; see "
+        "[security.md](security.md#modes-rights-and-profiles). Default: `context` for "
+        "sandboxed ones, or what they [ask "
+        "for](authoring.md#what-it-may-ask-for-and-what-it-gets) within that; what the "
+        "manifest asks for, for bundled ones; `trusted` for all others. A profile named "
+        "here replaces what the component asks for",
         _profile,
     ),
     Option(
         "allow",
         "DIRECTION:KEY:RIGHT",
-        "rights besides those of its profile, e.g. `down:session/prompt:answer` or "
-        "`up:session/update[agent_message_chunk]:carry+drop`; DIRECTION is `down` (to the agent) "
-        "or `up`, KEY a method (or its beginning and `*`), RIGHT `copy`, `carry`, `answer`, "
-        "`amend`, `drop` or `originate`; may be repeated. A right that no "
-        f"[row]({_ROWS}) allows is an error",
+        "rights in addition to its profile, e.g. `down:session/prompt:answer` or "
+        "`up:session/update[agent_message_chunk]:carry+drop`. DIRECTION is `down` (to the "
+        "agent) or `up`, KEY a method (or the beginning of one and `*`), RIGHT `copy`, "
+        "`carry`, `answer`, `amend`, `drop` or `originate`. May be repeated. A right that "
+        "no [row](security.md#modes-rights-and-profiles) allows is an error",
         _allow,
     ),
     Option("unguard", "GUARD", "", _unguard),
@@ -294,39 +302,41 @@ OPTIONS: Final = (
     Option(
         "fails",
         "closed|open",
-        "what becomes of a request it held when it failed or broke a rule: refused, or passed on "
-        "as it was",
+        "what happens to a request that it holds when it fails or breaks a rule: "
+        "conductor refuses the request, or passes the original on",
         _policy("fails", _one_of("closed", "open")),
     ),
     Option(
         "ids",
         "kept",
-        "of a program: it passes requests on under the ids they came with. Needed where it may "
-        "also send such requests of its own, as with `profile=full` or `turns=`, since only ids "
-        "tell the two apart",
+        "for a program: it passes requests on under the ids they came with. Needed where "
+        "it may also send such requests of its own, as with `profile=full` or `turns=`, "
+        "since only ids tell the two apart",
         _policy("ids", _ids),
     ),
     Option("hold", "SECONDS", "how long it may hold a prompt", _policy("hold", _seconds)),
     Option(
         "on_violation",
         "pass|fail",
-        "what breaks a rule is always undone and reported; with `fail` it ends the component "
-        "besides",
+        "conductor always undoes and reports what breaks a rule; with `fail` it also ends "
+        "the component",
         _policy("on_violation", _one_of("pass", "fail")),
     ),
     Option(
         "on_failure",
         "CHOICE",
-        "what happens when it fails: `fail` (the chain ends), `restart` (three times a minute, "
-        "then as `fail`; a program also if it ends before it has begun), `bypass` (the chain goes "
-        "on without it), `restart+bypass`. By default sandboxed proxies are `restart`, others "
-        "`fail`; one that launches its successor itself (dialect `scp`) is always `fail`",
+        "what happens when it fails. `fail`: the chain ends. `restart`: conductor "
+        "restarts it, three times a minute, then as `fail`; a program also if it ends "
+        "before it has begun. `bypass`: the chain goes on without it. `restart+bypass`: "
+        "both, in this order. Default: `restart` for sandboxed proxies, `fail` for "
+        "others. A proxy that launches its successor itself (dialect `scp`) is always "
+        "`fail`",
         _field("on_failure", _one_of(*CHOICES)),
     ),
     Option(
         "mcp_bridge",
         "KIND",
-        "of an agent: how it receives the MCP servers of proxies, as `--mcp-bridge` does for all",
+        "for an agent: how it reaches the MCP servers of proxies, as `--mcp-bridge` does for all",
         _field("mcp_bridge", _one_of(*MCP_KINDS)),
     ),
     Option(
@@ -338,8 +348,9 @@ OPTIONS: Final = (
     Option(
         "quiet",
         "SECONDS",
-        "of an agent: a turn is cancelled, and answered with an error (in ACP v2 a notice says "
-        "why), when the agent has sent nothing for so long and waits for nobody itself",
+        "for an agent: how long a turn may go without a message of the agent while the "
+        "agent waits for nobody. Then conductor cancels the turn and answers it with an "
+        "error (in ACP v2 a notice says why)",
         _field("quiet", _seconds),
     ),
     *(
@@ -355,14 +366,14 @@ OPTIONS: Final = (
     Option(
         "config",
         "FILE",
-        "its settings, in a TOML file or a `.json` one; sent anew when the file has changed, at "
-        "SIGHUP or with `--watch`",
+        "its settings, in a TOML or a `.json` file. Conductor sends them again when the "
+        "file has changed, at SIGHUP or with `--watch`",
         _field("config_file", _file),
     ),
     Option(
         "config.KEY",
         "VALUE",
-        "one of its own settings; a VALUE that is JSON is taken as such",
+        "one of its settings; conductor reads a VALUE that is JSON as JSON",
         _config,
     ),
     Option(

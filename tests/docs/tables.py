@@ -38,7 +38,7 @@ from conductor.mcp.doors import stdio_clients
 from conductor.mcp.http import app, connections, server, session
 from conductor.mcp.http import doors as http_doors
 from conductor.run.plan import Options
-from conductor.spec import catalog
+from conductor.spec import catalog, component_options
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
 from tests.core.test_guards.attack import sources
@@ -353,6 +353,16 @@ def options(*commands: str) -> str:
     return table(("option", "meaning", "default"), rows)
 
 
+def component_options_table() -> str:
+    """What may stand behind a component."""
+    rows = [
+        (f"`{option.name}={option.value}`".replace("|", r"\|"), option.help)
+        for option in component_options.OPTIONS
+        if option.help
+    ]
+    return table(("key", "meaning"), rows)
+
+
 def _option(parameter: Any) -> list[str]:
     """The row of an option. Its help ends with the default, unless typer shows that."""
     value = "" if parameter.is_flag else f" {parameter.metavar}"
@@ -366,6 +376,7 @@ def _option(parameter: Any) -> list[str]:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "component_options": component_options_table,
     "options_chain": partial(options, "agent", "proxy", "exec"),
     "options_agent_proxy": partial(options, "agent", "proxy"),
     **{
