@@ -50,7 +50,7 @@ class Desk:
         log: Callable[[str, str, str], None],
         *,
         held: Callable[[str], int] = lambda name: 0,
-        store: str | None = None,
+        store: str,
         project: str | None = None,
         metrics: str | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class Desk:
         self._log = log
         self._files = Files(roots)
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
-        self._store = Store(store or store_path(), project or os.getcwd())
+        self._store = Store(store, project or os.getcwd())
         self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._storing = asyncio.Lock()
         self._metrics = Metrics()
@@ -194,10 +194,3 @@ class Desk:
             text = f"metrics are not written to {self._metrics_file}: {error.strerror}"
             self._log("warning", "conductor", text)
             self._metrics_file = None
-
-
-def store_path() -> str:
-    """The user's file of values that components keep (private; created when first used)."""
-    import platformdirs
-
-    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")

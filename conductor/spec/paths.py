@@ -59,6 +59,13 @@ def first_use() -> str:
     )
 
 
+def values() -> str:
+    """The user's file of values that components keep (`kv`; private; created when first used)."""
+    import platformdirs  # not on the start path: only a request for `kv` or `fetch` comes here
+
+    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")
+
+
 def _user_folder(variable: str, default: str, on_mac: str, name: str) -> str:
     if sys.platform == "darwin":
         base = on_mac
