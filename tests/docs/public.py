@@ -38,7 +38,8 @@ PAGES: Final = (
     Page(
         "conductor",
         {
-            "Components": (*_of("spec.catalog", "resolve_all", "resolve", "bundled"), "spec.model:Spec"),
+            "Components": (*_of("spec.catalog", "resolve_all", "resolve", "bundled"),
+                           "spec.model:Spec"),
             "A chain": ("run.plan:Options", "run.launch:plan", "run.runtime:Runtime"),
             "Its ends": (*_of("transports.memory", "MemoryTransport", "Channel"),
                          "transports.stdio:StdioTransport",
