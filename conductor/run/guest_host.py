@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL
-from conductor.core.peer import Component
-from conductor.core.policy.rule_syntax import merged
-from conductor.core.policy.rules import NO_PROFILE, Policy
+from conductor.core.policy.rules import NO_PROFILE, Policy, merged
 from conductor.core.services import (
     CHANGED,
     DELIVERED,
@@ -159,7 +158,7 @@ class _Host:
                     settings.spec,
                     settings.last(),
                     str(run) if run > 1 else "",
-                    kept[settings.spec.name].told(),
+                    kept[settings.spec.name].to_json(),
                     policed=self._policed,
                 )
                 for settings in self.settings

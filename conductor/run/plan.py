@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.keeping import Keeping
-from conductor.core.peer import Component
+from conductor.core.component import Component, KeptMembers
 from conductor.services.client import Client
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
@@ -99,7 +98,7 @@ class Belongings:
         """The addresses each guest has declared as its own."""
         self.known: Callable[[], AbstractSet[str]] = frozenset
         """All addresses that the chain knows."""
-        self.kept: defaultdict[str, Keeping] = defaultdict(Keeping)
+        self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
         """By guest."""
 
     def add(self, guest: str, addresses: Iterable[str]) -> None:

@@ -40,7 +40,7 @@ class GuestSpec(Hosted, frozen=True, kw_only=True, omit_defaults=True):
     instance: str = ""
     """Which instance it is; empty: the first."""
     kept: msgspec.Raw = msgspec.Raw(b"{}")
-    """What former instances kept (`conductor.core.keeping`)."""
+    """What former instances kept (`conductor.core.component.KeptMembers`)."""
     known_as: tuple[str, ...] = ()
     """Other names of its own."""
 

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, alike
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import ambiguous_key
 from conductor.errors import ConductorError, UsageError
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
@@ -128,7 +129,7 @@ def _with_options(spec: Spec, options: Options) -> Spec:
     tell from those it passes on."""
     spec = component_options.apply(spec, options)
     policy = None if spec.sandboxed or spec.policy.ids == "kept" else spec.policy.policy()
-    key = alike(policy) if policy is not None else ""
+    key = ambiguous_key(policy) if policy is not None else ""
     if key:
         raise UsageError(
             f"`{spec.name}` is a program that may pass `{key}` on and send some of its own: only "

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 
 _SIDES: Final = (b"p", b"s", b"c")
 _ABSENT: Final = object()
@@ -174,9 +174,9 @@ class Player:
 
 def _with_id(side: bytes, line: bytes, number: Any) -> bytes:
     """The line with another id; all else stays as it is written."""
-    held = members.read(line[len(side) :])
+    held = read_members(line[len(side) :])
     assert held is not None
-    return side + bytes(members.write({**held, "id": msgspec.Raw(_dumps(number))}))
+    return side + bytes(write_members({**held, "id": msgspec.Raw(_dumps(number))}))
 
 
 def _dumps(message: Any) -> bytes:

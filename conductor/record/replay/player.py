@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
 from conductor.record.diff import Operation
 from conductor.record.replay.expected import Diverged, Expectations, Expected
@@ -229,7 +229,7 @@ def _is_log(told: Told) -> bool:
 
 
 def _with_id(line: Line, now: str) -> Line:
-    held = members.read(line.text) or {}
+    held = read_members(line.text) or {}
     if bytes(held.get("id", b"")).decode() == now:
         return line
-    return line._replace(text=bytes(members.write({**held, "id": msgspec.Raw(now.encode())})))
+    return line._replace(text=bytes(write_members({**held, "id": msgspec.Raw(now.encode())})))

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 from conductor.run.segment_spec import Hop
 
 _CARRIERS: Final = frozenset({"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"})
@@ -34,12 +34,12 @@ _id = msgspec.json.Decoder(int | str | None)
 
 def read_hop(params: bytes) -> tuple[Hop, bytes | None]:
     """A child's report and the payload it holds. Raises `ValueError`."""
-    held = members.read(params)
+    held = read_members(params)
     if held is None:
         raise ValueError("it is no object")
     payload = held.pop("payload", None)
     try:
-        hop = _hop.decode(members.write(held))
+        hop = _hop.decode(write_members(held))
         if hop.id is not None:
             _id.decode(hop.id)
             if "\n" in hop.id:
@@ -53,7 +53,7 @@ def session_of(payload: bytes | None) -> bytes | None:
     """The session a payload names, as raw JSON."""
     if payload is None or b'"sessionId"' not in payload:
         return None
-    raw = bytes((members.read(payload) or {}).get("sessionId", b""))
+    raw = bytes((read_members(payload) or {}).get("sessionId", b""))
     return raw if raw[:1] == b'"' else None
 
 
@@ -61,7 +61,7 @@ def carried_by(method: str, params: bytes) -> Carried | None:
     """The message of MCP that `method` carries."""
     if method not in _CARRIERS:
         return None
-    held = members.read(params) or {}
+    held = read_members(params) or {}
     try:
         inner = _text.decode(held.get("method", b"null"))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -71,7 +71,7 @@ def carried_by(method: str, params: bytes) -> Carried | None:
 
 def unwrapped(payload: bytes) -> tuple[bytes, str | None]:
     """The outcome of MCP in an answer that carries one, and whose error it is."""
-    held = members.read(payload) or {}
+    held = read_members(payload) or {}
     if "result" in held:
         return bytes(held["result"]), None
     if "error" in held:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from conductor.core import UPSTREAM
-from conductor.core.roles.launching import successor_name
+from conductor.core.roles.initialize import successor_name
 
 CONDUCTOR: Final = "conductor"
 """What a trace calls the conductor itself."""

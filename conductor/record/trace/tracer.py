@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
-from conductor.core.depth import too_many_values
-from conductor.core.sparing import sparing
+from conductor.core.json_text import too_many_values
+from conductor.core.tracing import best_effort
 from conductor.record.redaction import MOST_VALUES, redacted
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.messages import carried_by, code, read_hop, session_of, unwrapped
@@ -115,7 +115,7 @@ class Tracer:
             renew=renew and again(renew),
         )
 
-    @sparing
+    @best_effort
     def crossed(self, trace: Trace, mode: str) -> None:
         """Writes a message that crossed between two peers of the router, which is in `mode`."""
         self._mode = mode
@@ -135,7 +135,7 @@ class Tracer:
         target = self._names.end(trace.target, trace.target_side, mode)
         self._write(trace, way, target, now)
 
-    @sparing
+    @best_effort
     def hop(self, segment: str, params: bytes) -> None:
         """Writes a message that a guest got, as the child that hosts it reported it, or keeps what
         it reports of one that is about to leave it.
@@ -175,7 +175,7 @@ class Tracer:
         else:
             self._write(trace, way, proxy(hop.target), at, hop.size, segment)
 
-    @sparing
+    @best_effort
     def delivered(self, segment: str, params: bytes) -> None:
         """Writes down what a guest was given and said, as the child that hosts it reported it.
 
@@ -393,20 +393,20 @@ class _Lines:
             self._known = self._tracer.conversation(self._name)
         return self._known
 
-    @sparing
+    @best_effort
     def given(self, data: bytes) -> None:
         """Lines were written to it."""
         if not self._tracer.is_agent(self._name):
             self._conversation().write(self._tracer.now(), text_lines(data), ())
 
-    @sparing
+    @best_effort
     def said(self, frames: list[bytes]) -> None:
         """Lines came from it."""
         if not self._tracer.is_agent(self._name):
             lines = [one.decode("utf-8", "backslashreplace") for one in frames]
             self._conversation().write(self._tracer.now(), (), lines)
 
-    @sparing
+    @best_effort
     def delivered(self, given: bytes, said: bytes, failed: str) -> None:
         """Lines were delivered to it."""
         self._conversation().delivered(self._tracer.now(), given, said, failed)

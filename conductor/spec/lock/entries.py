@@ -8,8 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, merged
-from conductor.core.policy.rules import PROFILES, ROWS, TRUSTED, Grants, Right, Rule
+from conductor.core.policy.key_table import ROWS, Right
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import PROFILES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
 from conductor.spec import digests, paths, untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS

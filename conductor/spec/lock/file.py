@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import (
-    lifted,
-    merged,
-    parse_grant,
-    parse_rule,
-    read_rule,
-    shown,
-)
-from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Direction, Grants, Right, Rule
+from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.older_rules import lifted, read_rule
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown
+from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
 from conductor.spec import toml_files, untrusted_files
 from conductor.spec.programs import NAME_RULE, is_name

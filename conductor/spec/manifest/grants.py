@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, parse_rule, permits, shown, within
-from conductor.core.policy.rules import PROFILES, TRUSTED, Policy
+from conductor.core.policy.rule_syntax import PolicyWords, parse_rule, shown
+from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, permits, within
 from conductor.errors import UsageError
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.manifest.reading import Manifest, Wants

@@ -14,17 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.rule_syntax import (
-    Translated,
-    lifted,
-    merged,
-    parse_grant,
-    parse_rule,
-    read_rule,
-    shown,
-    surplus,
-)
-from conductor.core.policy.rules import PROFILE_NAMES, Grants
+from conductor.core.policy.older_rules import Translated, lifted, read_rule
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown, surplus
+from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.errors import UsageError
 from conductor.spec import component_options, limits, toml_files, untrusted_files
 from conductor.spec.paths import MANIFEST
