@@ -7,7 +7,7 @@ carried request the pending one), so they share one module. What changes them is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import Enum
+from enum import Enum, IntEnum, auto
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from conductor.core.policy.gate import Gate
 from conductor.core.policy.keys import Heading, Params
 from conductor.core.policy.ordering import Excuse, Given, Held, Request, RequestInOrder, Turn
 from conductor.core.policy.rules import OWN_MCP, Direction
+from conductor.core.policy.states import State
 from conductor.core.writer import Writer, writers
 
 Answer = tuple[bytes, bytes]
@@ -39,23 +40,26 @@ _MOST_KEYS: Final = 1024
 # -- requests --------------------------------------------------------------------------------------
 
 
-class AnswerTo(Enum):
-    """Who takes the answer to a pending request; `Requests.complete` has the table."""
+class AnswerTo(IntEnum):
+    """Who takes the answer to a pending request; `Requests` has the table.
 
-    ASKER = "asker"
+    Integers, since the hash of other enum members is a call of a Python function.
+    """
+
+    ASKER = auto()
     """The peer that sent the request."""
-    NOBODY = "nobody"
-    LAST = "last"
+    NOBODY = auto()
+    LAST = auto()
     """`initialize` of the last component. Subject: the params, to ask it again in another form."""
-    ROLE = "role"
+    ROLE = auto()
     """A role request. Subject: the `Handshake`."""
-    LAUNCH = "launch"
+    LAUNCH = auto()
     """`_scp/proxy`. Subject: the `Handshake`."""
-    CARRIED = "carried"
+    CARRIED = auto()
     """A request that a component carries. Subject: the `Carried`."""
-    CARRIED_BEFORE = "carried before"
+    CARRIED_BEFORE = auto()
     """The same once its answer has gone past the component. Subject: the `Carried`."""
-    COPY = "copy"
+    COPY = auto()
     """A copy of a request. Subject: the `Copied`."""
 
 
@@ -238,7 +242,12 @@ class Carried(RequestInOrder):
         rights: int,
         number: int,
     ) -> None:
-        super().__init__(method, params, heading)
+        self.method = method
+        self.params = params
+        self.heading = heading
+        self.state = State.QUEUED
+        self.order = 0
+        self.round = -1
         self.lane = lane
         """Where it came into the component; the component passes it on by `lane.other`."""
         self.pending = pending
@@ -265,7 +274,9 @@ class Copied(Request):
     __slots__ = ("answer", "forwarded", "held", "passed")
 
     def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        super().__init__(method, params, heading)
+        self.method = method
+        self.params = params
+        self.heading = heading
         self.forwarded: list[PendingRequest] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
         self.passed = False
@@ -426,7 +437,7 @@ class Peer(msgspec.Struct, eq=False):
     """… and in the answer to the `initialize` it forwarded (`conductor.core.roles.offer`)."""
     # Numbers of messages (`conductor.core.tracing`).
     last_number: int = 0
-    """Of the last message that came from it."""
+    """Of the last message that came from it, if its turns are limited."""
     next_number: int = 0
     """The number it announced for its next message; 0: none."""
     announced: dict[int, None] = {}

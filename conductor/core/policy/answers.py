@@ -127,15 +127,9 @@ class PolicedAnswers(ABC):
     def reply_in_order(
         self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """Answers a request, once the answer overtakes nothing that a bypassed component has."""
-        if not self._waits_for_bypassed(pending, member, body, out):
-            self._exchange.reply(pending, member, body, out)
-
-    def _waits_for_bypassed(
-        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
-    ) -> bool:
-        """Keeps an answer that goes past components in its order: it waits for what they were given
-        before, and where its place means something for their round with their copy of it."""
+        """Answers a request. An answer that goes past components keeps its order: it waits for what
+        they were given before, and where its place means something for their round with their copy
+        of it."""
         while pending.bypassed:
             lane, found, copy = pending.bypassed[-1]
             pending.bypassed = pending.bypassed[:-1]
@@ -162,8 +156,8 @@ class PolicedAnswers(ABC):
                 copy.held = held
             given.hold(held)
             self._wakes.round(lane.peer, partial(self._notifications.waited, lane, held), out)
-            return True
-        return False
+            return
+        self._exchange.reply(pending, member, body, out)
 
     def _finish(self, carried: Carried, out: list[Effect]) -> None:
         """Answers a request as those after the component did."""

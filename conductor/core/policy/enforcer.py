@@ -24,6 +24,7 @@ from conductor.core.policy.ownership import Owners
 from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.timeouts import Wakes
 from conductor.core.policy.turns import Turns
+from conductor.core.state import Carried
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -39,9 +40,7 @@ class Enforcer:
         self.wakes = Wakes()
         self.copies = Copies(exchange)
         self.owners = Owners(self._gates)
-        self.turns = turns = Turns(
-            exchange, self.copies, self.wakes, lambda *args: self.requests.over(*args)
-        )
+        self.turns = turns = Turns(exchange, self.copies, self.wakes, self._over)
         self.notifications = PolicedNotifications(
             exchange, verdicts, self.copies, turns, self.wakes
         )
@@ -55,6 +54,9 @@ class Enforcer:
             self.notifications,
         )
         self.handshake = PolicedHandshake(exchange, verdicts)
+
+    def _over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        self.requests.over(carried, member, body, out)
 
     def _gates(self) -> Iterator[Gate]:
         return (peer.gate for peer in self._exchange.peers.values() if peer.gate is not None)

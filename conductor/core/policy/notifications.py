@@ -13,7 +13,7 @@ from conductor.core.policy.checks import Verdicts, equal, lacks
 from conductor.core.policy.gate import PLACE, Gate
 from conductor.core.policy.keys import Heading, Params, heading
 from conductor.core.policy.observers import Copies, release
-from conductor.core.policy.ordering import Given, Held, Note
+from conductor.core.policy.ordering import Held, Note
 from conductor.core.policy.rules import (
     CARRY,
     COPY,
