@@ -181,6 +181,28 @@ def test_every_import_goes_the_right_way() -> None:
     assert [line for name, path in found for line in complaints(name, path)] == []
 
 
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """The modules that import each other in a circle, or import such a module; empty: there is none."""
+    left = {name: set(imported) & graph.keys() for name, imported in graph.items()}
+    # Whoever imports nothing that is left is part of no circle, nor is what it was imported by alone.
+    while free := [name for name, imported in left.items() if not imported]:
+        left = {name: left[name].difference(free) for name in left if name not in free}
+    return sorted(left)
+
+
+def test_nothing_in_the_core_imports_in_a_circle() -> None:
+    core = {name: path for name, path in modules() if below(name, "conductor.core")}
+    graph = {name: set(imports(name, path)) - {name} for name, path in core.items()}
+    # A package imports its modules to offer their names; its modules do not import the package for
+    # that: `from package import module` is an import of the module.
+    assert circle(graph) == []
+
+
+def test_circles_are_seen() -> None:
+    assert circle({"a": {"b"}, "b": {"c", "x"}, "c": set()}) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+
+
 def test_every_rule_is_about_something() -> None:
     names = [name for name, _ in modules()]
     scopes = [rule.scope for rule in RULES] + list(SEEN_BY)
