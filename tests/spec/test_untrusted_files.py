@@ -23,7 +23,6 @@ from conductor.spec.python_guest import scripts
 from conductor.spec.python_guest.facts import declared
 from conductor.spec.python_guest.scripts import Script
 from conductor.transports import spawn
-
 from tests.cli.support import COMMAND, DEADLINE, Ran, environment
 
 _MEMORY: Final = 6 * 1024**3

@@ -68,7 +68,9 @@ def hop_line(trace: Trace, limit: int) -> bytes:
     return report(TRACED, msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
 
 
-def report(method: str, params: Hop | OwnedAddresses | Violated | Recovered | dict[str, object]) -> bytes:
+def report(
+    method: str, params: Hop | OwnedAddresses | Violated | Recovered | dict[str, object]
+) -> bytes:
     """A notification on side `c`."""
     body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + msgspec.json.encode(body) + b"\n"
