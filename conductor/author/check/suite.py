@@ -22,8 +22,8 @@ from conductor.author.check.chain import Chain, Fault, Skipped
 from conductor.author.check.table import CHECKS, Check, OverChain
 from conductor.author.check.tap import Tap
 from conductor.author.transcripts import playing
-from conductor.core.effects import Closure
 from conductor.core.component import Component
+from conductor.core.effects import Closure
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
