@@ -434,7 +434,7 @@ class Peer(msgspec.Struct, eq=False):
     offer_shape: frozenset[str] | None = None
     """What stood where the proxy offer was put, in the `initialize` it got …"""
     answer_shape: frozenset[str] | None = None
-    """… and in the answer to the `initialize` it forwarded (`conductor.core.roles.offer`)."""
+    """… and in the answer to the `initialize` it forwarded (`conductor.core.roles.initialize_params`)."""
     # Numbers of messages (`conductor.core.tracing`).
     last_number: int = 0
     """Of the last message that came from it, if its turns are limited."""
