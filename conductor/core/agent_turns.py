@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core.policy.rules import STATE_KIND
+from conductor.core.policy.key_table import STATE_KIND
 from conductor.core.state import Peer
 
 _MOST_SESSIONS: Final = 4096

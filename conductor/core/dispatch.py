@@ -17,8 +17,8 @@ from conductor.core.exchange import Exchange
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.oversize import Oversize
+from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.rules import UPDATE
 from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
 from conductor.core.services import Services, called
 from conductor.core.state import Batch, Lane, Peer, Source
@@ -66,7 +66,7 @@ class Dispatcher:
         exchange.number = exchange.count = number = exchange.count + 1
         if peer.turns is not None:
             peer.last_number = number
-        if peer.gate is not None:
+        if peer.policy_state is not None:
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
                 self._too_costly(peer, frame, most, out)

@@ -15,9 +15,9 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effect, Reopen, Send
 from conductor.core.exchange import Exchange
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.keys import Heading
+from conductor.core.policy.headings import Heading
+from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
 from conductor.core.policy.ordering import Excuse
-from conductor.core.policy.rules import STATE_KIND, STOP, UPDATE
 from conductor.core.policy.states import State
 from conductor.core.roles.initialize import Initializer
 from conductor.core.state import (
@@ -58,7 +58,9 @@ class Endings:
             return
         self._fail_handshake(peer, reason, out)
         before.across, after.across = after, before
-        before.policed = after.policed = before.peer.gate is not None or after.peer.gate is not None
+        before.policed = after.policed = (
+            before.peer.policy_state is not None or after.peer.policy_state is not None
+        )
         peer.closure = reason
         peer.ready = False
         self._settle(peer, reason, out)
@@ -84,7 +86,7 @@ class Endings:
     def faltered(peer: Peer, *, goes_on: bool) -> None:
         """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
         for lane in (peer.p, peer.s):
-            for carried in lane.given.requests.values():
+            for carried in lane.in_flight.requests.values():
                 carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
     def _settle(

@@ -18,8 +18,8 @@ from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effect, Fail, LogLine, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message
-from conductor.core.policy.keys import session_of, size_of
-from conductor.core.policy.rules import PROMPT
+from conductor.core.policy.headings import session_of, size_of
+from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology
@@ -71,9 +71,9 @@ class Exchange:
         names = frozenset(reserved)
         names = names.union(*({component.name} | component.known_as for component in components))
         for component in components:
-            gate = self.peers[component.name].gate
-            if gate is not None:
-                gate.names_of_others = names - {component.name} - component.known_as
+            policy_state = self.peers[component.name].policy_state
+            if policy_state is not None:
+                policy_state.names_of_others = names - {component.name} - component.known_as
 
     def next_number(self) -> int:
         """The number of a message of the conductor's own, or of one within an array."""

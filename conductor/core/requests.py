@@ -21,7 +21,7 @@ from conductor.core.jsonrpc import (
     Message,
 )
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.keys import session_of, size_of
+from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.roles.detection import Detection
@@ -79,7 +79,7 @@ class Requests:
             AnswerTo.LAUNCH: detection.launch_answered,
             AnswerTo.CARRIED: enforcer.requests.answered,
             AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
-            AnswerTo.COPY: enforcer.copies.copy_answered,
+            AnswerTo.COPY: enforcer.observers.copy_answered,
         }
 
     # -- requests ------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Requests:
         """
         requests, peer = lane.requests, lane.peer
         allowed = peer.component.allowance
-        carried = key in peer.p.given.requests or key in peer.s.given.requests
+        carried = key in peer.p.in_flight.requests or key in peer.s.in_flight.requests
         if carried or peer is self._exchange.upstream:
             return None
         if len(requests.received) >= allowed.open_requests:
@@ -187,10 +187,10 @@ class Requests:
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
         if method in CONCERNED:
-            self._enforcer.owners.asked(lane, method, params, pending)
+            self._enforcer.mcp_ownership.asked(lane, method, params, pending)
         if method in ENTERING and from_upstream:
             exchange.sessions.entered(session_of(params), "")
-        if method in FOLLOWED and (peer.gate is None or not peer.gate.enforced):
+        if method in FOLLOWED and (peer.policy_state is None or not peer.policy_state.enforced):
             exchange.sessions.follow(method, params, pending)
         if lane.policed:
             self._policed.ask(lane, method, params, pending, out)

@@ -95,7 +95,7 @@ class Router:
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():
-            enforcer.owners.restored(self.peers.get(name), addresses)
+            enforcer.mcp_ownership.restored(self.peers.get(name), addresses)
         if mode != "auto":
             self.settle_mode(mode)
 
@@ -114,7 +114,7 @@ class Router:
     @property
     def addresses(self) -> AbstractSet[str]:
         """Of all MCP servers and connections it knows of (`conductor.core.policy.ownership`)."""
-        return self._enforcer.owners.addresses
+        return self._enforcer.mcp_ownership.addresses
 
     @property
     def tracing(self) -> bool:
@@ -136,12 +136,18 @@ class Router:
 
     def observers(self) -> list[Peer]:
         """Those that get copies and change nothing."""
-        gates = ((peer, peer.gate) for peer in self.peers.values() if peer.closure is None)
-        return [peer for peer, gate in gates if gate is not None and gate.watches_only]
+        policy_states = (
+            (peer, peer.policy_state) for peer in self.peers.values() if peer.closure is None
+        )
+        return [
+            peer
+            for peer, policy_state in policy_states
+            if policy_state is not None and policy_state.watches_only
+        ]
 
     def observed(self) -> bool:
         """Whether all observers have been shown, and have taken, what has been answered."""
-        unseen = self._enforcer.copies.unseen
+        unseen = self._enforcer.observers.unseen
         return all(peer.ready and not unseen(peer) for peer in self.observers())
 
     # -- what happens to peers -------------------------------------------------------------------
@@ -255,16 +261,16 @@ class Router:
 
     def delivering(self, name: str) -> None:
         """A guest is about to be given everything sent to it so far."""
-        gate = self.peers[name].gate
-        if gate is not None:
-            gate.round += 1
-            gate.rounds = True
+        policy_state = self.peers[name].policy_state
+        if policy_state is not None:
+            policy_state.round += 1
+            policy_state.rounds = True
 
     def delivered(self, name: str) -> list[Effect]:
         """… and has said all it had to say to that."""
         peer = self.peers[name]
         out: list[Effect] = []
-        if peer.gate is not None and (peer.p.given.queue or peer.s.given.queue):
+        if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
             self._enforcer.heard(peer, out)
         return out
 
@@ -278,7 +284,7 @@ class Router:
     def woken(self, token: int) -> list[Effect]:
         """The time of a `Wake` effect has come."""
         out: list[Effect] = []
-        self._enforcer.wakes.woken(token, out)
+        self._enforcer.deadlines.woken(token, out)
         return out
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
@@ -293,7 +299,7 @@ class Router:
     def neighbour(self, name: str, side: str) -> str | None:
         """Who is next to a peer on a side; None if some messages pass that by, or nobody is."""
         across = self.peers[name].lane(Side(side)).across
-        return None if across is None or across.peer.gate is not None else across.peer.name
+        return None if across is None or across.peer.policy_state is not None else across.peer.name
 
     def forget_lost(self, name: str) -> int:
         """How many copies an observer has missed since this was last asked, for it was not ready.
@@ -301,9 +307,9 @@ class Router:
         Zero for a peer that is none, or not known.
         """
         peer = self.peers.get(name)
-        if peer is None or peer.gate is None:
+        if peer is None or peer.policy_state is None:
             return 0
-        lost, peer.gate.lost = peer.gate.lost, 0
+        lost, peer.policy_state.lost = peer.policy_state.lost, 0
         return lost
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:

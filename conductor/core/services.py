@@ -17,7 +17,7 @@ from conductor.core.effects import Effect, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
-from conductor.core.policy.keys import size_of
+from conductor.core.policy.headings import size_of
 from conductor.core.state import Lane, Peer, PendingRequest
 
 CALLS: Final = {

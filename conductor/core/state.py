@@ -17,10 +17,10 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effect
-from conductor.core.policy.gate import Gate
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.ordering import Excuse, Given, Held, Request, RequestInOrder, Turn
-from conductor.core.policy.rules import OWN_MCP, Direction
+from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.key_table import OWN_MCP, Direction
+from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
 from conductor.core.writer import Writer, writers
 
@@ -150,7 +150,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     """Bypassed components whose pending messages this answer must not overtake, outermost first:
     the lane it came in by, its heading, and the copy that was shown there."""
     carried: Carried | None = None
-    """The record of the component that has it, where that has a gate."""
+    """The record of the component that has it, where that has a policy state."""
     forwards: Carried | None = None
     """The carried request that a policed component passes on by it."""
     originated: bool = False
@@ -298,7 +298,7 @@ class Lane:
     __slots__ = (
         "across",
         "direction",
-        "given",
+        "in_flight",
         "other",
         "peer",
         "policed",
@@ -320,12 +320,12 @@ class Lane:
         """The lane by which its peer sends on what comes in here."""
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
-        self.given: Given[Carried, Copied] = Given()
-        """What a peer with a gate was given that would leave here."""
+        self.in_flight: InFlight[Carried, Copied] = InFlight()
+        """What a peer with a policy state was given that would leave here."""
         self.rights: dict[str, int] = {}
-        """What a peer with a gate holds on what comes in here, by key, as far as it is known."""
+        """Its rights on what comes in here, by key, as far as they are known."""
         self.policed = False
-        """Whether this peer or the one across has a gate."""
+        """Whether this peer or the one across has a policy state."""
         self.wraps = False
         """Whether envelopes may come in on it."""
 
@@ -333,15 +333,15 @@ class Lane:
         """What a policed peer holds on a message that comes in here."""
         rights = self.rights.get(heading.key)
         if rights is None:
-            gate = self.peer.gate
-            assert gate is not None
-            rights = gate.rights(self.other.direction, heading.key)
+            policy_state = self.peer.policy_state
+            assert policy_state is not None
+            rights = policy_state.rights(self.other.direction, heading.key)
             if len(self.rights) < _MOST_KEYS:
                 self.rights[heading.key] = rights
         if type(heading.detail) is tuple:
-            gate = self.peer.gate
-            assert gate is not None
-            if gate.enforced and gate.owns(heading.detail):
+            policy_state = self.peer.policy_state
+            assert policy_state is not None
+            if policy_state.enforced and policy_state.owns(heading.detail):
                 return OWN_MCP
         return rights
 
@@ -399,7 +399,7 @@ class Peer(msgspec.Struct, eq=False):
     """The ids of the requests it is given: one count for all sides, so none is open on two."""
     ready: bool
     """Whether it can be written to."""
-    gate: Gate | None = None
+    policy_state: PolicyState | None = None
     label: str = ""
     closure: Closure | None = None
     """Why it is gone."""
@@ -434,7 +434,7 @@ class Peer(msgspec.Struct, eq=False):
     offer_shape: frozenset[str] | None = None
     """What stood where the proxy offer was put, in the `initialize` it got …"""
     answer_shape: frozenset[str] | None = None
-    """… and in the answer to the `initialize` it forwarded (`conductor.core.roles.initialize_params`)."""
+    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
     # Numbers of messages (`conductor.core.tracing`).
     last_number: int = 0
     """Of the last message that came from it, if its turns are limited."""
@@ -473,7 +473,7 @@ class Peer(msgspec.Struct, eq=False):
         """The peer of a component before it is initialized.
 
         Args:
-            watched: it has a gate even without a policy.
+            watched: it has a policy state even without a policy, for an audit or a trace.
             ids: the ids of requests to it; None: from 1.
         """
         dialect, policed = component.dialect, component.policy is not None
@@ -484,7 +484,9 @@ class Peer(msgspec.Struct, eq=False):
             DialectState.UNKNOWN if dialect is None else DialectState.KNOWN,
             count(1) if ids is None else ids,
             ready=dialect is not None and not dialect.launches,
-            gate=Gate(component.policy, component.name) if policed or watched else None,
+            policy_state=PolicyState(component.policy, component.name)
+            if policed or watched
+            else None,
         )
 
     def speak(self, dialect: Dialect) -> None:
@@ -537,10 +539,10 @@ class Peer(msgspec.Struct, eq=False):
     def left_out(self) -> bool:
         """Whether messages go on without a policed component that is not there: it has not taken
         its role, or the chain bypasses it. But nothing goes past a component that fails closed."""
-        before, gate = self.p.across, self.gate
-        assert gate is not None
+        before, policy_state = self.p.across, self.policy_state
+        assert policy_state is not None
         bypassed = before is not None and before.across is not self.p
-        open_ = gate.enforced and gate.policy.fails != "closed"
+        open_ = policy_state.enforced and policy_state.policy.fails != "closed"
         return open_ and (self.closure is None or bypassed)
 
     def lane(self, side: Side) -> Lane:

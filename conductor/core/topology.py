@@ -17,7 +17,7 @@ from typing import Final
 
 from conductor.core.component import Component, Role, Side
 from conductor.core.dialects import PLAIN, Dialect
-from conductor.core.policy.rules import Direction
+from conductor.core.policy.key_table import Direction
 from conductor.core.state import DialectState, Lane, Peer
 
 UPSTREAM: Final = "client"
@@ -42,7 +42,7 @@ class Topology:
         """
         Args:
             upstream: the dialect of an outer conductor, where it is known beforehand.
-            watched: names of components that have a gate without a policy.
+            watched: names of components that have a policy state without a policy.
             numbers: the numbers that come with upstream's messages.
         """
         self.hosted = upstream is not None and upstream.sideband
@@ -69,7 +69,7 @@ class Topology:
         proxies = [self.peers[component.name] for component in self.components]
         if mode == "agent":
             agent = proxies.pop()
-            agent.role, agent.ready, agent.gate = Role.AGENT, True, None
+            agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
             agent.dialect_state = DialectState.KNOWN
             agent.speak(PLAIN)
             tail = agent.p
@@ -90,7 +90,7 @@ def join(left: Lane, right: Lane) -> None:
     left.across, right.across = right, left
     for lane in (left, right):
         lane.direction = _direction(lane)
-        lane.policed = left.peer.gate is not None or right.peer.gate is not None
+        lane.policed = left.peer.policy_state is not None or right.peer.policy_state is not None
 
 
 def _direction(lane: Lane) -> Direction:

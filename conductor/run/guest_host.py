@@ -13,8 +13,8 @@ import msgspec
 
 from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL
-from conductor.core.policy.rule_syntax import PolicyWords, merged
-from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Policy
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Policy, merged
 from conductor.core.services import (
     CHANGED,
     DELIVERED,

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
-from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
-from conductor.core.policy.rules import AFTER_PROMPTS, PROMPT
+from conductor.core.policy.headings import Heading, Params, heading, inner_method, size_of
+from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.states import State
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
-    from conductor.core.policy.gate import Gate
+    from conductor.core.policy.policy_state import PolicyState
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -40,7 +40,7 @@ _HELD: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
 Resume = Callable[[list["Effect"]], None]
 
 
-class Note:
+class Notification:
     """A notification that a component was given to carry, or shown a copy of."""
 
     __slots__ = (
@@ -97,14 +97,14 @@ class Turn:
     __slots__ = ("_spent", "stopped")
 
     def __init__(self) -> None:
-        self._spent: dict[tuple[Gate, str], int] = {}
+        self._spent: dict[tuple[PolicyState, str], int] = {}
         self.stopped = False
         """Whether the user has cancelled it."""
 
-    def spend(self, gate: Gate, what: str, most: int) -> bool:
+    def spend(self, policy_state: PolicyState, what: str, most: int) -> bool:
         """Counts what a component does; whether it may do it once more."""
-        spent = self._spent.get((gate, what), 0)
-        self._spent[gate, what] = spent + (spent < most)
+        spent = self._spent.get((policy_state, what), 0)
+        self._spent[policy_state, what] = spent + (spent < most)
         return spent < most
 
 
@@ -145,10 +145,10 @@ _Carried = TypeVar("_Carried", bound=RequestInOrder)
 _Copied = TypeVar("_Copied", bound=Request)
 _Request = TypeVar("_Request", bound=Request)
 
-Entry = Note | RequestInOrder | Held
+Entry = Notification | RequestInOrder | Held
 
 
-class Notes:
+class Notifications:
     """Notifications in order of arrival, so many and so much of them at most. Each is found at
     once, however many there are."""
 
@@ -156,33 +156,35 @@ class Notes:
 
     def __init__(self) -> None:
         # Not `dict`: to look for the first of one takes long when many before it have gone.
-        self.items: OrderedDict[Note, None] = OrderedDict()
-        self._alike: dict[Heading, OrderedDict[Note, None]] = {}
+        self.items: OrderedDict[Notification, None] = OrderedDict()
+        self._alike: dict[Heading, OrderedDict[Notification, None]] = {}
         """Those of a key and session, and of the same tool call."""
-        self._same: dict[tuple[str, int], OrderedDict[Note, None]] = {}
+        self._same: dict[tuple[str, int], OrderedDict[Notification, None]] = {}
         """Those of a method, and of bytes of one hash."""
         self._bytes = 0
 
-    def add(self, note: Note) -> Note | None:
+    def add(self, notification: Notification) -> Notification | None:
         """Adds one; the oldest that has to go for it, if any."""
-        self.items[note] = None
-        self._alike.setdefault(note.heading, OrderedDict())[note] = None
-        self._same.setdefault(_print(note.method, note.params), OrderedDict())[note] = None
-        self._bytes += size_of(note.params)
+        self.items[notification] = None
+        self._alike.setdefault(notification.heading, OrderedDict())[notification] = None
+        self._same.setdefault(_print(notification.method, notification.params), OrderedDict())[
+            notification
+        ] = None
+        self._bytes += size_of(notification.params)
         if len(self.items) > _MOST or self._bytes > _MOST_BYTES:
             gone = next(iter(self.items))
             self.remove(gone)
             return gone
         return None
 
-    def remove(self, note: Note) -> None:
+    def remove(self, notification: Notification) -> None:
         """Takes one out."""
-        del self.items[note]
-        _without(self._alike, note.heading, note)
-        _without(self._same, _print(note.method, note.params), note)
-        self._bytes -= size_of(note.params)
+        del self.items[notification]
+        _without(self._alike, notification.heading, notification)
+        _without(self._same, _print(notification.method, notification.params), notification)
+        self._bytes -= size_of(notification.params)
 
-    def of(self, heading: Heading) -> list[Note]:
+    def of(self, heading: Heading) -> list[Notification]:
         """Those of a key and session."""
         return list(self._alike.get(heading, ()))
 
@@ -193,16 +195,16 @@ class Notes:
         self._same.clear()
         self._bytes = 0
 
-    def first(self) -> Note | None:
+    def first(self) -> Notification | None:
         """The oldest."""
         return next(iter(self.items), None)
 
-    def same(self, method: str, params: Params) -> Note | None:
+    def same(self, method: str, params: Params) -> Notification | None:
         """The oldest of equal bytes."""
         known = self._same.get(_print(method, params), ())
-        return next((note for note in known if note.params == params), None)
+        return next((notification for notification in known if notification.params == params), None)
 
-    def oldest(self, heading: Heading) -> Note | None:
+    def oldest(self, heading: Heading) -> Notification | None:
         """The oldest of a key and session, and of the same tool call."""
         return next(iter(self._alike.get(heading, ())), None)
 
@@ -210,8 +212,10 @@ class Notes:
 _Key = TypeVar("_Key")
 
 
-def _without(known: dict[_Key, OrderedDict[Note, None]], key: _Key, note: Note) -> None:
-    del known[key][note]
+def _without(
+    known: dict[_Key, OrderedDict[Notification, None]], key: _Key, notification: Notification
+) -> None:
+    del known[key][notification]
     if not known[key]:
         del known[key]
 
@@ -244,20 +248,20 @@ def meant(
     )
 
 
-class Given(Generic[_Carried, _Copied]):
+class InFlight(Generic[_Carried, _Copied]):
     """What a component was given that would leave it by one lane."""
 
     __slots__ = (
         "_came",
         "_copied",
         "_left",
+        "copied_notifications",
         "copies",
-        "late",
         "queue",
         "queued",
         "releasing",
         "requests",
-        "shown",
+        "unforwarded",
         "waiting",
     )
 
@@ -268,9 +272,9 @@ class Given(Generic[_Carried, _Copied]):
         """How many messages wait in the queue, by session."""
         self.releasing = False
         """Whether messages that need not wait any more are being sent on just now."""
-        self.late = Notes()
+        self.unforwarded = Notifications()
         """Carried notifications that hold up nothing any more."""
-        self.shown = Notes()
+        self.copied_notifications = Notifications()
         """Copies of notifications."""
         self.requests: dict[bytes, _Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
@@ -346,10 +350,10 @@ class Given(Generic[_Carried, _Copied]):
         self._waits(held, -1)
         self.in_order(held.heading.session, held.order)
 
-    def stand_in(self, note: Note, held: Held) -> None:
+    def stand_in(self, notification: Notification, held: Held) -> None:
         """Has a message wait in the place of a carried notification."""
-        held.order = note.order
-        self.queue[self.queue.index(note)] = held
+        held.order = notification.order
+        self.queue[self.queue.index(notification)] = held
         self._waits(held, 1)
 
     def freed(self) -> Held | None:
@@ -378,23 +382,23 @@ class Given(Generic[_Carried, _Copied]):
 
     # -- what is carried -----------------------------------------------------------------------
 
-    def same(self, method: str, params: Params) -> Note | None:
+    def same(self, method: str, params: Params) -> Notification | None:
         """The oldest carried notification of equal bytes."""
-        late = self.late.same(method, params)
-        if late is not None:
-            return late
+        unforwarded = self.unforwarded.same(method, params)
+        if unforwarded is not None:
+            return unforwarded
         for entry in self.queue:
-            if type(entry) is Note and entry.params == params and entry.method == method:
+            if type(entry) is Notification and entry.params == params and entry.method == method:
                 return entry
         return None
 
-    def oldest(self, heading: Heading) -> Note | None:
+    def oldest(self, heading: Heading) -> Notification | None:
         """The oldest carried notification of a key and session, and of the same tool call."""
-        late = self.late.oldest(heading)
-        if late is not None:
-            return late
+        unforwarded = self.unforwarded.oldest(heading)
+        if unforwarded is not None:
+            return unforwarded
         for entry in self.queue:
-            if type(entry) is Note and entry.heading == heading:
+            if type(entry) is Notification and entry.heading == heading:
                 return entry
         return None
 
@@ -402,7 +406,7 @@ class Given(Generic[_Carried, _Copied]):
         """What stands before an entry of the queue, oldest first."""
         return list(islice(self.queue, self.queue.index(entry)))
 
-    def leave(self, entry: Note | RequestInOrder) -> None:
+    def leave(self, entry: Notification | RequestInOrder) -> None:
         """An entry holds up nothing any more."""
         queue = self.queue
         if queue and queue[0] is entry:
@@ -410,35 +414,35 @@ class Given(Generic[_Carried, _Copied]):
         elif entry in queue:
             queue.remove(entry)
 
-    def had_round(self, round_: int) -> list[Note]:
+    def had_round(self, round_: int) -> list[Notification]:
         """What was delivered before a round began that is over. Messages that waited for the round
         of their copy are ready, requests hold up nothing any more; what becomes of notifications
         is for the caller."""
-        notes: list[Note] = []
+        notifications: list[Notification] = []
         requests: list[RequestInOrder] = []
         for entry in self.queue:
             if 0 <= entry.round < round_:
                 if type(entry) is Held:
                     entry.ready = True
-                elif isinstance(entry, Note):
-                    notes.append(entry)
+                elif isinstance(entry, Notification):
+                    notifications.append(entry)
                 elif isinstance(entry, RequestInOrder):  # pragma: no branch
                     requests.append(entry)
         for one in requests:
             self.queue.remove(one)
-        return notes
+        return notifications
 
-    def until(self, last: Held | Note) -> list[Note]:
+    def until(self, last: Held | Notification) -> list[Notification]:
         """The same for what stands before a message that has waited long enough, and for that."""
-        notes: list[Note] = []
+        notifications: list[Notification] = []
         for entry in [*self.before(last), last]:
-            if type(entry) is Note:
-                notes.append(entry)
+            if type(entry) is Notification:
+                notifications.append(entry)
             elif type(entry) is Held:
                 entry.ready = True
             else:
                 self.queue.remove(entry)
-        return notes
+        return notifications
 
     def overtakes(self, held: Held) -> bool:
         """Whether a message that waits for what is not given yet may go on now; taken out."""
@@ -451,8 +455,8 @@ class Given(Generic[_Carried, _Copied]):
 
     def clear(self) -> None:
         """Forgets all notifications: the component is gone."""
-        self.late.clear()
-        self.shown.clear()
+        self.unforwarded.clear()
+        self.copied_notifications.clear()
         self.copies.clear()
         self._copied = 0
 

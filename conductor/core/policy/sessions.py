@@ -13,8 +13,8 @@ from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
-from conductor.core.policy.keys import Params
-from conductor.core.policy.rules import COMMANDS_KIND, PROMPT, SETUP, update
+from conductor.core.policy.headings import Params
+from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
 
 if TYPE_CHECKING:
     from conductor.core.effects import Effect
@@ -133,7 +133,7 @@ class Sessions:
                     self._options(_names(_json(params)), _json(body))
             elif peer.role is not Role.PROXY:
                 self.set_up(method, params, body, client=asker)
-            elif peer.gate is None or not peer.gate.enforced:
+            elif peer.policy_state is None or not peer.policy_state.enforced:
                 self.set_up(method, params, body, peer.name)
 
         pending.watchers = (*pending.watchers, answered)

@@ -20,12 +20,12 @@ from conductor.core import jsonrpc
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
-from conductor.core.policy.gate import MOST_TURNS, Gate
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.observers import Copies
-from conductor.core.policy.rules import COPY, PERMISSION, PROMPT, STOP
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
+from conductor.core.policy.observers import Observers
+from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
-from conductor.core.policy.timeouts import Wakes
 from conductor.core.state import Carried, Source
 
 if TYPE_CHECKING:
@@ -56,10 +56,12 @@ _NOBODY: Final = jsonrpc.error_object(
 class Turns:
     """The part of an enforcer that knows of turns."""
 
-    def __init__(self, exchange: Exchange, copies: Copies, wakes: Wakes, over: Over) -> None:
+    def __init__(
+        self, exchange: Exchange, copies: Observers, deadlines: Deadlines, over: Over
+    ) -> None:
         self._exchange = exchange
-        self._copies = copies
-        self._wakes = wakes
+        self._observers = copies
+        self._deadlines = deadlines
         # Turns end requests, and requests end turns: the one reference upwards.
         self._over = over
 
@@ -70,13 +72,13 @@ class Turns:
     ) -> None:
         """The cancellation of a session's turns goes past the component at `lane`, which hears of
         it if it gets copies, holds a prompt, or has a turn of its own open."""
-        gate = lane.peer.gate
-        assert gate is not None
+        policy_state = lane.peer.policy_state
+        assert policy_state is not None
         session = heading.session
         held = self._held(lane, session)
-        concerned = _seen(held) or session in gate.turns
+        concerned = _seen(held) or session in policy_state.turns
         if rights & COPY or concerned:
-            self._copies.notification(lane, STOP, params, heading, out, must=concerned)
+            self._observers.notification(lane, STOP, params, heading, out, must=concerned)
         self._cancelled(lane, session, held, out)
 
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
@@ -85,7 +87,7 @@ class Turns:
         if _seen(held):
             params = Raw(msgspec.json.encode({"sessionId": heading.session}))
             found = Heading(STOP, heading.session)
-            self._copies.notification(lane, STOP, params, found, out, must=True)
+            self._observers.notification(lane, STOP, params, found, out, must=True)
         self._cancelled(lane, heading.session, held, out)
 
     def _cancelled(
@@ -96,7 +98,7 @@ class Turns:
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
         if session is not None:
-            for carried in lane.other.given.prompts(session):
+            for carried in lane.other.in_flight.prompts(session):
                 carried.turn.stopped = True
 
     def cancel(
@@ -112,9 +114,9 @@ class Turns:
         self._exchange.cancel_hop(pending, out, source)
         carried = pending.carried
         if carried is not None and carried.state in _HELD:
-            gate = carried.lane.peer.gate
-            assert gate is not None
-            if gate.enforced:
+            policy_state = carried.lane.peer.policy_state
+            assert policy_state is not None
+            if policy_state.enforced:
                 self.stop(carried, _REFUSED, out)
         for follower in pending.followers:
             self.cancel(follower, out, source)
@@ -130,8 +132,8 @@ class Turns:
             self.end(carried, out)
         else:
             carried.state = after
-            carried.lane.other.given.leave(carried)
-            self._wakes.after(GRACE, partial(self._grace_over, carried), out)
+            carried.lane.other.in_flight.leave(carried)
+            self._deadlines.after(GRACE, partial(self._grace_over, carried), out)
 
     def _grace_over(self, carried: Carried, out: list[Effect]) -> None:
         if to(carried.state, Event.GRACE_OVER) is not None:
@@ -152,17 +154,17 @@ class Turns:
         """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
-        return [one for one in lane.other.given.prompts(session) if one.state in _HELD]
+        return [one for one in lane.other.in_flight.prompts(session) if one.state in _HELD]
 
     # -- of a component's own --------------------------------------------------------------------
 
     def wrong(
-        self, gate: Gate, lane: Lane, session: str | None, pending: PendingRequest
+        self, policy_state: PolicyState, lane: Lane, session: str | None, pending: PendingRequest
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
-        if session is None or session in gate.turns:
+        if session is None or session in policy_state.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
-        if gate.policy.turns == "unprompted" or self.is_its_own(gate, session):
+        if policy_state.policy.turns == "unprompted" or self.is_its_own(policy_state, session):
             return None
         held = next((one for one in self._open(lane, session) if not one.turn.stopped), None)
         if held is None:
@@ -172,26 +174,26 @@ class Turns:
                 "hint: `,turns=unprompted` lets it at any time",
             )
         pending.turn = held.turn
-        if not held.turn.spend(gate, PROMPT, MOST_TURNS):
+        if not held.turn.spend(policy_state, PROMPT, MOST_TURNS):
             return Violation(
                 TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
             )
         return None
 
-    def is_its_own(self, gate: Gate, session: str | None) -> bool:
+    def is_its_own(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
-        if not gate.policy.grants.sessions:
+        if not policy_state.policy.grants.sessions:
             return False
-        return self._exchange.sessions.is_client(gate.name, session)
+        return self._exchange.sessions.is_client(policy_state.name, session)
 
     def refuses(
         self, lane: Lane, heading: Heading, pending: PendingRequest, out: list[Effect]
     ) -> bool:
         """Whether a request of the agent's is refused because it is of a session that the component
         at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
-        gate = lane.peer.gate
-        assert gate is not None
-        if type(heading.detail) is tuple or not self.is_its_own(gate, heading.session):
+        policy_state = lane.peer.policy_state
+        assert policy_state is not None
+        if type(heading.detail) is tuple or not self.is_its_own(policy_state, heading.session):
             return False
         if heading.key == PERMISSION:
             self._exchange.reply(pending, b"result", _NOT_GIVEN, out)
@@ -203,73 +205,77 @@ class Turns:
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
+            one
+            for one in lane.in_flight.prompts(session)
+            if one.state in (State.GIVEN, State.RETURNED)
         ]
 
-    def runs_within(self, gate: Gate, lane: Lane, session: str | None) -> bool:
+    def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
         """Version 2: whether a turn of the component's own runs in one of the user's, which that
         holds at `lane`."""
-        if session is None or session in gate.others or not gate.turns.get(session):
+        if session is None or session in policy_state.others or not policy_state.turns.get(session):
             return False
         return bool(self._open(lane, session))
 
-    def opened(self, gate: Gate, session: str, pending: PendingRequest) -> None:
+    def opened(self, policy_state: PolicyState, session: str, pending: PendingRequest) -> None:
         """A component has sent a prompt of its own."""
-        gate.turns[session] = False
-        pending.watchers = (*pending.watchers, partial(self._answered, gate, session))
+        policy_state.turns[session] = False
+        pending.watchers = (*pending.watchers, partial(self._answered, policy_state, session))
 
     def _answered(
-        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+        self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
         if member == b"result" and self._exchange.version == 2:
-            gate.turns[session] = True  # it has only begun
+            policy_state.turns[session] = True  # it has only begun
         else:
-            gate.turns.pop(session, None)
+            policy_state.turns.pop(session, None)
 
     @staticmethod
-    def told(gate: Gate, session: str | None, params: Params) -> None:
+    def told(policy_state: PolicyState, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
         if session is not None and _state(params) == "idle":
-            waiting, _ = gate.others.get(session, (0, 0))
-            _count(gate, session, waiting, 0)
-            if gate.turns.get(session):
-                del gate.turns[session]
+            waiting, _ = policy_state.others.get(session, (0, 0))
+            _count(policy_state, session, waiting, 0)
+            if policy_state.turns.get(session):
+                del policy_state.turns[session]
 
-    def another(self, gate: Gate, session: str | None, pending: PendingRequest) -> None:
+    def another(
+        self, policy_state: PolicyState, session: str | None, pending: PendingRequest
+    ) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
-        if session is None or not gate.policy.prompts:
+        if session is None or not policy_state.policy.prompts:
             return
-        if gate.turns.get(session):
-            del gate.turns[session]
-        waiting, running = gate.others.get(session, (0, 0))
-        _count(gate, session, waiting + 1, running)
-        pending.watchers = (*pending.watchers, partial(self._other_over, gate, session))
+        if policy_state.turns.get(session):
+            del policy_state.turns[session]
+        waiting, running = policy_state.others.get(session, (0, 0))
+        _count(policy_state, session, waiting + 1, running)
+        pending.watchers = (*pending.watchers, partial(self._other_over, policy_state, session))
 
     def _other_over(
-        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+        self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        waiting, running = gate.others.get(session, (0, 0))
+        waiting, running = policy_state.others.get(session, (0, 0))
         begun = member == b"result" and self._exchange.version == 2
-        _count(gate, session, waiting - 1, running + begun)
+        _count(policy_state, session, waiting - 1, running + begun)
 
-    def hidden(self, gate: Gate, session: str | None) -> bool:
+    def hidden(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether what is said in a session is said in a turn of the component's own: there, or in
         that of a sub-agent of it."""
-        if gate.turns:
+        if policy_state.turns:
             for one in self._exchange.sessions.line(session):
-                if one in gate.others:
+                if one in policy_state.others:
                     return False
-                if one in gate.turns:
+                if one in policy_state.turns:
                     return True
         return False
 
 
-def _count(gate: Gate, session: str, waiting: int, running: int) -> None:
+def _count(policy_state: PolicyState, session: str, waiting: int, running: int) -> None:
     """Keeps how many prompts of others run in a session."""
     if waiting > 0 or running > 0:
-        gate.others[session] = max(waiting, 0), running
+        policy_state.others[session] = max(waiting, 0), running
     else:
-        gate.others.pop(session, None)
+        policy_state.others.pop(session, None)
 
 
 class _Update(msgspec.Struct):

@@ -64,7 +64,7 @@ class Detection:
         successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
         successor.launched_by = peer
         successor.p.wraps = False
-        successor.gate = peer.gate
+        successor.policy_state = peer.policy_state
         self._exchange.peers[name] = successor
         handshake = peer.handshake
         if peer.closure is not None or handshake is None or handshake.role_answer is None:

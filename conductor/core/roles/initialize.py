@@ -25,7 +25,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
-from conductor.core.policy.keys import Heading
+from conductor.core.policy.headings import Heading
 from conductor.core.roles.initialize_params import (
     EMPTY,
     RESULT,
@@ -89,14 +89,14 @@ class Initializer:
             shadow = (peer.launched_by or peer).shadow
             if shadow is not None:
                 self._trace_shadow(peer.launched_by or peer, pending)
-                self._enforcer.copies.passed_on(shadow, pending, out)
+                self._enforcer.observers.passed_on(shadow, pending, out)
                 return
-            if peer.gate is not None:
+            if peer.policy_state is not None:
                 allowed = self._enforcer.handshake.forwarded(lane, params, pending, out)
                 if allowed is None:
                     return
                 params = allowed
-                if peer.gate.enforced and peer.handshake is not None:
+                if peer.policy_state.enforced and peer.handshake is not None:
                     back = partial(self._came_back, peer, peer.handshake)
                     pending.watchers = (*pending.watchers, back)
         pending.method = INITIALIZE
@@ -149,7 +149,7 @@ class Initializer:
             handshake = peer.begin_handshake(pending, params)
             handshake.number = self._exchange.number
             late = partial(self._late, peer, handshake)
-            self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
+            self._enforcer.deadlines.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, handshake, out)
 
     def attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
@@ -177,7 +177,7 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, params, _HEADING)
+            peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
             self.initialize_alone(peer, params, unread(INITIALIZE), out)
         self._deliver_ahead(peer, params, pending, out)
 
@@ -206,7 +206,7 @@ class Initializer:
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
         params = handshake.params
-        peer.shadow = self._enforcer.copies.follow(pending, INITIALIZE, params, _HEADING)
+        peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
         self._deliver_ahead(peer, params, pending, out)
 
     def _came_back(
@@ -225,7 +225,7 @@ class Initializer:
                 self._replace(peer, handshake.pending)
                 self._finish(handshake, member, body, out)
 
-        self._enforcer.wakes.after(HOLD_INITIALIZE, late, out)
+        self._enforcer.deadlines.after(HOLD_INITIALIZE, late, out)
 
     @staticmethod
     def _replace(peer: Peer, pending: PendingRequest) -> PendingRequest:
@@ -293,7 +293,7 @@ class Initializer:
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
         assert handshake.pending.target is not None
         peer = handshake.pending.target.peer
-        if peer.gate is not None and peer.shadow is None:
+        if peer.policy_state is not None and peer.shadow is None:
             if member == b"result" and peer.offer_shape is not None:
                 unflagged = remove_offer(Raw(body), _kept_shape(peer))
                 assert isinstance(unflagged, Raw)

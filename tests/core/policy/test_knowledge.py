@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from conductor.core import Component, Router
 from conductor.core.policy import sessions
 from conductor.core.policy.checks import equal
-from conductor.core.policy.keys import (
+from conductor.core.policy.headings import (
     Heading,
     Params,
     addresses,

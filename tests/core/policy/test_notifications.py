@@ -149,7 +149,7 @@ def test_rights_are_of_one_direction_and_key() -> None:
         pb >> ("client", update("odd")) << ("agent", update("odd"))
         pb >> ("g", "s", update("odd"))
         lacks(pb, "originate", TEXT)
-        assert pb.router.peers["g"].s.given.queue == pb.router.peers["g"].p.given.queue
+        assert pb.router.peers["g"].s.in_flight.queue == pb.router.peers["g"].p.in_flight.queue
 
 
 def test_without_params_or_with_odd_ones() -> None:

@@ -535,7 +535,7 @@ def test_what_is_of_no_session_waits_for_nothing_that_is_carried() -> None:
         pb >> heard
         pb << ("client", request(Hole("e"), "elicitation/create", asked))
         pb << ("client", notification("_n"))
-        assert not pb.router.peers["g"].p.given.waiting
+        assert not pb.router.peers["g"].p.in_flight.waiting
 
 
 def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:

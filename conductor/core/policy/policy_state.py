@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conductor.core.guards.capabilities import PROMISES
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
@@ -17,9 +17,9 @@ from conductor.core.policy.rules import (
     STATE_KIND,
     TEXT_KINDS,
     Direction,
-    Policy,
     update,
 )
+from conductor.core.policy.rules import Policy
 
 PLACE: Final = 64
 """Held on messages whose place among texts means something, by who carries those texts: they wait
@@ -37,7 +37,7 @@ MOST_TURNS: Final = 8
 """Prompts of its own that a component may send within one turn of the user's."""
 
 
-class Gate:
+class PolicyState:
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may
     do anything, and an audit or a trace wants to know what it does."""
 

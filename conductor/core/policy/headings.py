@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import hide_surrogates
-from conductor.core.policy.rules import KINDS, MCP_FAMILIES, UPDATE, update
+from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
 
 Params = Raw | UnsetType
 
