@@ -11,7 +11,7 @@ import msgspec
 from conductor.core import dialects, jsonrpc
 from conductor.core.component import Component, Side
 from conductor.core.dispatch import Dispatcher
-from conductor.core.effects import Closure, Effect
+from conductor.core.effects import Closure, Effects
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.oversize import Oversize
@@ -89,7 +89,7 @@ class Router:
             enforcer.notifications,
             min(max_depth, jsonrpc.MAX_DEPTH),
         )
-        self.receive: Callable[[str, bytes], list[Effect]] = dispatcher.receive
+        self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
         bytes. The method itself, since a method that calls it costs each message 0.1 µs."""
         self.peers = exchange.peers
@@ -125,7 +125,7 @@ class Router:
         """Fixes agent or proxy mode and joins the ports accordingly."""
         self._exchange.topology.settle_mode(mode)
 
-    def start(self) -> list[Effect]:
+    def start(self) -> Effects:
         """What is sent before anything is received: each component's configuration."""
         peers = [self.peers[component.name] for component in self._exchange.topology.components]
         return [effect for peer in peers for effect in self._services.configure(peer)]
@@ -152,21 +152,21 @@ class Router:
 
     # -- what happens to peers -------------------------------------------------------------------
 
-    def closed(self, name: str, reason: Closure) -> list[Effect]:
+    def closed(self, name: str, reason: Closure) -> Effects:
         """Answers everything that waited on a peer that is gone, and withdraws what it asked."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.closed(self.peers[name], reason, out)
         return out
 
-    def bypassed(self, name: str, reason: Closure) -> list[Effect]:
+    def bypassed(self, name: str, reason: Closure) -> Effects:
         """A proxy is gone and the chain goes on without it."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.bypassed(self.peers[name], reason, out)
         return out
 
-    def leaving(self, name: str, reason: Closure) -> list[Effect]:
+    def leaving(self, name: str, reason: Closure) -> Effects:
         """A proxy is gone and will be started again: messages for it wait until `returned`."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.leaving(self.peers[name], reason, out)
         return out
 
@@ -176,7 +176,7 @@ class Router:
         if name in self.peers:
             self._endings.faltered(self.peers[name], goes_on=goes_on)
 
-    def returned(self, name: str) -> list[Effect]:
+    def returned(self, name: str) -> Effects:
         """A proxy that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]
         peer.starts += 1
@@ -208,9 +208,9 @@ class Router:
             if pending.wanted
         ]
 
-    def expire(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
+    def expire(self, name: str, key: bytes, reason: Closure) -> Effects:
         """A request has waited too long (`key` from `waiting_on`): it is failed and cancelled."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.expire(self.peers[name], key, reason, out)
         return out
 
@@ -224,11 +224,11 @@ class Router:
         """Version 2: the turns that run in an agent whose turns are limited, each with a key."""
         return [_TURN + session.encode() for session in self.peers[name].turns or ()]
 
-    def end_turn(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
+    def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:
         """Nothing moves in a turn of an agent (`key` from `waiting_on` or `turns`): it is
         cancelled, and its prompt is failed. In version 2 a notice says why; if that does not end
         it, the next call does."""
-        out: list[Effect] = []
+        out: Effects = []
         if key.startswith(_TURN):
             session = key.removeprefix(_TURN).decode()
             self._endings.end_turn(self.peers[name], session, reason, out)
@@ -236,26 +236,26 @@ class Router:
             self._endings.end_prompt(self.peers[name], key, reason, out)
         return out
 
-    def abandon(self, reason: Closure) -> list[Effect]:
+    def abandon(self, reason: Closure) -> Effects:
         """Answers everything upstream still waits for: the chain is over."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.abandon(reason, out)
         return out
 
-    def overdue(self, why: str, hint: str) -> tuple[Closure | None, list[Effect]]:
+    def overdue(self, why: str, hint: str) -> tuple[Closure | None, Effects]:
         """Like `abandon`, but names for each request who has not answered it; and the first."""
-        out: list[Effect] = []
+        out: Effects = []
         return self._endings.overdue(why, hint, out), out
 
-    def skipped(self, name: str, head: bytes, why: str) -> list[Effect]:
+    def skipped(self, name: str, head: bytes, why: str) -> Effects:
         """A line of `name` was too long to be taken; `head` are its first bytes."""
-        out: list[Effect] = []
+        out: Effects = []
         self._oversize.skipped(self.peers[name], head, why, out)
         return out
 
-    def undeliverable(self, name: str, frame: bytes, why: str) -> list[Effect]:
+    def undeliverable(self, name: str, frame: bytes, why: str) -> Effects:
         """A frame sent to `name` was refused by its transport; never raises."""
-        out: list[Effect] = []
+        out: Effects = []
         self._oversize.undeliverable(self.peers[name], frame, why, out)
         return out
 
@@ -266,24 +266,24 @@ class Router:
             policy_state.round += 1
             policy_state.rounds = True
 
-    def delivered(self, name: str) -> list[Effect]:
+    def delivered(self, name: str) -> Effects:
         """… and has said all it had to say to that."""
         peer = self.peers[name]
-        out: list[Effect] = []
+        out: Effects = []
         if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
             self._enforcer.heard(peer, out)
         return out
 
-    def settled(self, name: str) -> list[Effect]:
+    def settled(self, name: str) -> Effects:
         """A peer has been given everything, and has said all it had to: for an audit, what it has
         not passed on by now."""
-        out: list[Effect] = []
+        out: Effects = []
         self._enforcer.settled(self.peers[name], out)
         return out
 
-    def woken(self, token: int) -> list[Effect]:
+    def woken(self, token: int) -> Effects:
         """The time of a `Wake` effect has come."""
-        out: list[Effect] = []
+        out: Effects = []
         self._enforcer.deadlines.woken(token, out)
         return out
 
@@ -312,22 +312,22 @@ class Router:
         lost, peer.policy_state.lost = peer.policy_state.lost, 0
         return lost
 
-    def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
+    def served(self, token: int, result: bytes | None, error: bytes | None = None) -> Effects:
         """The outcome of a `Serve` effect: raw JSON of the result, or of an error object."""
         return self._services.served(token, result, error)
 
-    def tell(self, name: str, method: str, params: bytes) -> list[Effect]:
+    def tell(self, name: str, method: str, params: bytes) -> Effects:
         """A notification of the conductor's own for a proxy; none for one that is not there now."""
         peer = self.peers[name]
         return self._services.tell(peer, method, params) if peer.ready else []
 
-    def reconfigure(self, name: str, params: bytes) -> list[Effect]:
+    def reconfigure(self, name: str, params: bytes) -> Effects:
         """A proxy's configuration has changed: it is told, now and whenever it is started again."""
         peer = self.peers[name]
         peer.component = msgspec.structs.replace(peer.component, configure=params)
         return self._services.configure(peer) if peer.ready else []
 
-    def reopened(self, name: str) -> list[Effect]:
+    def reopened(self, name: str) -> Effects:
         """The peer named by a `Reopen` effect is up again (or has failed, and is closed)."""
         peer = self.peers[name]
         if peer.closure is not None:
@@ -337,15 +337,15 @@ class Router:
         self._initializer.attempt(peer, peer.handshake, out)
         return out
 
-    def listening(self, name: str, server: bytes) -> list[Effect]:
+    def listening(self, name: str, server: bytes) -> Effects:
         """The address asked for by a `Listen` effect: raw JSON of a stdio server entry."""
-        out: list[Effect] = []
+        out: Effects = []
         self._detection.listening(self.peers[name], server, out)
         return out
 
-    def not_launching(self, name: str) -> list[Effect]:
+    def not_launching(self, name: str) -> Effects:
         """Since a `Listen` effect so much time has passed that the peer would have done something
         about it, were it one that launches its successor."""
-        out: list[Effect] = []
+        out: Effects = []
         self._detection.not_launching(self.peers[name], out)
         return out

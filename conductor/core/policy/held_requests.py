@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.headings import Heading
 from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
-from conductor.core.policy.headings import Heading, Params, heading, inner_method, size_of
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Heading, heading, inner_method, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.states import State
 
