@@ -23,7 +23,7 @@ from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology
-from conductor.core.tracing import Tracer, with_number
+from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
 _OWN_ID: Final = '"c{}"'
@@ -38,11 +38,10 @@ class Exchange:
         self,
         components: Sequence[Component],
         upstream: Dialect | None,
-        *,
         tracing: bool,
-        audited: Collection[str] = (),
-        reserved: Collection[str] = (),
-        first_number: int = 0,
+        audited: Collection[str],
+        reserved: Collection[str],
+        first_number: int,
     ) -> None:
         """See `conductor.core.router.Router` for the arguments."""
         self.tracing = tracing
@@ -62,7 +61,7 @@ class Exchange:
         """The last number that was given."""
         self.number = first_number
         """The number of the message that is routed now, given to it where it is first read."""
-        self.tracer = Tracer(self.next_number)
+        self.tracer = TraceEffects(self.next_number)
         self._own_ids = count(1)
         self._failed = False
 

@@ -26,7 +26,7 @@ _MOST_ANNOUNCED: Final = 4096
 """Numbers that are remembered of those announced to a host of guests."""
 
 
-class Tracer:
+class TraceEffects:
     """Makes the `Trace` effects of one router. Used only while tracing is on."""
 
     def __init__(self, next_number: Callable[[], int]) -> None:
