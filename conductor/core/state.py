@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effect
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
 from conductor.core.policy.policy_state import PolicyState
@@ -231,20 +231,17 @@ class Carried(RequestInOrder):
     def __init__(
         self,
         lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
+        message: Message,
         pending: PendingRequest,
         rights: int,
-        number: int,
     ) -> None:
-        super().__init__(method, params, heading)
+        super().__init__(message)
         self.lane = lane
         """Where it came into the component; the component passes it on by `lane.other`."""
         self.pending = pending
         """The request as it waits for its answer."""
         self.rights = rights
-        self.number = number
+        self.number = pending.number
         self.id = b""
         """The id it was delivered under."""
         self.forwarded: PendingRequest | None = None
@@ -264,8 +261,8 @@ class Copied(Request):
 
     __slots__ = ("answer", "forwarded", "held", "passed")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        super().__init__(method, params, heading)
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
         self.forwarded: list[PendingRequest] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
         self.passed = False
@@ -533,6 +530,12 @@ class Peer(msgspec.Struct, eq=False):
         bypassed = before is not None and before.across is not self.p
         open_ = policy_state.enforced and policy_state.policy.fails != "closed"
         return open_ and (self.closure is None or bypassed)
+
+    @property
+    def policed(self) -> PolicyState:
+        """Its policy state, for code that only peers with one reach."""
+        assert self.policy_state is not None
+        return self.policy_state
 
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""

@@ -11,7 +11,7 @@ from conductor.core.tracing import best_effort
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.policy.headings import Params
+    from conductor.core.policy.headings import Message, Params
     from conductor.core.policy.ordering import Notification
     from conductor.core.state import Carried, Lane, Peer, PendingRequest
 
@@ -71,9 +71,7 @@ def _of_notification(
 def originated(
     exchange: Exchange,
     lane: Lane,
-    method: str,
-    session: str | None,
-    params: Params,
+    message: Message,
     out: list[Effect],
     pending: PendingRequest | None = None,
 ) -> None:
@@ -85,11 +83,11 @@ def originated(
                 change="originated",
                 kind="notification" if pending is None else "request",
                 direction=lane.direction.value,
-                method=method,
-                session=session,
+                method=message.method,
+                session=message.session,
                 number=exchange.number,
                 before=None,
-                after=shown(params),
+                after=shown(message.params),
                 source=None,
                 source_id=None,
                 target=_towards(lane),

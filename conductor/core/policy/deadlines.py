@@ -35,8 +35,7 @@ class Deadlines:
     def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
         """Has `then` called when a component that has no rounds, or none now, has had as long as
         one."""
-        assert peer.policy_state is not None
-        if not (peer.policy_state.rounds and peer.ready):
+        if not (peer.policed.rounds and peer.ready):
             self.after(ROUND, then, out)
 
     def woken(self, token: int, out: list[Effect]) -> None:

@@ -63,13 +63,12 @@ class Enforcer:
             if peer.policy_state is not None
         )
 
-    def heard(self, peer: Peer, out: list[Effect]) -> None:
+    def round_over(self, peer: Peer, out: list[Effect]) -> None:
         """A guest has been given everything written to it before its round began, and has said all
         it had to say to that."""
-        policy_state = peer.policy_state
-        assert policy_state is not None
-        self.notifications.heard(peer.p, policy_state.round, out)
-        self.notifications.heard(peer.s, policy_state.round, out)
+        policy_state = peer.policed
+        self.notifications.round_over(peer.p, policy_state.round, out)
+        self.notifications.round_over(peer.s, policy_state.round, out)
 
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component is gone: what it carried, and what waits for that."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
-from conductor.core.policy.headings import Heading, Params, heading, inner_method, size_of
+from conductor.core.policy.headings import Heading, Message, Params, heading, inner_method, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.states import State
 
@@ -55,12 +55,8 @@ class Notification:
         "stale",
     )
 
-    def __init__(
-        self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+    def __init__(self, message: Message, source: str, number: int, round_: int) -> None:
+        self.method, self.params, self.heading = message
         self.source = source
         """Who sent it, by name."""
         self.number = number
@@ -73,6 +69,11 @@ class Notification:
         """What waits until the component has passed this copy on, or had its round."""
         self.stale = False
         """Of a copy: whether the same may be the component's own, once its round is over."""
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
 
 class Held:
@@ -122,10 +123,13 @@ class Request:
 
     __slots__ = ("heading", "method", "params")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+    def __init__(self, message: Message) -> None:
+        self.method, self.params, self.heading = message
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
 
 class RequestInOrder(Request):
@@ -133,8 +137,8 @@ class RequestInOrder(Request):
 
     __slots__ = ("order", "round", "state")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        super().__init__(method, params, heading)
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
         self.state = State.QUEUED
         self.order = 0
         """Its place, or that of its answer, among all that came to leave by the same lane."""
@@ -236,14 +240,14 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
 
 
 def meant(
-    known: Iterable[_Request], method: str, params: Params, *, surely: bool = False
+    known: Iterable[_Request], method: str, params: Params, *, exactly: bool = False
 ) -> _Request | None:
     """Which of the requests it was given a program means by one that it sends, where its library
     chooses ids: equal params, else the oldest alike in key, session, address and inner method;
-    `surely`: equal params only."""
+    `exactly`: equal params only."""
     known = [one for one in known if one.method == method]
     same = next((one for one in known if one.params == params), None)
-    if same is not None or surely or not known:
+    if same is not None or exactly or not known:
         return same
     key = heading(method, params), inner_method(method, params)
     return next(
@@ -258,13 +262,13 @@ class InFlight(Generic[_Carried, _Copied]):
         "_came",
         "_copied",
         "_left",
+        "copied_notifications",
         "copies",
-        "unforwarded",
         "queue",
         "queued",
         "releasing",
         "requests",
-        "copied_notifications",
+        "unforwarded",
         "waiting",
     )
 
