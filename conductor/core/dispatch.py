@@ -19,7 +19,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.oversize import Oversize
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.requests import ONE_HOP, ROLES, Requests, structured
+from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
 from conductor.core.services import Services, called
 from conductor.core.state import Batch, Lane, Peer, Source
 from conductor.core.tracing import read_number
@@ -63,7 +63,9 @@ class Dispatcher:
         if peer.closure is not None:
             return out
         exchange = self._exchange
-        exchange.number = peer.last_number = exchange.next_number()
+        exchange.number = exchange.count = number = exchange.count + 1
+        if peer.turns is not None:
+            peer.last_number = number
         if peer.policy_state is not None:
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
@@ -159,8 +161,14 @@ class Dispatcher:
             if not self._requests.answer(lane, message, out):
                 self._exchange.reject_message(lane, message, _NEITHER, batch, out)
                 return
-        elif (wrong := _malformed(message, method)) is not None:
-            self._exchange.reject_message(lane, message, wrong, batch, out)
+        elif (
+            len(method) > _LONGEST_METHOD
+            or message.jsonrpc != "2.0"
+            # Not `message.answers`: the call of a property costs each message 0.05 µs.
+            or message.result is not UNSET
+            or message.error is not UNSET
+        ):
+            self._exchange.reject_message(lane, message, _malformed(message, method), batch, out)
             return
         elif message.id is UNSET:
             self._notification(lane, method, message.params, out)
@@ -175,11 +183,12 @@ class Dispatcher:
     def _notification(
         self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
     ) -> None:
-        try:
-            params = structured(params)
-        except Malformed as error:
-            self._exchange.log(out, "warning", lane.peer, f"`{method}` dropped: {error.text}")
-            return
+        if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+            if bytes(params) != b"null":
+                text = f"`{method}` dropped: {NOT_STRUCTURED}"
+                self._exchange.log(out, "warning", lane.peer, text)
+                return
+            params = UNSET
         if lane.peer.turns is not None and method == UPDATE:
             agent_turns.updated(lane.peer, params)
         if method in _SPECIAL:
@@ -224,10 +233,8 @@ class Dispatcher:
             self._exchange.log(out, "warning", lane.peer, text)
 
 
-def _malformed(message: Message, method: str) -> str | None:
+def _malformed(message: Message, method: str) -> str:
     """What is wrong with a message that has a method."""
     if len(method) > _LONGEST_METHOD:
         return f"a method has at most {_LONGEST_METHOD} characters, this one has {len(method)}"
-    if message.jsonrpc != "2.0":
-        return _VERSION
-    return _BOTH if message.answers else None
+    return _VERSION if message.jsonrpc != "2.0" else _BOTH

@@ -6,7 +6,7 @@ has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import count
 from typing import Final
@@ -58,8 +58,8 @@ class Exchange:
         self.upstream = self.topology.upstream
         self._reserve_names(components, reserved)
         self.sessions = Sessions()
-        self.next_number: Callable[[], int] = count(first_number + 1).__next__
-        """Gives the number of a message of the conductor's own, or of one that was read."""
+        self.count = first_number
+        """The last number that was given."""
         self.number = first_number
         """The number of the message that is routed now, given to it where it is first read."""
         self.tracer = Tracer(self.next_number)
@@ -74,6 +74,11 @@ class Exchange:
             policy_state = self.peers[component.name].policy_state
             if policy_state is not None:
                 policy_state.names_of_others = names - {component.name} - component.known_as
+
+    def next_number(self) -> int:
+        """The number of a message of the conductor's own, or of one within an array."""
+        self.count += 1
+        return self.count
 
     def write(
         self, peer: Peer, frame: bytes, number: int, out: list[Effect], *, copy: bool = False
@@ -208,15 +213,19 @@ class Exchange:
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and calls the
         watchers. `copy`: it is an observer's request."""
-        watchers, pending.watchers = pending.watchers, ()
+        watchers = pending.watchers
+        if watchers:
+            pending.watchers = ()
         if pending.traced is not None:
             self.tracer.answered(pending, member, body, out)
         origin = pending.origin
         if origin is not None:
             del origin.requests.received[pending.key]
             origin.requests.size -= pending.size
-            pending.origin = pending.forwards = None
-            pending.followers = ()
+            pending.origin = None
+            # Each of these keeps other requests alive, as long as somebody remembers this one.
+            if pending.forwards is not None or pending.followers:
+                pending.forwards, pending.followers = None, ()
             frame = origin.writer.answer(pending.raw_id, member, body)
             if pending.batch is None:
                 self.write(origin.peer, frame, pending.answer_number, out, copy=copy)

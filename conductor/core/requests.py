@@ -40,26 +40,16 @@ from conductor.core.state import (
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are only known there."""
+STRUCTURED: Final = b"{["
+"""How params begin that JSON-RPC allows. Null, which older peers send, counts as none."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_ASKER: Final = AnswerTo.ASKER
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 
 _NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
-
-
-def structured(params: Raw | UnsetType) -> Raw | UnsetType:
-    """Params as JSON-RPC allows them; null, which older peers send, counts as none.
-
-    Raises:
-        Malformed: they are neither an object nor an array.
-    """
-    if isinstance(params, Raw) and memoryview(params)[0] not in b"{[":
-        if bytes(params) != b"null":
-            raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
-        return UNSET
-    return params
 
 
 class Requests:
@@ -100,7 +90,8 @@ class Requests:
         """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
         key = jsonrpc.canonical_id(message.id)
-        requests, known = lane.requests, None
+        requests, allowed, known = lane.requests, lane.peer.component.allowance, None
+        size = size_of(message.params)
         if key is None:
             text = "a request id must be null, a 64-bit integer or a string"
         elif key == b"null" and self._exchange.version == 2:
@@ -109,13 +100,17 @@ class Requests:
             text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
         elif key in requests.received:
             text = f"request id {key.decode(errors='replace')} is still in use"
-        elif over := self._too_many(lane, key, message):
-            text, known = over, key
+        elif (
+            len(requests.received) >= allowed.open_requests
+            or requests.size + size > allowed.open_bytes
+        ) and (excess := self._excess(lane, key, size)):
+            text, known = excess, key
         else:
-            pending = PendingRequest(lane, bytes(message.id), key, method, batch)
-            pending.number = self._exchange.number
-            pending.size = size_of(message.params)
-            requests.size += pending.size
+            number = self._exchange.number
+            pending = PendingRequest(
+                lane, bytes(message.id), key, method, batch, number=number, size=size
+            )
+            requests.size += size
             if self._exchange.tracing:
                 pending.traced = TracedRequest(lane, message.params)
             requests.received[key] = pending
@@ -123,23 +118,24 @@ class Requests:
         self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, known), batch, out)
         return None
 
-    def _too_many(self, lane: Lane, key: bytes, message: Message) -> str:
-        """Why a component may not send another request yet; empty if it may.
+    def _excess(self, lane: Lane, key: bytes, size: int) -> str | None:
+        """Why a component may not send another request, although it has reached a limit; None if it
+        may.
 
         The client always may, and a component may always pass on what it carries: a limit there
-        would fail requests of others.
+        would fail requests of others. A single request may have any size.
         """
         requests, peer = lane.requests, lane.peer
         allowed = peer.component.allowance
-        if len(requests.received) >= allowed.open_requests:
-            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
-        elif requests.size and requests.size + size_of(message.params) > allowed.open_bytes:
-            limit, most = "open_bytes", f"{requests.size} bytes of its requests"
-        else:
-            return ""
         carried = key in peer.p.in_flight.requests or key in peer.s.in_flight.requests
         if carried or peer is self._exchange.upstream:
-            return ""
+            return None
+        if len(requests.received) >= allowed.open_requests:
+            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
+        elif requests.size:
+            limit, most = "open_bytes", f"{requests.size} bytes of its requests"
+        else:
+            return None
         return (
             f"{peer.label} asks too much at once: {most} have no answer yet\n"
             f"hint: raise the component's {limit} if this is intended"
@@ -158,7 +154,10 @@ class Requests:
             if method in ENVELOPES:
                 lane, method, params = self.unwrap(lane, method, params, out)
                 pending.method = method
-            params = structured(params)
+            if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+                if bytes(params) != b"null":
+                    raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
+                params = UNSET
             if pending.traced is not None:
                 pending.traced.source, pending.traced.params = lane, params
             if method in ROLES:
@@ -263,8 +262,8 @@ class Requests:
         self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: list[Effect]
     ) -> None:
         """Hands the answer of the peer a request went to to whom it is for."""
-        to, subject = pending.answer_to, pending.subject
-        if to is AnswerTo.ASKER:
+        to = pending.answer_to
+        if to is _ASKER:
             if pending.bypassed and pending.carried is None:
                 self._policed.reply_in_order(pending, member, bytes(body), out)
             else:
@@ -272,7 +271,8 @@ class Requests:
             return
         # The subject leads back to the request, and may be large: it must not wait for the garbage
         # collector. Who sends the request again sets it anew.
-        pending.answer_to, pending.subject, pending.carried = AnswerTo.ASKER, None, None
+        subject = pending.subject
+        pending.answer_to, pending.subject, pending.carried = _ASKER, None, None
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
         self._takers[to](subject, pending, member, bytes(body), out)

@@ -215,8 +215,8 @@ class Router:
         return out
 
     def heard(self, name: str) -> int | None:
-        """The number of the last message that came from a peer; None while it waits for an answer
-        itself, say of the user."""
+        """The number of the last message from an agent whose turns are limited; None while it waits
+        for an answer itself, say of the user."""
         peer = self.peers[name]
         return None if any(requests.received for requests in peer.id_spaces()) else peer.last_number
 

@@ -7,7 +7,7 @@ carried request the pending one), so they share one module. What changes them is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import Enum
+from enum import Enum, IntEnum, auto
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
 from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.states import State
 from conductor.core.writer import Writer, writers
 
 Answer = tuple[bytes, bytes]
@@ -39,23 +40,26 @@ _MOST_KEYS: Final = 1024
 # -- requests --------------------------------------------------------------------------------------
 
 
-class AnswerTo(Enum):
-    """Who takes the answer to a pending request; `Requests.complete` has the table."""
+class AnswerTo(IntEnum):
+    """Who takes the answer to a pending request; `Requests` has the table.
 
-    ASKER = "asker"
+    Integers, since the hash of other enum members is a call of a Python function.
+    """
+
+    ASKER = auto()
     """The peer that sent the request."""
-    NOBODY = "nobody"
-    LAST = "last"
+    NOBODY = auto()
+    LAST = auto()
     """`initialize` of the last component. Subject: the params, to ask it again in another form."""
-    ROLE = "role"
+    ROLE = auto()
     """A role request. Subject: the `Handshake`."""
-    LAUNCH = "launch"
+    LAUNCH = auto()
     """`_scp/proxy`. Subject: the `Handshake`."""
-    CARRIED = "carried"
+    CARRIED = auto()
     """A request that a component carries. Subject: the `Carried`."""
-    CARRIED_BEFORE = "carried before"
+    CARRIED_BEFORE = auto()
     """The same once its answer has gone past the component. Subject: the `Carried`."""
-    COPY = "copy"
+    COPY = auto()
     """A copy of a request. Subject: the `Copied`."""
 
 
@@ -146,7 +150,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     """Bypassed components whose pending messages this answer must not overtake, outermost first:
     the lane it came in by, its heading, and the copy that was shown there."""
     carried: Carried | None = None
-    """The record of the component that has it, where that has a gate."""
+    """The record of the component that has it, where that has a policy state."""
     forwards: Carried | None = None
     """The carried request that a policed component passes on by it."""
     originated: bool = False
@@ -235,7 +239,10 @@ class Carried(RequestInOrder):
         pending: PendingRequest,
         rights: int,
     ) -> None:
-        super().__init__(message)
+        self.method, self.params, self.heading = message
+        self.state = State.QUEUED
+        self.order = 0
+        self.round = -1
         self.lane = lane
         """Where it came into the component; the component passes it on by `lane.other`."""
         self.pending = pending
@@ -262,7 +269,7 @@ class Copied(Request):
     __slots__ = ("answer", "forwarded", "held", "passed")
 
     def __init__(self, message: Message) -> None:
-        super().__init__(message)
+        self.method, self.params, self.heading = message
         self.forwarded: list[PendingRequest] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
         self.passed = False
@@ -307,11 +314,11 @@ class Lane:
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
         self.in_flight: InFlight[Carried, Copied] = InFlight()
-        """What a peer with a gate was given that would leave here."""
+        """What a peer with a policy state was given that would leave here."""
         self.rights: dict[str, int] = {}
-        """What a peer with a gate holds on what comes in here, by key, as far as it is known."""
+        """Its rights on what comes in here, by key, as far as they are known."""
         self.policed = False
-        """Whether this peer or the one across has a gate."""
+        """Whether this peer or the one across has a policy state."""
         self.wraps = False
         """Whether envelopes may come in on it."""
 
@@ -420,10 +427,10 @@ class Peer(msgspec.Struct, eq=False):
     offer_shape: frozenset[str] | None = None
     """What stood where the proxy offer was put, in the `initialize` it got …"""
     answer_shape: frozenset[str] | None = None
-    """… and in the answer to the `initialize` it forwarded (`conductor.core.roles.offer`)."""
+    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
     # Numbers of messages (`conductor.core.tracing`).
     last_number: int = 0
-    """Of the last message that came from it."""
+    """Of the last message that came from it, if its turns are limited."""
     next_number: int = 0
     """The number it announced for its next message; 0: none."""
     announced: dict[int, None] = {}
@@ -459,7 +466,7 @@ class Peer(msgspec.Struct, eq=False):
         """The peer of a component before it is initialized.
 
         Args:
-            watched: it has a gate even without a policy.
+            watched: it has a policy state even without a policy, for an audit or a trace.
             ids: the ids of requests to it; None: from 1.
         """
         dialect, policed = component.dialect, component.policy is not None

@@ -42,7 +42,7 @@ class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     configure: msgspec.Raw = msgspec.Raw(b"null")
     instance: str = ""
     kept: msgspec.Raw = msgspec.Raw(b"{}")
-    """What former instances kept (`conductor.core.keeping`)."""
+    """What former instances kept (`conductor.core.component`)."""
     known_as: tuple[str, ...] = ()
     """Other names of its own: of a bundled one that by which it comes."""
     limits: dict[str, int] = {}

@@ -113,15 +113,9 @@ class HeldRequests(ABC):
     def reply_in_order(
         self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """Answers a request, once the answer overtakes nothing that a bypassed component has."""
-        if not self._waits_for_bypassed(pending, member, body, out):
-            self._exchange.reply(pending, member, body, out)
-
-    def _waits_for_bypassed(
-        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
-    ) -> bool:
-        """Whether an answer waits for what the components that it goes past were given before, or
-        for their round with their copy of it, where its place among texts means something."""
+        """Answers a request in order: the answer waits for what the components that it goes past
+        were given before, or for their round with their copy, where its place among texts means
+        something."""
         while pending.bypassed:
             lane, heading, copy = pending.bypassed[-1]
             pending.bypassed = pending.bypassed[:-1]
@@ -138,8 +132,8 @@ class HeldRequests(ABC):
                 self._observers.answered(placed, member, body, out)
                 placed.held = held
             self._notifications.defer(lane, held, out)
-            return True
-        return False
+            return
+        self._exchange.reply(pending, member, body, out)
 
     @staticmethod
     def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:

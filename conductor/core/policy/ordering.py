@@ -123,8 +123,9 @@ class Request:
 
     __slots__ = ("heading", "method", "params")
 
-    def __init__(self, message: Message) -> None:
-        self.method, self.params, self.heading = message
+    method: str
+    params: Params
+    heading: Heading
 
     @property
     def message(self) -> Message:
@@ -137,13 +138,11 @@ class RequestInOrder(Request):
 
     __slots__ = ("order", "round", "state")
 
-    def __init__(self, message: Message) -> None:
-        super().__init__(message)
-        self.state = State.QUEUED
-        self.order = 0
-        """Its place, or that of its answer, among all that came to leave by the same lane."""
-        self.round = -1
-        """The component's round that delivers it, or its answer; -1 until it is sent."""
+    state: State
+    order: int
+    """Its place, or that of its answer, among all that came to leave by the same lane."""
+    round: int
+    """The component's round that delivers it, or its answer; -1 until it is sent."""
 
 
 # The full records (`conductor.core.state`) know lanes, and lanes know `Given`. So that no import

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import jsonrpc, members
+from conductor.core import jsonrpc
+from conductor.core.json_text import read_members, write_members
 
 _OLD: Final = "mcp_acp_transport"
 
@@ -38,7 +39,7 @@ class Support(msgspec.Struct, frozen=True):
 
 def support(result: Raw | bytes) -> Support:
     """The capabilities in the result of `initialize`; nothing but stdio if it has none."""
-    fields = members.read(result) or {}
+    fields = read_members(result) or {}
     version = _value(fields.get("protocolVersion"))
     if version == 2:
         mcp = _object(
@@ -58,7 +59,7 @@ def shown(result: Raw | bytes) -> bytes | None:
 
     None if the result has that already, or has no place for it.
     """
-    agent, fields = support(result), members.read(result)
+    agent, fields = support(result), read_members(result)
     if agent.acp or fields is None:
         return None
     if agent.version == 2:
@@ -96,13 +97,13 @@ def response(
 def _with(fields: dict[str, Raw], path: tuple[str, ...], name: str, new: Raw) -> Raw | None:
     """The object with `name` set at the end of `path`; all else stays, byte by byte."""
     if not path:
-        return members.write({**fields, name: new})
+        return write_members({**fields, name: new})
     inside = fields.get(path[0], Raw(b"null"))
-    below = {} if bytes(inside) == b"null" else members.read(inside)
+    below = {} if bytes(inside) == b"null" else read_members(inside)
     if below is None:
         return None  # not an object, which only the agent can repair
     changed = _with(below, path[1:], name, new)
-    return None if changed is None else members.write({**fields, path[0]: changed})
+    return None if changed is None else write_members({**fields, path[0]: changed})
 
 
 def _value(raw: Raw | None) -> Any:
