@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import UnsetType
 
 from conductor.core.effects import Changed, Effect
+from conductor.core.exchange import Exchange
+from conductor.core.policy.headings import Message, Params
+from conductor.core.policy.ordering import Notification
+from conductor.core.state import Carried, Lane, Peer, PendingRequest
 from conductor.core.tracing import best_effort
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.policy.headings import Message, Params
-    from conductor.core.policy.ordering import Notification
-    from conductor.core.state import Carried, Lane, Peer, PendingRequest
 
 
 @best_effort

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from conductor.core import guards, jsonrpc
 from conductor.core.effects import Closure, Effect, Violated
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
@@ -27,10 +28,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Carried, Peer, PendingRequest
+from conductor.core.state import Carried, Peer, PendingRequest
 
 _MISSING: Final = {
     ORIGINATE: "may not send `{}` of its own",

@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.effects import Effect, Wake
-
-if TYPE_CHECKING:
-    from conductor.core.state import Peer
+from conductor.core.state import Peer
 
 Then = Callable[[list[Effect]], None]
 

@@ -12,9 +12,9 @@ the message on as it was given.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.policy.checks import Checks
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
@@ -24,11 +24,7 @@ from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.turns import Turns
-from conductor.core.state import Carried
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Peer
+from conductor.core.state import Carried, Peer
 
 
 class Enforcer:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks
 from conductor.core.policy.headings import Heading, Message, Params
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
-from conductor.core.state import Carried, Handshake
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Carried, Handshake, Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
@@ -20,16 +21,12 @@ from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Dire
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
 from conductor.core.policy.ordering import Excuse, Held
+from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import State
 from conductor.core.policy.turns import Turns
-from conductor.core.state import AnswerTo, Carried, Copied, PendingRequest, unread
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.policy.ownership import McpOwnership
-    from conductor.core.state import Lane
+from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest, unread
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import UnsetType
 
 from conductor.core.effects import Effect, Send
+from conductor.core.exchange import Exchange
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Checks, equal, lacks
+from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.headings import Heading, Message, Params, read_message
 from conductor.core.policy.headings import heading as read_heading
 from conductor.core.policy.key_table import (
@@ -27,13 +29,8 @@ from conductor.core.policy.observers import Observers, release
 from conductor.core.policy.ordering import Held, Notification
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.state import Carried, Source
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.policy.deadlines import Deadlines
-    from conductor.core.policy.turns import Turns
-    from conductor.core.state import Lane
+from conductor.core.policy.turns import Turns
+from conductor.core.state import Carried, Lane, Source
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)

@@ -7,17 +7,14 @@ the original is. Its own answer to a copy is ignored.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.effects import Effect, Send
+from conductor.core.exchange import Exchange
 from conductor.core.policy.headings import Message, Params, size_of
 from conductor.core.policy.key_table import ORIGINATE
 from conductor.core.policy.ordering import Held, Notification, meant
-from conductor.core.state import AnswerTo, Copied, PendingRequest, unread
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Lane, Peer
+from conductor.core.state import AnswerTo, Copied, Lane, Peer, PendingRequest, unread
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024

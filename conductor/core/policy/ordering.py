@@ -12,17 +12,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
+from conductor.core.effects import Effect
 from conductor.core.policy.headings import Heading, Message, Params, heading, inner_method, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
-
-if TYPE_CHECKING:
-    from conductor.core.effects import Effect
-    from conductor.core.policy.policy_state import PolicyState
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it

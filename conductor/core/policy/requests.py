@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
@@ -20,10 +20,7 @@ from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
-from conductor.core.state import AnswerTo, Carried, Copied, PendingRequest
-
-if TYPE_CHECKING:
-    from conductor.core.state import Lane
+from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
