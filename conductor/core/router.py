@@ -270,7 +270,7 @@ class Router:
         peer = self.peers[name]
         out: Effects = []
         if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
-            self._enforcer.heard(peer, out)
+            self._enforcer.round_over(peer, out)
         return out
 
     def settled(self, name: str) -> Effects:

@@ -26,7 +26,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,
     RESULT,
@@ -169,7 +169,9 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
+            peer.shadow = self._enforcer.observers.follow(
+                pending, Message(INITIALIZE, params, _HEADING)
+            )
             self.initialize_alone(peer, params, unread(INITIALIZE), out)
         self._deliver_ahead(peer, params, pending, out)
 
@@ -198,7 +200,9 @@ class Initializer:
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
         params = handshake.params
-        peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
+        peer.shadow = self._enforcer.observers.follow(
+            pending, Message(INITIALIZE, params, _HEADING)
+        )
         self._deliver_ahead(peer, params, pending, out)
 
     def _came_back(
