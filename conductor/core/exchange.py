@@ -145,7 +145,7 @@ class Exchange:
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
-        # To cancel a turn in which nothing moves, its session must be known; the params are not kept.
+        # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
             pending.session = session_of(params)
         if pending.traced is not None:
