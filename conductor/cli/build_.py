@@ -14,8 +14,8 @@ import typer
 from conductor.cli import report
 from conductor.errors import ComponentError, UsageError
 from conductor.spec.manifest import section
-from conductor.spec.manifest.reading import load, parse, path_of
-from conductor.spec.manifest.values import FILE, Manifest
+from conductor.spec.manifest.reading import Manifest, load, parse, path_of
+from conductor.spec.paths import MANIFEST
 
 HELP: Final = (
     "Build a component by the command in its manifest, put the manifest into the module that came "
@@ -39,7 +39,7 @@ def build(
     """Builds a component. Raises `UsageError`, `ComponentError`."""
     path = path_of(folder)
     if path is None:
-        raise UsageError(f"there is no {FILE} in `{folder}`", "`conductor new NAME` makes one")
+        raise UsageError(f"there is no {MANIFEST} in `{folder}`", "`conductor new NAME` makes one")
     found = load(path)
     if found.file is None:
         raise UsageError(f"`{found.name}` is a program", "there is nothing to build by this")
@@ -146,7 +146,7 @@ def _record(found: Manifest, folder: str, path: str) -> int:
 
 def within(source: str) -> str:
     """A manifest's text as the module it describes can hold it: without the module's digest."""
-    from conductor.spec.manifest.errors import line_of
+    from conductor.spec.toml_files import line_of
 
     lines = source.splitlines(keepends=True)
     at = line_of(source, ("sha256",))
@@ -158,7 +158,7 @@ def recorded(source: str, digest: str) -> str:
 
     Raises `UsageError` for one that is written so that there is no place for it.
     """
-    from conductor.spec.manifest.errors import line_of
+    from conductor.spec.toml_files import line_of
 
     lines = source.splitlines(keepends=True)
     at = line_of(source, ("sha256",))
@@ -169,7 +169,7 @@ def recorded(source: str, digest: str) -> str:
         lines[at - 1] = lines[at - 1].rstrip("\n") + f'\nsha256 = "{digest}"\n'
     text = "".join(lines)
     if parse(text.encode()).sha256 != digest:
-        raise UsageError(f"{FILE} has no place for the digest", 'write `sha256 = ""` on a line')
+        raise UsageError(f"{MANIFEST} has no place for the digest", 'write `sha256 = ""` on a line')
     return text
 
 

@@ -72,8 +72,8 @@ def check(
         raise UsageError(f"no check `{unknown[0]}`", f"checks are: {', '.join(known)}")
     limit = (timeout and options.read("--timeout", timeout, options.seconds)) or suite.TIMEOUT
     spec = catalog.resolve(component)
-    if spec.bundled is not None and (found := catalog.manifest(spec.bundled)) is not None:
-        _no_agent(component, found.kind)
+    if spec.bundled is not None and spec.manifest is not None:
+        _no_agent(component, spec.manifest.kind)
     first_use.announce_program(spec)
     found_all: list[Outcome] = []
     for one in suite.outcomes(spec, only or (), limit, cache):

@@ -12,8 +12,8 @@ from conductor.cli import report
 from conductor.errors import ConductorError, UsageError, visible, visible_path
 from conductor.services.globs import compile_glob
 from conductor.spec import untrusted_files
-from conductor.spec.manifest.reading import load, path_of
-from conductor.spec.manifest.values import FILE, MATCHES, Manifest
+from conductor.spec.manifest.reading import MATCHES, Manifest, load, path_of
+from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
     from conductor.author.transcripts.playing import Played
@@ -97,7 +97,7 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
     if path is None:
         if component is None or not (files := list(_transcripts(paths))):
             raise UsageError(
-                f"there is no {FILE} in `{folder or os.path.dirname(paths[0]) or '.'}`",
+                f"there is no {MANIFEST} in `{folder or os.path.dirname(paths[0]) or '.'}`",
                 "`conductor new NAME` makes a component, --component names another",
             )
         return "", files, Manifest(name="component")
@@ -121,7 +121,7 @@ def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
         every = untrusted_files.below(folder, lambda _: True)
         found = [path for path in every if any(one.fullmatch(path) for one in globs)]
     except ValueError as error:
-        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {FILE}") from None
+        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {MANIFEST}") from None
     except OSError as error:
         raise UsageError(
             f"`{folder}`: {error.strerror}", "name the transcripts, or put them elsewhere"

@@ -80,7 +80,7 @@ def _told(spec: GuestSpec) -> GuestSpec:
     """What of a guest makes a difference to its module: starting a process takes a while."""
     return GuestSpec(
         name=spec.name,
-        path=spec.path,
+        wasm=spec.wasm,
         sha256=spec.sha256,
         script=spec.script,
         script_sha256=spec.script_sha256,

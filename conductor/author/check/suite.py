@@ -28,10 +28,12 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
-from conductor.run.launch import Options, Planned
+from conductor.run.plan import Options, Planned
 from conductor.run.runtime import Runtime
-from conductor.spec.catalog import Spec
+from conductor.spec import paths
 from conductor.spec.limits import DEFAULT_LIMITS
+from conductor.spec.model import Spec
+from conductor.spec.settings import configuration
 from conductor.transports.guardian import Guardian
 from conductor.transports.memory import MemoryTransport
 
@@ -65,7 +67,7 @@ def outcomes(
     """Runs the checks, all or those chosen by name. Raises `ConductorError` where the component
     cannot even be loaded."""
     with (
-        Cages(cache or guest_host.cache_folder()) as cages,
+        Cages(cache or paths.compiled_modules()) as cages,
         tempfile.TemporaryDirectory(prefix="conductor-check-") as place,
     ):
         folder = os.path.join(os.path.realpath(place), "project")
@@ -161,7 +163,7 @@ def _failed(
 
 def _over_lines(check: Check, spec: Spec, cages: Cages) -> Outcome:
     assert check.over_lines is not None
-    config = msgspec.json.encode(guest_host.configuration(spec)["config"])
+    config = msgspec.json.encode(configuration(spec)["config"])
     try:
         with playing.guests(spec, cages) as make:
             check.over_lines(make, config)

@@ -18,9 +18,9 @@ from conductor.author.transcripts.line_program import LineProgram
 from conductor.author.transcripts.transcript import Difference
 from conductor.author.transcripts.wire import Wire
 from conductor.errors import ComponentError, UsageError
-from conductor.run.guest_host import cache_folder, guest_spec
-from conductor.run.segment_spec import GuestSpec
-from conductor.spec.catalog import Spec
+from conductor.run.segment_spec import GuestSpec, guest_spec
+from conductor.spec.model import Spec
+from conductor.spec.paths import compiled_modules
 from conductor.transports.delivery import deliver
 
 DEADLINE: Final = 60.0
@@ -100,7 +100,7 @@ def guests(spec: Spec, cages: Cages | None = None) -> Iterator[Callable[[], Gues
     """Makes instances of a sandboxed component, locked up in a process of their own, and ends them,
     unless they are those of `cages`. Raises `ComponentError`."""
     told = guest_spec(spec, b"null", policed=False)
-    with nullcontext(cages) if cages is not None else Cages(cache_folder()) as held:
+    with nullcontext(cages) if cages is not None else Cages(compiled_modules()) as held:
         try:
             held.carrier(told)
         except wasm_host.GuestError as error:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 import wasmtime
 
@@ -17,9 +18,9 @@ from conductor.author import replay_targets
 from conductor.author.caged.guests import Cages
 from conductor.author.check import suite
 from conductor.author.transcripts import playing
-from conductor.run.guest_host import cache_folder, guest_spec
-from conductor.run.segment_spec import GuestSpec
+from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import catalog
+from conductor.spec.paths import compiled_modules
 from wasm_host.harden.probe import probe
 
 HOSTILE: Final = Path(__file__).parents[2] / "hostile"
@@ -29,20 +30,19 @@ LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 def told(name: str, **limits: int) -> GuestSpec:
     """What a host is told of a bundled guest."""
     spec = guest_spec(catalog.resolve(name), b"null", policed=False)
-    assert isinstance(spec, GuestSpec)
-    return GuestSpec(spec.name, spec.path, spec.sha256, limits={**spec.limits, **limits})
+    return msgspec.structs.replace(spec, limits={**spec.limits, **limits})
 
 
 def hostile(name: str, folder: Path, **limits: int) -> GuestSpec:
     """The same of a hostile one."""
     path = folder / f"{name}.wasm"
     path.write_bytes(bytes(wasmtime.wat2wasm((HOSTILE / f"{name}.wat").read_text("utf-8"))))
-    return GuestSpec(name, str(path), limits=limits)
+    return GuestSpec(name=name, wasm=str(path), limits=limits)
 
 
 @pytest.fixture
 def cages() -> Iterator[Cages]:
-    with Cages(cache_folder()) as found:
+    with Cages(compiled_modules()) as found:
         yield found
 
 
