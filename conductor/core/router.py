@@ -80,7 +80,7 @@ class Router:
         dispatcher = Dispatcher(exchange, self._services, requests, self._oversize, policed, depth)
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
-        bytes. The method itself, since a method that calls it costs each message 0.1 µs."""
+        bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():

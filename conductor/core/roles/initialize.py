@@ -123,6 +123,7 @@ class Initializer:
             raise Malformed(INVALID_REQUEST, "`initialize` goes to the successor only")
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
+        # From now on its successor knows of it, so that it cannot be asked afresh.
         (peer.launched_by or peer).forwarded = True
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
@@ -137,6 +138,7 @@ class Initializer:
             pending.answer_to, pending.subject = AnswerTo.LAST, params
             self._exchange.send(lane, INITIALIZE, params, pending, out)
         elif peer.handshake is not None and not peer.ready:
+            # Asked a second time while it is still being asked: the answer may settle its dialect.
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
             peer.initialize = params
@@ -319,6 +321,7 @@ class Initializer:
             peer.handshake = None
         if peer.restarting:
             peer.restarting, peer.ready = False, True
+            # The next `initialize` is the client's own, and goes on to the successor again.
             if self._enforcer.handshake.takes_part(peer):
                 peer.shadow = None
             peer.resume(out)
