@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from conductor.author.transcripts import playing
-from conductor.author.transcripts.line_program import LineProgram
+from conductor.author import subject
+from conductor.author.line_program import LineProgram
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay.player import Target
 from conductor.run.reports.deliveries import text_lines
@@ -51,7 +51,7 @@ def _maker(
             f"{spec.label('component')} runs inside of conductor, so it cannot be replayed",
             "run it as a program",
         )
-    load = ending.enter_context(playing.guests(spec))
+    load = ending.enter_context(subject.guests(spec))
     return lambda: Guest(load(), spec)
 
 
@@ -61,7 +61,7 @@ class Guest:
     waits = False
     silence = ""
 
-    def __init__(self, guest: playing.Guest, spec: Spec) -> None:
+    def __init__(self, guest: subject.Guest, spec: Spec) -> None:
         self._guest = guest
         self.sided = guest.carrier != "wasi" or spec.dialect == "channel"
         self._said: deque[str] = deque()

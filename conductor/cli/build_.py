@@ -55,10 +55,10 @@ def build(
 
 def _script(folder: str, found: Manifest) -> int:
     """Python source: there is nothing to compile, but it must load."""
-    from conductor.author.transcripts import playing
+    from conductor.author import subject
     from conductor.spec.catalog import resolve
 
-    with playing.targets(resolve(os.path.join(folder, ""))) as make:
+    with subject.targets(resolve(os.path.join(folder, ""))) as make:
         make()
     report.say(f"{found.file}: nothing to compile; it loads in the sandbox")
     return 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import wasm_host
-from conductor.author.caged.reader import Judge
+from conductor.author.caged_reader import Judge
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES

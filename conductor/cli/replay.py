@@ -12,7 +12,7 @@ from conductor.errors import UsageError
 
 if TYPE_CHECKING:
     from conductor.record.replay.player import Outcome
-    from conductor.record.replay.record import Recording
+    from conductor.record.replay.recording import Recording
 
 EXIT_DIFFERENT: Final = 1
 
@@ -107,12 +107,12 @@ def _one(
     """Runs one component again; the exit code."""
     from conductor.author import replay_targets
     from conductor.cli import replay_report
-    from conductor.record.replay import player, record
+    from conductor.record.replay import player, recording
     from conductor.spec.catalog import resolve
 
     spec = resolve(component)
     shown = name or spec.name
-    recording = record.load(trace, shown)
+    recording = recording.load(trace, shown)
     if to is not None:
         _write(to, shown, recording)
     found: list[Outcome] = []

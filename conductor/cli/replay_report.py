@@ -9,8 +9,8 @@ from typing import Any, Final
 from conductor.cli import report
 from conductor.errors import visible
 from conductor.record import diff
+from conductor.record.replay.messages import SIDES, Told
 from conductor.record.replay.player import Difference, Outcome
-from conductor.record.replay.wire import SIDES, Told
 
 _SHOWN: Final = 8
 """Differences within one message that are shown."""

@@ -16,8 +16,8 @@ from conductor.spec.manifest.reading import load, path_of
 from conductor.spec.manifest.values import FILE, MATCHES, Manifest
 
 if TYPE_CHECKING:
-    from conductor.author.transcripts.playing import Played
-    from conductor.author.transcripts.transcript import Difference
+    from conductor.author.subject import Played
+    from conductor.author.transcripts import Difference
 
 EXIT_DIFFERENT: Final = 1
 _MOST_FILES: Final = 1_000
@@ -170,14 +170,14 @@ def _folder_of(path: str) -> str:
 
 def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
     """Plays them; the exit code. Raises `UsageError`."""
-    from conductor.author.transcripts import playing
+    from conductor.author import subject
     from conductor.cli import first_use
     from conductor.spec.catalog import resolve
 
     failed = 0
     spec = resolve(component)
     first_use.tell_program(spec)
-    with playing.targets(spec) as make:
+    with subject.targets(spec) as make:
         for path in files:
             try:
                 text = untrusted_files.read(path, _MOST_BYTES)
@@ -185,7 +185,7 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
                 shown = visible_path(path)
                 raise UsageError(f"`{shown}`: {error.strerror}", "check the path") from None
             try:
-                played = playing.play(make, text, path, loose=loose)
+                played = subject.play(make, text, path, loose=loose)
             except ValueError as error:
                 raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
             failed += _told(path, played, text, update=update)

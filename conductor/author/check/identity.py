@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.author.check.chain import Chain, Fault, Skipped
 from conductor.author.check.ends import BARRIER, session_of
-from conductor.author.check.forwarding import ends
+from conductor.author.check.passing import ends
+from conductor.author.check.scripted_chain import Chain, Fault, Skipped
 from conductor.core import jsonrpc
 
 _OTHER: Final = {b"p": b"s", b"s": b"p"}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 
 from conductor.author.check import values
-from conductor.author.check.chain import Fault, Skipped
-from conductor.author.transcripts.playing import Target
+from conductor.author.check.scripted_chain import Fault, Skipped
+from conductor.author.subject import Target
 from conductor.errors import ComponentError
 
 _CONFIGURE = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.author.check.chain import Chain, Fault
-from conductor.author.check.forwarding import ends, request, unchanged
+from conductor.author.check.passing import ends, request, unchanged
+from conductor.author.check.scripted_chain import Chain, Fault
 
 NUMBERS = b'{"n":[1.10,1e400,-0,-0.0,12345678901234567890123,9007199254740993,1E+2,0.1e-7,1.0,100]}'
 STRINGS = (

@@ -6,9 +6,9 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
-from conductor.author.check.chain import Chain, Fault, Heard, Skipped
 from conductor.author.check.ends import Asked
-from conductor.author.check.forwarding import unchanged
+from conductor.author.check.passing import unchanged
+from conductor.author.check.scripted_chain import Chain, Fault, Heard, Skipped
 
 _MARK = b"check.example/n"
 _MARKED = re.compile(_MARK + rb'"\s*:\s*(\d+)')

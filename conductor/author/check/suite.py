@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.author.caged.guests import Cages
-from conductor.author.check import ending
-from conductor.author.check.chain import Chain, Fault, Skipped
+from conductor.author import subject
+from conductor.author.caged import Cages
+from conductor.author.check import robustness
+from conductor.author.check.scripted_chain import Chain, Fault, Skipped
 from conductor.author.check.table import CHECKS, Check, OverChain
 from conductor.author.check.tap import Tap
-from conductor.author.transcripts import playing
 from conductor.core.effects import Closure
 from conductor.core.peer import Component
 from conductor.core.policy.rule_syntax import PolicyWords
@@ -163,7 +163,7 @@ def _over_lines(check: Check, spec: Spec, cages: Cages) -> Outcome:
     assert check.over_lines is not None
     config = msgspec.json.encode(guest_host.configuration(spec)["config"])
     try:
-        with playing.guests(spec, cages) as make:
+        with subject.guests(spec, cages) as make:
             check.over_lines(make, config)
     except Fault as fault:
         return _failed(check, fault)
@@ -275,7 +275,7 @@ def _verdict(
         text = f"nothing more came within {bound:g} s"
         said = f"it failed: {reasons[0].text}" if reasons else text
         wrote = chain.tap.lines if chain.tap is not None else []
-        odd = ending.odd(wrote)
+        odd = robustness.odd(wrote)
         if odd is not None:
             said += "; it wrote a line that is no message, or a batch of several"
         last = odd or (wrote[-1] if wrote else b"nothing")

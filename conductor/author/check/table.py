@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from conductor.author.check import ending, forwarding, identity, lines, payloads, requests, sessions
-from conductor.author.check.chain import Chain
-from conductor.author.transcripts import playing
+from conductor.author import subject
+from conductor.author.check import identity, ids, lines, passing, payloads, robustness, sessions
+from conductor.author.check.scripted_chain import Chain
 
 _ABI: Final = "docs/channel-abi.md"
 
 OverChain = Callable[[Chain], Awaitable[None]]
-OverLines = Callable[[Callable[[], playing.Target], bytes], None]
+OverLines = Callable[[Callable[[], subject.Target], bytes], None]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,28 +66,28 @@ CHECKS: Final[tuple[Check, ...]] = (
            "lines"),
     _check("refused-initialize", sessions.refused_initialize,
            "an agent's refusal of `initialize` reaches the client as it is", "lines"),
-    _check("requests", forwarding.requests,
+    _check("requests", passing.requests,
            "requests of methods it does not know pass both ways, and their results back", _KNOWN),
-    _check("notifications", forwarding.notifications,
+    _check("notifications", passing.notifications,
            "notifications it does not know pass both ways", _KNOWN),
-    _check("errors", forwarding.errors, "errors pass with code, message and data", "ids"),
-    _check("unknown-updates", forwarding.unknown_updates,
+    _check("errors", passing.errors, "errors pass with code, message and data", "ids"),
+    _check("unknown-updates", passing.unknown_updates,
            "kinds of updates and methods of later versions pass", _KNOWN),
-    _check("meta", forwarding.meta, "`_meta` of others survives", _NEVER),
-    _check("ids", requests.same_ids,
+    _check("meta", passing.meta, "`_meta` of others survives", _NEVER),
+    _check("ids", ids.same_ids,
            "each request is answered under its own id, whatever the ids on the other side", "ids"),
     _check("kept-ids", identity.kept_ids,
            "a request is passed on under the id it came with, and answered under that", "ids"),
     _check("own-ids", identity.own_ids,
            "requests of its own have strings for ids, which the conductor's never are", "ids",
            advice=True),
-    _check("concurrency", requests.concurrent,
+    _check("concurrency", ids.concurrent,
            "many requests may be open at once and be answered in any order", "ids"),
-    _check("order", requests.order,
+    _check("order", ids.order,
            "what goes one way stays in order; no answer overtakes what was said before", "order"),
-    _check("cancellation", requests.cancellation,
+    _check("cancellation", ids.cancellation,
            "a cancel goes on to where the request went, under its id there", "cancellation"),
-    _check("late-cancels", requests.late_cancels,
+    _check("late-cancels", ids.late_cancels,
            "a cancel for a request that is not open is ignored", "cancellation"),
     _check("numbers", payloads.numbers, "numbers pass as they are written", _NEVER),
     _check("strings", payloads.strings, "strings pass, lone surrogates included", _NEVER),
@@ -112,18 +112,18 @@ CHECKS: Final[tuple[Check, ...]] = (
            "a replayed conversation arrives whole, in order, before the answer", "order"),
     _check("permission", sessions.permission,
            "a permission request reaches the user, and the refusal the agent", _KNOWN),
-    _check("only-messages", ending.only_messages,
+    _check("only-messages", robustness.only_messages,
            "every line it writes is one message: no batches, nothing else", _NEVER),
-    _check("answers", ending.unasked, "every request is answered once", "ids"),
-    _check("no-services", ending.refused_services,
+    _check("answers", robustness.unasked, "every request is answered once", "ids"),
+    _check("no-services", robustness.refused_services,
            "a service that is refused is no failure", "errors", services=False),
-    _check("message-limit", ending.too_large,
+    _check("message-limit", robustness.too_large,
            "a message beyond its limit is not delivered, and it lives on", "limits",
            needs="guest", limits={"message_bytes": 100_000}),
-    _check("depth-limit", ending.too_deep,
+    _check("depth-limit", robustness.too_deep,
            "a message nested too deeply is not delivered, and it lives on", "limits",
            needs="guest"),
-    _check("end-of-input", ending.end_of_input,
+    _check("end-of-input", robustness.end_of_input,
            "it ends by itself, with exit code 0, when its input ends", "carrier-3-wasi-command",
            needs="program"),
     _lines("odd-ids", lines.ids,

@@ -19,7 +19,7 @@ from conductor.core.jsonrpc import Malformed, Message
 from conductor.errors import UsageError
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.record import MOST_LINE, counted, head, unreadable
+from conductor.record.replay.recording import MOST_LINE, counted, head, unreadable
 from conductor.spec import untrusted_files
 
 AGENT: Final = "agent"

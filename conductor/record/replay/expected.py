@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 
 from conductor.record import diff
 from conductor.record.diff import Operation
-from conductor.record.replay.wire import Told
+from conductor.record.replay.messages import Told
 
 
 class Expected:

@@ -19,8 +19,8 @@ from conductor.core import members
 from conductor.errors import ComponentError, UsageError
 from conductor.record.diff import Operation
 from conductor.record.replay.expected import Diverged, Expectations, Expected
-from conductor.record.replay.record import Line, Recording, Step
-from conductor.record.replay.wire import Told, Wire
+from conductor.record.replay.messages import Told, Wire
+from conductor.record.replay.recording import Line, Recording, Step
 from conductor.record.trace.records import Conversation
 
 _LOG: Final = "log"

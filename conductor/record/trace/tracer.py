@@ -24,10 +24,10 @@ from conductor.core.depth import too_many_values
 from conductor.core.sparing import sparing
 from conductor.record.redaction import MOST_VALUES, redacted
 from conductor.record.trace.file import TraceFile
+from conductor.record.trace.hops import Way, Ways
 from conductor.record.trace.messages import carried_by, code, read_hop, session_of, unwrapped
 from conductor.record.trace.names import Names, proxy
 from conductor.record.trace.records import Conversation, header
-from conductor.record.trace.ways import Way, Ways
 from conductor.run.plan import Planned
 from conductor.run.reports.deliveries import Delivered, text_lines
 from conductor.transports.base import Transport

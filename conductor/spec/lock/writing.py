@@ -11,7 +11,7 @@ import tomlkit
 from tomlkit.items import Table
 
 import wasm_host
-from conductor.author.caged.reader import Judge
+from conductor.author.caged_reader import Judge
 from conductor.core.dialects import CHANNEL
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import UsageError

@@ -13,10 +13,9 @@ import pytest
 import wasmtime
 
 import wasm_host
-from conductor.author import replay_targets
-from conductor.author.caged.guests import Cages
+from conductor.author import replay_targets, subject
+from conductor.author.caged import Cages
 from conductor.author.check import suite
-from conductor.author.transcripts import playing
 from conductor.run.guest_host import cache_folder, guest_spec
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec import catalog
@@ -136,9 +135,9 @@ def test_nothing_of_a_guest_runs_in_the_process_of_who_tries_it_out(
     assert [(one.name, one.status, one.why) for one in found] == [
         (name, "pass", "") for name in chosen
     ]
-    with playing.targets(spec) as make:
+    with subject.targets(spec) as make:
         text = b"> p" + LINE + b"< s" + LINE
-        assert playing.play(make, text, "t.txt", loose=False).differences == []
+        assert subject.play(make, text, "t.txt", loose=False).differences == []
     with replay_targets.targets(spec, 100.0) as start:
         target = start()
         target.send(b"p" + LINE)

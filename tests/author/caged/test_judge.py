@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 import wasm_host
-from conductor.author.caged import reader as judges
-from conductor.author.caged.reader import Judge
+from conductor.author import caged_reader as judges
+from conductor.author.caged_reader import Judge
 from conductor.errors import ComponentError
 from conductor.spec.python_guest.scripts import Script
 from conductor.transports import spawn
@@ -74,7 +74,7 @@ def test_what_needs_too_much_is_told_apart_from_what_is_wrong(
     """A child that may have next to no memory, in place of a file that needs very much."""
     code = (
         "import sys;sys.path[:0]={!r};from conductor.run.fast_msgspec import load;load();"
-        "from conductor.author.caged import judging;judging.MEMORY={};judging.main()"
+        "from conductor.author import caged_reader_process as judging;judging.MEMORY={};judging.main()"
     )
     path = module(tmp_path, MAGIC + (b"\0\1\0" * 3_000_000))
     import sys
@@ -122,6 +122,6 @@ def test_nothing_that_runs_a_chain_starts_it() -> None:
         str(path.relative_to(root))
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "conductor.author.caged.reader"
+        if isinstance(node, ast.ImportFrom) and node.module == "conductor.author.caged_reader"
     }
-    assert users == {"cli/inspect_.py", "lock/writing.py"}
+    assert users == {"cli/inspect_.py", "spec/lock/writing.py"}

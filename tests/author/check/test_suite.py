@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 import wasmtime
 
-from conductor.author.check import ending, suite, values
-from conductor.author.check.chain import Chain
+from conductor.author.check import robustness, suite, values
+from conductor.author.check.scripted_chain import Chain
 from conductor.author.check.suite import Outcome
 from conductor.author.check.table import CHECKS, Check
 from conductor.spec import catalog
@@ -126,9 +126,9 @@ def test_one_that_writes_batches_does_not_get_past_initialize() -> None:
 
 def test_lines_that_are_no_message() -> None:
     good = [b'{"id":1,"result":2}', b's{"method":"x"}', b"", b"  "]
-    assert ending.odd(good) is None
+    assert robustness.odd(good) is None
     for line in (b"DEBUG", b"p", b"s[1]", b'[{"method":"x"}]', b'x{"method":"x"}', b"\xff"):
-        assert ending.odd([*good, line, b"more"]) == line
+        assert robustness.odd([*good, line, b"more"]) == line
 
 
 def test_to_write_anew_is_only_advised_against() -> None:

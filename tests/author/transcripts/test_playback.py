@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conductor.author.transcripts import playing, transcript
-from conductor.author.transcripts.transcript import Delivery, Player
-from conductor.author.transcripts.wire import Wire
+from conductor.author import subject, transcripts
+from conductor.author.channel_adapter import Wire
+from conductor.author.transcripts import Delivery, Player
 from conductor.errors import ComponentError, UsageError
 from conductor.spec import catalog
 
@@ -30,7 +30,7 @@ TEXT = b"""# A comment.
 
 
 def test_the_kinds_of_lines() -> None:
-    assert transcript.read(TEXT) == [
+    assert transcripts.read(TEXT) == [
         Delivery(2, b"pa\npb\n", b"sa\n"),
         Delivery(7, b"pc\n", b""),
         Delivery(9, b"pd\n", b"sd\n"),
@@ -41,16 +41,16 @@ def test_the_kinds_of_lines() -> None:
 @pytest.mark.parametrize("text", [b"hello\n", b"< sa\n", b"> pa\n\n< sa\n", b">pa\n"])
 def test_what_is_no_transcript(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"x\.txt:\d: neither"):
-        transcript.read(text, "x.txt")
+        transcripts.read(text, "x.txt")
 
 
 def test_what_came_is_written_in_its_place() -> None:
-    outboxes = [each.expected for each in transcript.read(TEXT)]
-    assert transcript.updated(TEXT, outboxes) == TEXT
-    new = transcript.updated(TEXT, [b"s1\ns2\n", b"s3\n", b"", b"s4\n"])
-    assert [each.expected for each in transcript.read(new)] == [b"s1\ns2\n", b"s3\n", b"", b"s4\n"]
-    assert [each.given for each in transcript.read(new)] == [
-        each.given for each in transcript.read(TEXT)
+    outboxes = [each.expected for each in transcripts.read(TEXT)]
+    assert transcripts.updated(TEXT, outboxes) == TEXT
+    new = transcripts.updated(TEXT, [b"s1\ns2\n", b"s3\n", b"", b"s4\n"])
+    assert [each.expected for each in transcripts.read(new)] == [b"s1\ns2\n", b"s3\n", b"", b"s4\n"]
+    assert [each.given for each in transcripts.read(new)] == [
+        each.given for each in transcripts.read(TEXT)
     ]
     assert new.startswith(b"# A comment.\n> pa\n> pb\n# within\n< s1\n< s2\n\n> pc\n< s3\n\n")
 
@@ -111,11 +111,11 @@ def test_a_program_on_the_channel_is_played(tmp_path: Path) -> None:
     text += b'< p{"id":1,"result":1.10}\n'
     del tmp_path
     spec = catalog.resolve(f"python {script} echo_c,dialect=channel")
-    with playing.targets(spec) as make:
-        played = playing.play(make, text, "t.txt", loose=False)
+    with subject.targets(spec) as make:
+        played = subject.play(make, text, "t.txt", loose=False)
         assert (played.differences, played.failure) == ([], None)
-    with playing.targets(catalog.resolve(f"python {script} nothing,dialect=channel")) as make:
-        failure = playing.play(make, text, "t.txt", loose=False).failure
+    with subject.targets(catalog.resolve(f"python {script} nothing,dialect=channel")) as make:
+        failure = subject.play(make, text, "t.txt", loose=False).failure
         assert failure is not None
         assert "t.txt:1: component `careless_proxy`" in failure.text
         assert "has ended" in failure.text
@@ -124,7 +124,7 @@ def test_a_program_on_the_channel_is_played(tmp_path: Path) -> None:
 def test_what_has_no_deliveries() -> None:
     with (
         pytest.raises(UsageError, match="no deliveries to play"),
-        playing.targets(catalog.resolve("demo")),
+        subject.targets(catalog.resolve("demo")),
     ):
         pass
 
@@ -135,8 +135,8 @@ def test_a_guest_that_fails_is_named(tmp_path: Path) -> None:
     wat = (Path(__file__).parents[2] / "hostile" / "trap_deliver.wat").read_text("utf-8")
     path = tmp_path / "trap.wasm"
     path.write_bytes(bytes(wasmtime.wat2wasm(wat)))
-    with playing.targets(catalog.resolve(str(path))) as make:
-        failure = playing.play(make, b"> p{}\n", "t.txt", loose=False).failure
+    with subject.targets(catalog.resolve(str(path))) as make:
+        failure = subject.play(make, b"> p{}\n", "t.txt", loose=False).failure
     assert isinstance(failure, ComponentError)
     assert failure.text.startswith("t.txt:1: trap ")
 
@@ -182,8 +182,8 @@ def test_a_wasi_command_is_told_what_there_is_to_tell(params: bytes, told: bool)
 def test_an_answer_stays_as_it_is_written_but_for_its_id() -> None:
     """A component chooses ids of its own requests; whoever answers them has no others to go by."""
     text = b'> p1\n< c{"id":1,"method":"m"}\n\n> c{"id":1,"result":[1.10,1e400,"\\ud83d"]}\n'
-    player = transcript.Player(loose=True)
-    first, second = transcript.read(text)
+    player = transcripts.Player(loose=True)
+    first, second = transcripts.read(text)
     assert player.compare(first, b'c{"id":"x","method":"m"}\n')[0] is None
     assert player.given(second) == b'c{"id":"x","result":[1.10,1e400,"\\ud83d"]}\n'
 

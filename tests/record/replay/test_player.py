@@ -11,7 +11,7 @@ import pytest
 
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay.player import Outcome, replay
-from conductor.record.replay.record import Line, Recording, Step
+from conductor.record.replay.recording import Line, Recording, Step
 
 Json = dict[str, Any]
 Component = Callable[[str], Sequence[str]]

@@ -1,4 +1,4 @@
-"""`conductor.record.replay.record`: what is read from a trace, and what is no trace."""
+"""`conductor.record.replay.recording`: what is read from a trace, and what is no trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from conductor.errors import UsageError
-from conductor.record.replay.record import Line, head, load
+from conductor.record.replay.recording import Line, head, load
 from conductor.record.trace.records import header
 
 HEAD: Final = header("redacted", ["a", "b", "agent"])

@@ -13,8 +13,8 @@ import pytest
 from conductor.core import CHANNEL, UPSTREAM, Component, Note, Router, Serve, Trace
 from conductor.core.services import TRACED
 from conductor.record.trace.file import TraceFile
+from conductor.record.trace.hops import Way, Ways
 from conductor.record.trace.tracer import Tracer
-from conductor.record.trace.ways import Way, Ways
 from conductor.run.reports.lines import hop_line
 
 Json = dict[str, Any]

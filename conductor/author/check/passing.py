@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.author.check import values
-from conductor.author.check.chain import Chain, End, Fault, Heard
+from conductor.author.check.scripted_chain import Chain, End, Fault, Heard
 
 PLAIN = b'{"a":[1,2,{"b":null}],"c":"x","_meta":{"check.example/k":[true,"v"]}}'
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from conductor.author.check.chain import Chain, Fault
-from conductor.author.check.forwarding import PLAIN, ends, request
+from conductor.author.check.passing import PLAIN, ends, request
+from conductor.author.check.scripted_chain import Chain, Fault
 from conductor.core import jsonrpc
 
 _SHOWN = 3

@@ -14,7 +14,7 @@ from conductor.core import dialects, jsonrpc, members
 from conductor.core.dialects import CANCEL, ENVELOPES
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.services import ALIASES, PREFIX
-from conductor.record.replay.record import Line
+from conductor.record.replay.recording import Line
 
 SIDES: Final = {"p": "predecessor", "s": "successor", "c": "conductor"}
 

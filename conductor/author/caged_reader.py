@@ -15,7 +15,7 @@ from typing import Final, Self
 import msgspec
 
 import wasm_host
-from conductor.author.caged.wire import MODULE, SOURCE, Question, Verdict
+from conductor.author.caged_wire import MODULE, SOURCE, Question, Verdict
 from conductor.errors import ComponentError
 from conductor.spec import untrusted_files
 from conductor.spec.python_guest.facts import Declared
@@ -36,7 +36,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            spawn.child_command("conductor.author.caged.reader_process"),
+            spawn.child_command("conductor.author.caged_reader_process"),
             env={},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conductor.author.check.chain import Chain, End, Fault, Heard
-from conductor.author.check.forwarding import ends, unchanged
+from conductor.author.check.passing import ends, unchanged
+from conductor.author.check.scripted_chain import Chain, End, Fault, Heard
 
 _CANCEL = "$/cancel_request"
 

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 import wasm_host
-from conductor.author.caged.guests import Cages
-from conductor.author.transcripts import transcript
-from conductor.author.transcripts.line_program import LineProgram
-from conductor.author.transcripts.transcript import Difference
-from conductor.author.transcripts.wire import Wire
+from conductor.author import transcripts
+from conductor.author.caged import Cages
+from conductor.author.channel_adapter import Wire
+from conductor.author.line_program import LineProgram
+from conductor.author.transcripts import Difference
 from conductor.errors import ComponentError, UsageError
 from conductor.run.guest_host import cache_folder, guest_spec
 from conductor.run.segment_spec import GuestSpec
@@ -49,8 +49,8 @@ class Played(NamedTuple):
 
 def play(make: Callable[[], Target], text: bytes, name: str, *, loose: bool) -> Played:
     """Plays one transcript. Raises `ValueError` for one that cannot be read."""
-    deliveries = transcript.read(text, name)
-    player = transcript.Player(loose=loose)
+    deliveries = transcripts.read(text, name)
+    player = transcripts.Player(loose=loose)
     found: list[Difference] = []
     outboxes: list[bytes] = []
     with closing(make()) as target:
@@ -64,7 +64,7 @@ def play(make: Callable[[], Target], text: bytes, name: str, *, loose: bool) -> 
             outboxes.append(outbox)
             if difference is not None:
                 found.append(difference)
-    return Played(len(deliveries), found, None, transcript.updated(text, outboxes))
+    return Played(len(deliveries), found, None, transcripts.updated(text, outboxes))
 
 
 @contextmanager

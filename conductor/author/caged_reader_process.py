@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from conductor.author.caged.wire import MODULE, SOURCE, Question, Verdict
+from conductor.author.caged_wire import MODULE, SOURCE, Question, Verdict
 from conductor.spec.python_guest.facts import declared
 from conductor.spec.python_guest.scripts import Script
 from wasm_host.cache.digest import LARGE, sha256

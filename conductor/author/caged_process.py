@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 import msgspec
 
 import wasm_host
-from conductor.author.caged.wire import (
+from conductor.author.caged_wire import (
     ALIVE,
     ANSWER,
     ASK,

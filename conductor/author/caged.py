@@ -12,7 +12,7 @@ from typing import Final, NoReturn, Self
 import msgspec
 
 import wasm_host
-from conductor.author.caged.wire import (
+from conductor.author.caged_wire import (
     ALIVE,
     ANSWER,
     ASK,
@@ -150,7 +150,7 @@ class _Cage:
         self.gone = False
         # In a session of its own: what is typed at the terminal is for us.
         self._process = subprocess.Popen(
-            spawn.child_command("conductor.author.caged.guests_process"),
+            spawn.child_command("conductor.author.caged_process"),
             env={},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
