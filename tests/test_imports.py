@@ -81,6 +81,7 @@ RULES: Final = (
         "conductor.author",
         (
             *("conductor.author", "conductor.record", "conductor.run", "conductor.spec"),
+            "guest_sdk",
             *("conductor.transports", "conductor.core", "conductor.errors", "wasm_host"),
         ),
         ("msgspec", "uvloop"),

@@ -1,244 +1,296 @@
-"""Guests in cages, used as if they were here: each `CagedGuest` is a `wasm_host.Guest`."""
+"""Guests to try out, and files of strangers to read, each in a process that is locked up first.
+
+`conductor agent` hosts guests in a child with a router of its own (`conductor.run.segment`). To try
+a guest out is to see its own lines, so here the child holds nothing but instances of it. Its side,
+and what passes between the two, is in `conductor.author.caged_process`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import select
 import subprocess
 import time
-from typing import Final, NoReturn, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 
 import wasm_host
-from conductor.author.caged_wire import (
+from conductor.author.caged_process import (
     ALIVE,
     ANSWER,
-    ASK,
     CLOSE,
     DELIVER,
     ENDED,
     FAILED,
     MAKE,
+    READ_MODULE,
+    READ_SOURCE,
+    REQUEST,
     START,
     Failure,
     Opening,
 )
+from conductor.errors import ComponentError
 from conductor.run.guest_module import WASI_GRANTS
 from conductor.run.segment_spec import GuestSpec
+from conductor.spec import untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
+from conductor.spec.python_guest.facts import Declared
+from conductor.spec.python_guest.scripts import Script
 from conductor.transports import spawn
 from conductor.transports.pipes import enlarge_pipe
 
-_LOADING: Final = 600.0
-"""Seconds a module may take to be loaded: it may have to be compiled first, or wait for others."""
+PATIENCE: Final = 60.0
+"""Seconds an answer may take beyond what the child may compute: the machine may be busy."""
 
-_PATIENCE: Final = 60.0
-"""Seconds an answer may take longer than a guest may compute: the machine may be busy."""
+_LOADING: Final = 600.0
+"""Seconds to load a module: it may have to be compiled first, or wait for another compilation."""
 
 _CHUNK: Final = 1024 * 1024
+_HINT: Final = "no tool writes files like that: ask its author"
+_LARGEST_FACTS: Final = 64 * 1024 * 1024
+"""Bytes of what a child reads from a file; more is taken for no answer."""
 
 
-class Cages:
-    """Instances of guests, those that are told the same in one process. Ends them all at the end.
-
-    `cache`: the folder of compiled modules. Used by one thread.
-    """
-
-    def __init__(self, cache: str | None) -> None:
-        self._cache = cache
-        self._open: dict[bytes, _Cage] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for cage in self._open.values():
-            cage.close()
-        self._open.clear()
-
-    def carrier(self, spec: GuestSpec) -> str:
-        """`core`, `component` or `wasi`. Raises `wasm_host.GuestError`."""
-        return self._cage(spec).carrier
-
-    def instantiate(self, spec: GuestSpec, name: str) -> CagedGuest:
-        """A fresh instance. Raises `wasm_host.GuestError`, also where it cannot be loaded."""
-        return self._cage(spec).instantiate(name)
-
-    def _cage(self, spec: GuestSpec) -> _Cage:
-        """The process for a guest; another one if a guest has broken the former."""
-        told = _told(spec)
-        key = msgspec.json.encode(told, order="deterministic")
-        cage = self._open.get(key)
-        if cage is None or cage.gone:
-            cage = self._open[key] = _Cage(told, self._cache)
-        return cage
+_Facts = TypeVar("_Facts", wasm_host.ModuleInfo, Declared)
 
 
-def _told(spec: GuestSpec) -> GuestSpec:
-    """What of a guest makes a difference to its module: starting a process takes a while."""
-    return GuestSpec(
-        name=spec.name,
-        path=spec.path,
-        sha256=spec.sha256,
-        script=spec.script,
-        script_sha256=spec.script_sha256,
-        locked=spec.locked,
-        services=spec.services & WASI_GRANTS,
-        configure=spec.configure if spec.script else msgspec.Raw(b"null"),
-        limits={**DEFAULT_LIMITS, **spec.limits},
-    )
+class ChildLost(Exception):  # noqa: N818 - what it means depends on what the child was for
+    """The child has ended or is silent."""
 
 
-class CagedGuest:
-    """An instance elsewhere; see `wasm_host.Guest`."""
+class _Child:
+    """A locked-up process, and the frames that go to it and come back."""
 
-    denied: set[str]
-
-    def __init__(self, cage: _Cage, number: int, name: str) -> None:
-        self.name = name
-        self.carrier = cage.carrier
-        self.dead = False
-        self.denied = set()
-        self._cage = cage
-        self._number = number
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """Not known here."""
-        return None
-
-    @property
-    def stderr(self) -> str:
-        """Kept there: errors quote it."""
-        return ""
-
-    def start(self, config: bytes) -> bytes:
-        """Starts it and delivers its first lines."""
-        return self._ask(START, config)
-
-    def deliver(self, lines: bytes) -> bytes:
-        """Delivers complete lines; those it returns."""
-        return self._ask(DELIVER, lines)
-
-    def close(self) -> None:
-        """Ends it; may be called again."""
-        if not self._cage.gone:
-            self._ask(CLOSE, b"")
-        self.dead = True
-
-    def _ask(self, what: int, given: bytes) -> bytes:
-        try:
-            how, said = self._cage.ask(what, self._number, given)
-        except wasm_host.LimitRefused:
-            raise
-        except wasm_host.GuestError:
-            self.dead = True
-            raise
-        self.dead = how == ENDED
-        return said
-
-
-class _Cage:
-    """A process, and the instances in it."""
-
-    def __init__(self, spec: GuestSpec, cache: str | None) -> None:
-        self._name = spec.name
-        self._patience = _PATIENCE + spec.limits["cpu_ms"] / 1000
-        self._numbers = itertools.count()
-        self.gone = False
+    def __init__(self, opening: Opening, stderr: int | None = None) -> None:
         # In a session of its own: what is typed at the terminal is for us.
         self._process = subprocess.Popen(
             spawn.child_command("conductor.author.caged_process"),
             env={},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
             start_new_session=True,
             bufsize=0,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        enlarge_pipe(self._process.stdin.fileno())
-        enlarge_pipe(self._process.stdout.fileno())
+        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
+        enlarge_pipe(self._input)
+        enlarge_pipe(self._output)
+        # A child that does not read must not hold us up beyond the deadline of its answer.
+        os.set_blocking(self._input, False)
+        self.gone = False
+        """Whether the process has ended."""
+        with contextlib.suppress(ChildLost):  # the first answer reports that it has ended
+            self._write(msgspec.json.encode(opening) + b"\n", time.monotonic() + PATIENCE)
+
+    def answer(self, patience: float, most: int | None = None) -> tuple[int, bytes]:
+        """Status and body of the next answer, of at most `most` bytes. Raises `ChildLost`."""
+        until = time.monotonic() + patience
+        status, size = ANSWER.unpack(self._exactly(ANSWER.size, until))
+        if most is not None and size > most:
+            raise self._lost("does not answer as it should")
+        return status, self._exactly(size, until)
+
+    def request(self, kind: int, body: bytes, patience: float, number: int = 0) -> None:
+        """Sends a request. Raises `ChildLost`."""
+        until = time.monotonic() + patience
+        self._write(REQUEST.pack(kind, number, len(body)), until)
+        self._write(body, until)
+
+    def close(self) -> None:
+        """Ends the process; may be called again."""
+        self.gone = True
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.kill()  # it may be computing something that nobody waits for any more
+        self._process.wait()
+
+    def _write(self, data: bytes, until: float) -> None:
+        left = memoryview(data)
         try:
-            self._write(msgspec.json.encode(Opening(spec, cache)) + b"\n")
+            while left:
+                self._wait(self._input, select.POLLOUT, until)
+                left = left[os.write(self._input, left[:_CHUNK]) :]
+        except BrokenPipeError:
+            raise self._lost() from None
+
+    def _exactly(self, size: int, until: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._wait(self._output, select.POLLIN, until)
+            chunk = os.read(self._output, min(size - len(data), _CHUNK))
+            if not chunk:
+                raise self._lost()
+            data += chunk
+        return bytes(data)
+
+    def _wait(self, fd: int, event: int, until: float) -> None:
+        if self.gone:
+            raise self._lost()
+        poll = select.poll()
+        poll.register(fd, event)
+        left = until - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise self._lost("does not answer")
+
+    def _lost(self, why: str = "") -> ChildLost:
+        if not self.gone:
+            self.close()
+        return ChildLost(why or f"has ended with exit code {self._process.returncode}")
+
+
+# -- guests ----------------------------------------------------------------------------------------
+
+
+class CagedGuests:
+    """Makes instances of guests, those of one module in one process; ends them all on exit.
+
+    Used by one thread.
+    """
+
+    def __init__(self, cache: str | None, patience: float = PATIENCE) -> None:
+        """`cache`: the folder of compiled modules. `patience`: see `PATIENCE`."""
+        self._cache = cache
+        self._patience = patience
+        self._processes: dict[bytes, _GuestProcess] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+
+    def carrier(self, spec: GuestSpec) -> str:
+        """`core`, `component` or `wasi`. Raises `wasm_host.GuestError`."""
+        return self._process(spec).carrier
+
+    def instantiate(self, spec: GuestSpec, name: str) -> CagedGuest:
+        """A fresh instance. Raises `wasm_host.GuestError`, also if it cannot be loaded."""
+        return self._process(spec).instantiate(name)
+
+    def _process(self, spec: GuestSpec) -> _GuestProcess:
+        """The process for a guest; a new one if a guest has broken the last."""
+        # Only what changes the module: to start a process for a mere policy would cost seconds.
+        module = GuestSpec(
+            name=spec.name,
+            path=spec.path,
+            sha256=spec.sha256,
+            script=spec.script,
+            script_sha256=spec.script_sha256,
+            locked=spec.locked,
+            services=spec.services & WASI_GRANTS,
+            configure=spec.configure if spec.script else msgspec.Raw(b"null"),
+            limits={**DEFAULT_LIMITS, **spec.limits},
+        )
+        key = msgspec.json.encode(module, order="deterministic")
+        process = self._processes.get(key)
+        if process is None or process.gone:
+            process = self._processes[key] = _GuestProcess(module, self._cache, self._patience)
+        return process
+
+
+class CagedGuest:
+    """An instance in a child; see `wasm_host.Guest`."""
+
+    memory_bytes: int | None = None  # known to the child alone
+    stderr = ""  # the child's errors quote it
+    denied: set[str]
+
+    def __init__(self, process: _GuestProcess, number: int, name: str) -> None:
+        self.name = name
+        self.carrier = process.carrier
+        self.dead = False
+        self.denied = set()
+        self._process = process
+        self._number = number
+
+    def start(self, config: bytes) -> bytes:
+        """Starts it and delivers its first lines."""
+        return self._request(START, config)
+
+    def deliver(self, lines: bytes) -> bytes:
+        """Delivers complete lines; the lines it returns."""
+        return self._request(DELIVER, lines)
+
+    def close(self) -> None:
+        """Ends it; may be called again."""
+        if not self._process.gone:
+            self._request(CLOSE, b"")
+        self.dead = True
+
+    def _request(self, kind: int, body: bytes) -> bytes:
+        try:
+            status, lines = self._process.request(kind, self._number, body)
+        except wasm_host.LimitRefused:
+            raise  # the guest did not see the lines, so it lives on
+        except wasm_host.GuestError:
+            self.dead = True
+            raise
+        self.dead = status == ENDED
+        return lines
+
+
+class _GuestProcess:
+    """A child that hosts instances of one module."""
+
+    def __init__(self, spec: GuestSpec, cache: str | None, patience: float) -> None:
+        self._name = spec.name
+        self._patience = patience + spec.limits["cpu_ms"] / 1000
+        self._numbers = itertools.count()
+        self._child = _Child(Opening(spec, cache))
+        try:
             self.carrier = self._answer(_LOADING)[1].decode()
         except BaseException:
             self.close()
             raise
 
+    @property
+    def gone(self) -> bool:
+        return self._child.gone
+
     def instantiate(self, name: str) -> CagedGuest:
         number = next(self._numbers)
-        self.ask(MAKE, number, name.encode())
+        self.request(MAKE, number, name.encode())
         return CagedGuest(self, number, name)
 
-    def ask(self, what: int, number: int, given: bytes) -> tuple[int, bytes]:
-        """How it went, and what was said. Raises `wasm_host.GuestError`."""
-        if self.gone:
-            self._lost()
-        self._write(ASK.pack(what, number, len(given)))
-        self._write(given)
+    def request(self, kind: int, number: int, body: bytes) -> tuple[int, bytes]:
+        """Status and lines. Raises `wasm_host.GuestError`."""
+        try:
+            self._child.request(kind, body, self._patience, number)
+        except ChildLost as lost:
+            raise self._error(lost) from None
         return self._answer(self._patience)
 
     def close(self) -> None:
-        """Ends the process; may be called again."""
-        self.gone = True
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.kill()  # it may be in the middle of something that nobody waits for any more
-        self._process.wait()
-
-    def _write(self, data: bytes) -> None:
-        assert self._process.stdin is not None
-        left = memoryview(data)
-        try:
-            while left:
-                left = left[os.write(self._process.stdin.fileno(), left) :]
-        except BrokenPipeError:
-            self._lost()
+        self._child.close()
 
     def _answer(self, patience: float) -> tuple[int, bytes]:
-        until = time.monotonic() + patience
-        how, size = ANSWER.unpack(self._exactly(ANSWER.size, until))
-        said = self._exactly(size, until)
-        if how == FAILED:
-            raise _error(msgspec.json.decode(said, type=Failure))
-        assert how in (ALIVE, ENDED)
-        return how, said
+        try:
+            status, body = self._child.answer(patience)
+        except ChildLost as lost:
+            raise self._error(lost) from None
+        if status == FAILED:
+            raise _guest_error(msgspec.json.decode(body, type=Failure))
+        assert status in (ALIVE, ENDED)
+        return status, body
 
-    def _exactly(self, size: int, until: float) -> bytes:
-        assert self._process.stdout is not None
-        source = self._process.stdout.fileno()
-        poll = select.poll()
-        poll.register(source, select.POLLIN)
-        found = bytearray()
-        while len(found) < size:
-            left = until - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
-                self._process.kill()
-                self._lost("does not answer")
-            some = os.read(source, min(size - len(found), _CHUNK))
-            if not some:
-                self._lost()
-            found += some
-        return bytes(found)
-
-    def _lost(self, what: str = "") -> NoReturn:
-        """Says that the process is gone."""
-        if not self.gone:
-            self.close()
-        what = what or f"has ended with exit code {self._process.returncode}"
-        raise wasm_host.GuestError(
+    def _error(self, lost: ChildLost) -> wasm_host.GuestError:
+        return wasm_host.GuestError(
             "deliver",
-            f"{self._name}: the process that hosts it {what}",
+            f"{self._name}: the process that hosts it {lost}",
             hint="no guest can end its host: see whether the machine ran out of memory",
         )
 
 
-def _error(failure: Failure) -> wasm_host.GuestError:
+def _guest_error(failure: Failure) -> wasm_host.GuestError:
     if failure.phase == "load":
         return wasm_host.LoadError(failure.text, detail=failure.detail, hint=failure.hint)
     kind = wasm_host.LimitRefused if failure.refused else wasm_host.GuestError
@@ -250,3 +302,56 @@ def _error(failure: Failure) -> wasm_host.GuestError:
         hint=failure.hint,
         outbox=failure.outbox,
     )
+
+
+# -- one file --------------------------------------------------------------------------------------
+
+
+class CagedReader:
+    """Reads one file of a stranger, for commands that describe a component.
+
+    Its child is started at once, so that it is ready when the file is known. `conductor agent`
+    starts none: what it reads itself is bounded beforehand (`conductor.spec.python_guest.facts`).
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        """`patience`: seconds for the answer."""
+        self._patience = patience
+        self._child = _Child(Opening(), stderr=subprocess.DEVNULL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.close()
+
+    def module(self, path: str, most: int) -> wasm_host.ModuleInfo:
+        """The facts of a module of at most `most` bytes. Raises `wasm_host.LoadError`."""
+        try:
+            data = untrusted_files.read(path, most)
+        except OSError as error:
+            why = error.strerror or str(error)
+            hint = "look at the file, and at the limit `module_bytes`"
+            raise wasm_host.LoadError(f"{path} cannot be read: {why}", hint=hint) from None
+        facts = self._read(READ_MODULE, path, data, wasm_host.ModuleInfo)
+        if isinstance(facts, Failure):
+            raise wasm_host.LoadError(facts.text, hint=facts.hint or _HINT)
+        return facts
+
+    def source(self, script: Script, label: str) -> Declared:
+        """What a script declares; `label` names it in errors. Raises `ComponentError`."""
+        facts = self._read(READ_SOURCE, label, msgspec.json.encode(script), Declared)
+        if isinstance(facts, Failure):
+            raise ComponentError(facts.text, facts.hint or _HINT)
+        return facts
+
+    def _read(self, kind: int, label: str, content: bytes, facts: type[_Facts]) -> _Facts | Failure:
+        body = msgspec.json.encode(label) + b"\n" + content
+        try:
+            self._child.request(kind, body, self._patience)
+            status, answer = self._child.answer(self._patience, _LARGEST_FACTS)
+            if status != ALIVE:
+                return msgspec.json.decode(answer, type=Failure)
+            return msgspec.json.decode(answer, type=facts)
+        except (ChildLost, msgspec.DecodeError, UnicodeDecodeError):
+            return Failure("load", f"{label} takes too much time or memory to be read")

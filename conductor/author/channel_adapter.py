@@ -1,8 +1,8 @@
-"""The dialect `acp` shown as lines of the channel, so that WASI commands play the same transcripts.
+"""Lets a component on one connection, of the dialect `acp`, play transcripts of the channel.
 
-A WASI command has one connection and one id space: messages of the successor come in envelopes, and
-ids of requests to it are made different on either side, as a conductor does. `configure` is told
-if there is anything to tell, and again when the component asks for it by `_conductor/config`.
+A WASI command has one id space: messages of its successor come in envelopes, and ids of requests to
+it are made different on either side, as a conductor does. `configure` is sent if it says anything,
+and again when the component asks for it by `_conductor/config`.
 """
 
 from __future__ import annotations
@@ -11,128 +11,133 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, Raw
 
+from conductor.core import members
+from conductor.core.dialects import ACP, CANCEL
+from conductor.core.services import PREFIX
 from conductor.errors import ComponentError
+from conductor.record import sides
 
-ENVELOPE: Final = "proxy/successor"
-_SERVICE: Final = "_conductor/"
-_CANCEL: Final = "$/cancel_request"
-_VERSION: Final = b'"2.0"'
+_ENVELOPE: Final = "proxy/successor"
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
+_NULL: Final = Raw(b"null")
+_VERSION: Final = Raw(b'"2.0"')
 
-Raw = dict[str, bytes]
+Message = dict[str, Raw]
 """Members of a message, as they are written."""
 
-_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_encode: Final = msgspec.json.encode
 
-
-def _read(text: bytes) -> Raw:
-    try:
-        return {name: bytes(value) for name, value in _decode(text).items()}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        shown = text[:80].decode("utf-8", "backslashreplace")
-        raise ComponentError(
-            f"{shown} is no message that passes an envelope: {error}",
-            "leave odd messages to components that speak `channel`",
-        ) from None
-
-
-def _message(said: Raw) -> bytes:
-    held = (b'"%b":%b' % (name.encode(), said[name]) for name in _MEMBERS if name in said)
-    return b"{" + b",".join(held) + b"}"
-
-
-def _name(said: Raw) -> str | None:
-    return msgspec.json.decode(said["method"], type=str) if "method" in said else None
-
-
-class Wire:
-    """A component of the dialect, on the channel; `deliver` takes and gives its own lines."""
+class ChannelAdapter:
+    """A component of the dialect, as one that takes lines of the channel and returns such lines."""
 
     def __init__(self, deliver: Callable[[bytes], bytes]) -> None:
+        """`deliver`: takes the component's own lines and returns its own lines."""
         self._deliver = deliver
-        self._settings = b"{}"
-        self._given: dict[bytes, tuple[bytes, bytes]] = {}
-        """Side and id, on the channel, of each request to the component."""
-        self._asked: dict[tuple[bytes, bytes], bytes] = {}
-        """The ids of its own requests, by side and the id shown."""
+        self._settings = Raw(b"{}")
+        self._received: dict[bytes, tuple[bytes, Raw]] = {}
+        """Side and id, on the channel, of each request to the component, by its id there."""
+        self._sent: dict[tuple[bytes, bytes], Raw] = {}
+        """Ids of the component's own requests, by side and id on the channel."""
 
     def exchange(self, lines: bytes) -> bytes:
-        """Delivers lines of the channel; what comes back, as such lines.
+        """Delivers lines of the channel; the lines that come back.
 
-        Raises `ComponentError` for what cannot be put into an envelope.
+        Raises `ComponentError` for a line that no envelope can hold.
         """
         given = lines.split(b"\n")[:-1]
-        outer = [one for line in given for one in self._outer(line[:1], _read(line[1:]))]
-        shown: list[bytes] = []
-        while outer:
-            said = self._deliver(b"".join(line + b"\n" for line in outer))
-            outer = []
-            for line in said.split(b"\n")[:-1]:
-                inner = _read(line)
-                if _name(inner) == f"{_SERVICE}config":
-                    answer = {"jsonrpc": _VERSION, "id": inner["id"], "result": self._settings}
-                    outer.append(_message(answer))
+        to_deliver = [one for line in given for one in self._outward(line[:1], _read(line[1:]))]
+        returned: list[bytes] = []
+        while to_deliver:
+            lines = self._deliver(b"".join(line + b"\n" for line in to_deliver))
+            to_deliver = []
+            for line in lines.split(b"\n")[:-1]:
+                message = _read(line)
+                if _method(message) == f"{PREFIX}config":
+                    answer = {"jsonrpc": _VERSION, "id": message["id"], "result": self._settings}
+                    to_deliver.append(_written(answer))
                 else:
-                    shown.append(self._inner(inner))
-        return b"".join(line + b"\n" for line in shown)
+                    returned.append(self._inward(message))
+        return b"".join(line + b"\n" for line in returned)
 
-    def _outer(self, side: bytes, said: Raw) -> Iterator[bytes]:
-        """A line of the channel as the component is told it."""
-        said = {"jsonrpc": _VERSION, **said}
-        name = _name(said)
-        if name is None:
-            own = self._asked.pop((side, said.get("id", b"null")), None)
-            if own is not None:
-                yield _message({**said, "id": own})
-        elif name == "configure":
-            self._settings = said.get("params", b"{}")
-            told = _read(self._settings)
-            if told.get("config", b"{}") != b"{}" or "kept" in told:
-                yield self._told(side, name, said)
-        elif name == _CANCEL:
-            wanted = (side, _read(said["params"])["requestId"])
-            for outer, known in self._given.items():
-                if known == wanted:
-                    yield _message({**said, "params": b'{"requestId":%b}' % outer})
+    def _outward(self, side: bytes, message: Message) -> Iterator[bytes]:
+        """A line of the channel as the component gets it, if it does."""
+        message = {"jsonrpc": _VERSION, **message}
+        method = _method(message)
+        if method is None:
+            own = self._sent.pop((side, bytes(message.get("id", _NULL))), None)
+            if own is not None:  # else it answers nothing the component has sent
+                yield _written({**message, "id": own})
+        elif method == "configure":
+            self._settings = message.get("params", Raw(b"{}"))
+            settings = _read(bytes(self._settings))
+            if bytes(settings.get("config", b"{}")) != b"{}" or "kept" in settings:
+                yield self._wrapped(side, method, message)
+        elif method == CANCEL:
+            wanted = (side, bytes(_read(bytes(message["params"]))["requestId"]))
+            for outer, (of, id_) in self._received.items():
+                if (of, bytes(id_)) == wanted:
+                    yield _written({**message, "params": Raw(b'{"requestId":%b}' % outer)})
         else:
-            yield self._told(side, name, said)
+            yield self._wrapped(side, method, message)
 
-    def _told(self, side: bytes, name: str, said: Raw) -> bytes:
-        if "id" in said:
-            outer = _encode((side + said["id"]).decode())
-            self._given[outer] = (side, said["id"])
-            said["id"] = outer
+    def _wrapped(self, side: bytes, method: str, message: Message) -> bytes:
+        if "id" in message:
+            outer = msgspec.json.encode((side + bytes(message["id"])).decode())
+            self._received[outer] = (side, message["id"])
+            message["id"] = Raw(outer)
         if side == b"c":
-            said["method"] = _encode(_SERVICE + name)
+            message["method"] = _text(PREFIX + method)
         elif side == b"s":
-            held: Raw = {key: said[key] for key in ("method", "params") if key in said}
-            said |= {"method": _encode(ENVELOPE), "params": _message(held)}
-        elif name == "initialize":
-            said["method"] = _encode("proxy/initialize")
-        return _message(said)
+            held: Message = {key: message[key] for key in ("method", "params") if key in message}
+            message |= {"method": _text(_ENVELOPE), "params": members.write(held)}
+        elif method == "initialize":
+            message["method"] = _text(ACP.role)
+        return _written(message)
 
-    def _inner(self, said: Raw) -> bytes:
-        """What the component says, as a line of the channel."""
-        name = _name(said)
-        if name is None:
-            side, shown = self._given.get(said.get("id", b"null"), (b"p", said.get("id", b"null")))
-            return side + _message({**said, "id": shown})
-        if name == _CANCEL:
-            wanted = _read(said["params"])["requestId"]
-            known = (key for key, outer in self._asked.items() if outer == wanted)
-            side, shown = next(known, (b"p", wanted))
-            return side + _message({**said, "params": b'{"requestId":%b}' % shown})
-        side = b"p"
-        if name == ENVELOPE:
-            side = b"s"
-            said = {**said, **_read(said.pop("params"))}
-        elif name.startswith(_SERVICE):
-            side, said["method"] = b"c", _encode(name.removeprefix(_SERVICE))
-        if "id" in said:
-            outer = said["id"]
+    def _inward(self, message: Message) -> bytes:
+        """A line of the component's as a line of the channel."""
+        method = _method(message)
+        if method is None:
+            id_ = message.get("id", _NULL)
+            side, shown = self._received.get(bytes(id_), (b"p", id_))
+            return side + _written({**message, "id": shown})
+        if method == CANCEL:
+            wanted = bytes(_read(bytes(message["params"]))["requestId"])
+            known = (key for key, outer in self._sent.items() if bytes(outer) == wanted)
+            side, asked = next(known, (b"p", wanted))
+            return side + _written({**message, "params": Raw(b'{"requestId":%b}' % asked)})
+        to, method, params = sides.opened(method, message.pop("params", UNSET))
+        message["method"] = _text(method)
+        if isinstance(params, Raw):
+            message["params"] = params
+        side = to.encode()
+        if "id" in message:
+            outer = message["id"]
             # A request that is passed on may keep its id, and is shown with the one it had.
-            said["id"] = self._given.get(outer, (b"", outer))[1]
-            self._asked[side, said["id"]] = outer
-        return side + _message(said)
+            message["id"] = self._received.get(bytes(outer), (b"", outer))[1]
+            self._sent[side, bytes(message["id"])] = outer
+        return side + _written(message)
+
+
+def _read(text: bytes) -> Message:
+    message = members.read(text)
+    if message is None:
+        shown = text[:80].decode("utf-8", "backslashreplace")
+        raise ComponentError(
+            f"{shown} is no message that passes an envelope",
+            "leave odd messages to components that speak `channel`",
+        )
+    return message
+
+
+def _written(message: Message) -> bytes:
+    return bytes(members.write({name: message[name] for name in _MEMBERS if name in message}))
+
+
+def _method(message: Message) -> str | None:
+    return msgspec.json.decode(message["method"], type=str) if "method" in message else None
+
+
+def _text(text: str) -> Raw:
+    return Raw(msgspec.json.encode(text))

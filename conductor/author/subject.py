@@ -1,146 +1,124 @@
-"""Plays transcripts (`transcript`) against components: guests, and programs on channel/1.
+"""A component under test: a caged guest or a program, which takes lines and returns lines.
 
-Each transcript gets an instance of its own.
+`check`, `test` and `replay` try components by it, without a conductor between.
 """
 
 from __future__ import annotations
 
+import functools
+import subprocess
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
-from typing import Final, NamedTuple, Protocol
+from contextlib import contextmanager, nullcontext
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
 
 import msgspec
 
 import wasm_host
-from conductor.author import transcripts
-from conductor.author.caged import Cages
-from conductor.author.channel_adapter import Wire
-from conductor.author.line_program import LineProgram
-from conductor.author.transcripts import Difference
+from conductor.author.caged import CagedGuests
+from conductor.author.channel_adapter import ChannelAdapter
 from conductor.errors import ComponentError, UsageError
+from conductor.record.replay import player
 from conductor.run.guest_host import cache_folder, guest_spec
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec.catalog import Spec
 from conductor.transports.delivery import deliver
 
-DEADLINE: Final = 60.0
+PATIENCE: Final = 60.0
 """Seconds a program may take for one delivery."""
 
+_ENDING: Final = 2.0
+"""Seconds a program may take to end after its input has ended."""
 
-class Target(Protocol):
-    """A running component."""
+
+class Subject(player.Subject, Protocol):
+    """A running component: `replay` uses it line by line, `test` and `check` by deliveries."""
 
     def exchange(self, lines: bytes) -> bytes:
-        """Delivers lines; what comes back. Raises `ComponentError` if it fails of it."""
+        """Delivers lines of the channel; all lines it returns. Raises `ComponentError`."""
 
     def close(self) -> None:
         """Ends it; may be called again."""
 
 
-class Played(NamedTuple):
-    """What came of one transcript: what differs, how it failed, and what it should say."""
-
-    deliveries: int
-    differences: list[Difference]
-    failure: ComponentError | None
-    text: bytes
-    """The transcript with what really came."""
-
-
-def play(make: Callable[[], Target], text: bytes, name: str, *, loose: bool) -> Played:
-    """Plays one transcript. Raises `ValueError` for one that cannot be read."""
-    deliveries = transcripts.read(text, name)
-    player = transcripts.Player(loose=loose)
-    found: list[Difference] = []
-    outboxes: list[bytes] = []
-    with closing(make()) as target:
-        for delivery in deliveries:
-            try:
-                said = target.exchange(player.given(delivery))
-            except ComponentError as error:
-                where = f"{name}:{delivery.line}: {error.text}"
-                return Played(len(outboxes), found, ComponentError(where, error.hint), text)
-            difference, outbox = player.compare(delivery, said)
-            outboxes.append(outbox)
-            if difference is not None:
-                found.append(difference)
-    return Played(len(deliveries), found, None, transcripts.updated(text, outboxes))
-
-
 @contextmanager
-def targets(spec: Spec) -> Iterator[Callable[[], Target]]:
-    """Makes instances of a component, and ends them. Raises `UsageError` for one without a channel
-    of its own, `ComponentError` for one that cannot be loaded."""
-    if spec.sandboxed:
-        with guests(spec) as load:
-            yield load
+def subjects(
+    spec: Spec, *, guests: CagedGuests | None = None, patience: float = PATIENCE
+) -> Iterator[Callable[[], Subject]]:
+    """Makes instances of a component; each is closed by the caller.
+
+    Args:
+        guests: hosts the instances of a sandboxed component; by default hosts of their own, which
+            end with the context.
+        patience: seconds a program may be silent.
+
+    Raises:
+        UsageError: it runs inside of conductor.
+        ComponentError: it cannot be loaded or started; also raised by what is yielded.
+    """
+    if spec.command is not None:
+        yield functools.partial(ProgramSubject, spec.command, spec, patience)
         return
-    if spec.command is None or spec.dialect != "channel":
+    if not spec.sandboxed:
         raise UsageError(
-            f"{spec.label('component')} is no sandboxed proxy and does not speak `channel`, so "
-            "there are no deliveries to play",
-            "`conductor check` tries out components of every kind",
+            f"{spec.label('component')} runs inside of conductor, so it cannot be run alone",
+            "run it as a program",
         )
-    made: list[Program] = []
-    command = spec.command
-
-    def make() -> Target:
-        made.append(Program(command, spec))
-        return made[-1]
-
-    try:
-        yield make
-    finally:
-        for one in made:
-            one.close()
-
-
-@contextmanager
-def guests(spec: Spec, cages: Cages | None = None) -> Iterator[Callable[[], Guest]]:
-    """Makes instances of a sandboxed component, locked up in a process of their own, and ends them,
-    unless they are those of `cages`. Raises `ComponentError`."""
-    told = guest_spec(spec, b"null", policed=False)
-    with nullcontext(cages) if cages is not None else Cages(cache_folder()) as held:
+    module = guest_spec(spec, b"null", policed=False)
+    with nullcontext(guests) if guests is not None else CagedGuests(cache_folder()) as hosts:
         try:
-            held.carrier(told)
+            hosts.carrier(module)  # loads it now, before the caller begins
         except wasm_host.GuestError as error:
-            raise ComponentError(f"{told.label}: {error}", error.hint) from None
-        yield lambda: Guest(held, told, spec)
+            raise ComponentError(f"{module.label}: {error}", error.hint) from None
+        yield lambda: GuestSubject(hosts, module, spec)
 
 
-class Guest:
-    """A guest."""
+class GuestSubject:
+    """An instance of a sandboxed component."""
 
-    def __init__(self, cages: Cages, told: GuestSpec, spec: Spec) -> None:
+    waits = False
+    silence = ""
+
+    def __init__(self, guests: CagedGuests, module: GuestSpec, spec: Spec) -> None:
         with _failures():
-            self._guest = cages.instantiate(told, spec.name)
-            self._said = self._guest.start(b"")
-        wrapped = self._guest.carrier == "wasi" and spec.dialect == "acp"
-        self._wire = Wire(self.deliver) if wrapped else None
-
-    @property
-    def carrier(self) -> str:
-        """How it carries the channel: core, component or wasi."""
-        return self._guest.carrier
+            self._guest = guests.instantiate(module, spec.name)
+            # Lines it returns at its start count as an answer to the first delivery.
+            self._first = self._guest.start(b"")
+        is_command = self._guest.carrier == "wasi"
+        self.sided = not is_command or spec.dialect == "channel"
+        self._adapter = None
+        if is_command and spec.dialect == "acp":
+            self._adapter = ChannelAdapter(self._deliver)
+        self._lines: deque[bytes] = deque()
 
     def exchange(self, lines: bytes) -> bytes:
-        """Delivers lines of the channel."""
-        return self.deliver(lines) if self._wire is None else self._wire.exchange(lines)
+        """Delivers lines of the channel; a line beyond its limits is an error here."""
+        return self._deliver(lines) if self._adapter is None else self._adapter.exchange(lines)
 
-    def deliver(self, lines: bytes) -> bytes:
-        """Delivers lines as the component takes them."""
-        said, self._said = self._said, b""
+    def _deliver(self, lines: bytes) -> bytes:
+        first, self._first = self._first, b""
         with _failures():
-            return said + self._guest.deliver(lines)
+            return first + self._guest.deliver(lines)
 
-    def deliver_as_in_a_chain(self, lines: bytes) -> bytes:
-        """The same, but lines beyond its limits are left out, as a conductor does."""
-        said, self._said = self._said, b""
+    def send(self, lines: bytes) -> None:
+        """Delivers lines; those beyond its limits are left out, as they were in the chain."""
+        first, self._first = self._first, b""
         with _failures():
-            return said + deliver(self._guest, lines, lambda line, why: None)
+            returned = first + deliver(self._guest, lines, lambda line, why: None)
+        if returned:
+            self._lines += returned.removesuffix(b"\n").split(b"\n")
+
+    def next(self) -> bytes | None:
+        """The next line of those it has returned."""
+        return self._lines.popleft() if self._lines else None
+
+    def finish(self) -> None:
+        """A guest returns lines only to a delivery."""
 
     def close(self) -> None:
-        """Frees it."""
+        """Ends the instance."""
         self._guest.close()
 
 
@@ -152,54 +130,131 @@ def _failures() -> Iterator[None]:
         raise ComponentError(str(error), error.hint or "correct its source") from None
 
 
-class Program:
-    """A program that speaks `channel` on its standard input and output.
+class ProgramSubject:
+    """A program, on its standard input and output."""
 
-    A delivery is over when a request that only conductors make is answered: a program answers in
-    order, and one it does not know with an error.
-    """
+    waits = True
 
-    def __init__(self, command: list[str], spec: Spec) -> None:
-        self._name = spec.label("component")
-        self._asked = 0
-        self._program = LineProgram(command, spec.env)
+    def __init__(self, command: list[str], spec: Spec, patience: float) -> None:
+        self.sided = spec.dialect == "channel"
+        self._label = spec.label("component")
+        self._patience = patience
+        self._barriers = 0
+        self._ended = False
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=spec.env or None
+            )
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ComponentError(
+                f"{self._label} cannot be started: {why}", "check its command"
+            ) from None
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        # A thread, since a pipe cannot be read line by line with a deadline.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def silence(self) -> str:
+        """Why nothing came."""
+        if self._ended:
+            return f"it has ended with exit code {self._process.wait()}"
+        return f"nothing came for {self._patience:g} s"
 
     def exchange(self, lines: bytes) -> bytes:
-        """Delivers lines."""
-        self._asked += 1
-        number = f"conductor-test:{self._asked}"
-        asked = {"jsonrpc": "2.0", "id": number, "method": "_conductor-test/barrier"}
-        if not self._program.send(lines + b"c" + msgspec.json.encode(asked) + b"\n"):
-            raise ComponentError(f"{self._name} has ended", "run it by itself")
-        said: list[bytes] = []
-        while True:
-            line = self._next()
-            if _answers(line, number):
-                return b"".join(said)
-            said.append(line)
+        """Delivers lines of the channel.
 
-    def _next(self) -> bytes:
-        line = self._program.next(DEADLINE)
-        if line is None:
+        The delivery is over when the program answers a request that only this method makes: a
+        program answers in order, and a request it does not know with an error.
+        """
+        self._barriers += 1
+        barrier = f"conductor-test:{self._barriers}"
+        request = {"jsonrpc": "2.0", "id": barrier, "method": "_conductor-test/barrier"}
+        if not self._write(lines + b"c" + msgspec.json.encode(request) + b"\n"):
+            raise ComponentError(f"{self._label} has ended", "run it by itself")
+        returned: list[bytes] = []
+        while not _answers(line := self._line(), barrier):
+            returned.append(line)
+        return b"".join(returned)
+
+    def _line(self) -> bytes:
+        try:
+            line = self._lines.get(timeout=self._patience)
+        except Empty:
             raise ComponentError(
-                f"{self._name} does not answer a request on `c` that it does not know",
+                f"{self._label} does not answer a request on `c` that it does not know",
                 "answer with error -32601 (docs/channel-abi.md)",
-            )
+            ) from None
         if not line:
-            code = self._program.exit_code()
-            raise ComponentError(f"{self._name} has ended with exit code {code}", "")
+            code = self._process.wait()
+            raise ComponentError(f"{self._label} has ended with exit code {code}", "")
         return line
 
+    def send(self, lines: bytes) -> None:
+        """Writes lines; a program that is gone is noticed by the lines that do not come."""
+        self._write(lines)
+
+    def next(self) -> bytes | None:
+        """The next line, as soon as it comes; blank lines are skipped."""
+        while not self._ended:
+            try:
+                line = self._lines.get(timeout=self._patience)
+            except Empty:
+                return None
+            if not line:
+                self._ended = True
+            elif not line.isspace():
+                return line.removesuffix(b"\n")
+        return None
+
+    def finish(self) -> None:
+        """Ends its input."""
+        self._end_input()
+
     def close(self) -> None:
-        """Ends its input, and itself where that is not enough."""
-        self._program.close(DEADLINE)
+        """Ends the program, by force if the end of its input is not enough."""
+        try:
+            self._process.wait(_ENDING if self._end_input() else 0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _write(self, data: bytes) -> bool:
+        """Writes whole lines; False if the program is gone."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+        except OSError:
+            return False
+        return True
+
+    def _end_input(self) -> bool:
+        """Ends its input; False if the program is gone and has not read all of it."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            return False
+        return True
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
 
 
-def _answers(line: bytes, number: str) -> bool:
-    if not line.startswith(b"c") or number.encode() not in line:
+def _answers(line: bytes, barrier: str) -> bool:
+    # The search for the id comes first: it spares every other line from being decoded.
+    if not line.startswith(b"c") or barrier.encode() not in line:
         return False
     try:
-        found = msgspec.json.decode(line[1:])
+        answer = msgspec.json.decode(line[1:])
     except msgspec.DecodeError:
         return False
-    return isinstance(found, dict) and found.get("id") == number and "method" not in found
+    return isinstance(answer, dict) and answer.get("id") == barrier and "method" not in answer

@@ -1,4 +1,4 @@
-"""Transcripts of components: what is delivered, and the exact outbox that must come back. Pure.
+"""Transcripts of components: read, played against a component, and written anew.
 
 A text file; ``> LINE`` is delivered, ``< LINE`` is expected, each line with its side byte as on
 the channel. Consecutive ``>`` lines are one delivery, the ``<`` lines behind them all of its
@@ -8,23 +8,84 @@ outbox. A blank line ends a delivery; ``#`` starts a comment line. docs/authorin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
 
 import msgspec
 
+from conductor.author.subject import Subject
 from conductor.core import members
-
-_SIDES: Final = (b"p", b"s", b"c")
-_ABSENT: Final = object()
+from conductor.core.dialects import CANCEL
+from conductor.errors import ComponentError, UsageError
+from conductor.record import diff, sides
+from conductor.spec.catalog import Spec
 
 
 class Delivery(NamedTuple):
-    """One crossing: the line of the file where it begins, the lines in, the outbox out."""
+    """Lines in, and the outbox expected of them."""
 
     line: int
+    """Of the file, where the delivery begins."""
     given: bytes
     expected: bytes
+
+
+class Mismatch(NamedTuple):
+    """A delivery whose outbox is not the one expected; lines without newlines."""
+
+    line: int
+    given: list[bytes]
+    expected: list[bytes]
+    returned: list[bytes]
+
+
+class Played(NamedTuple):
+    """What playing one transcript showed."""
+
+    deliveries: int
+    mismatches: list[Mismatch]
+    failure: ComponentError | None
+    """Why the component failed; the deliveries after that were not made."""
+    text: bytes
+    """The transcript with the outboxes that came."""
+
+
+def play(make: Callable[[], Subject], text: bytes, name: str, *, loose: bool) -> Played:
+    """Plays one transcript against an instance of its own. `loose`: see `Matcher`.
+
+    Raises `ValueError` for a transcript that cannot be read.
+    """
+    deliveries = read(text, name)
+    matcher = Matcher(loose=loose)
+    mismatches: list[Mismatch] = []
+    outboxes: list[bytes] = []
+    with closing(make()) as subject:
+        for delivery in deliveries:
+            try:
+                returned = subject.exchange(matcher.given(delivery))
+            except ComponentError as error:
+                where = f"{name}:{delivery.line}: {error.text}"
+                failure = ComponentError(where, error.hint)
+                return Played(len(outboxes), mismatches, failure, text)
+            mismatch, outbox = matcher.compare(delivery, returned)
+            outboxes.append(outbox)
+            if mismatch is not None:
+                mismatches.append(mismatch)
+    return Played(len(deliveries), mismatches, None, updated(text, outboxes))
+
+
+def require_channel(spec: Spec) -> None:
+    """Raises `UsageError` for a component that takes no deliveries."""
+    if not spec.sandboxed and (spec.command is None or spec.dialect != "channel"):
+        raise UsageError(
+            f"{spec.label('component')} is no sandboxed proxy and does not speak `channel`, so "
+            "there are no deliveries to play",
+            "`conductor check` tries out components of every kind",
+        )
+
+
+# -- the file --------------------------------------------------------------------------------------
 
 
 def read(text: bytes, name: str = "transcript") -> list[Delivery]:
@@ -44,104 +105,98 @@ def _joined(lines: list[bytes], places: list[int]) -> bytes:
 
 
 def _places(lines: list[bytes], name: str) -> list[tuple[list[int], list[int]]]:
-    """For each delivery, where its lines are, and those expected of it."""
-    found: list[tuple[list[int], list[int]]] = []
+    """For each delivery the places of its lines, and of the lines expected of it."""
+    deliveries: list[tuple[list[int], list[int]]] = []
     is_open = False
     for at, line in enumerate(lines):
         if not line:
             is_open = False
         elif line.startswith(b"> "):
-            if is_open and not found[-1][1]:
-                found[-1][0].append(at)
+            if is_open and not deliveries[-1][1]:
+                deliveries[-1][0].append(at)
             else:
-                found.append(([at], []))
+                deliveries.append(([at], []))
             is_open = True
         elif line.startswith(b"< ") and is_open:
-            found[-1][1].append(at)
+            deliveries[-1][1].append(at)
         elif not line.startswith(b"#"):
             raise ValueError(f"{name}:{at + 1}: neither '> ', '< ', '#' nor blank")
-    return found
+    return deliveries
 
 
 def updated(text: bytes, outboxes: Sequence[bytes]) -> bytes:
     """The transcript with these outboxes, one for each delivery; all else stays as it was."""
     lines = text.split(b"\n")
     places = _places(lines, "transcript")
-    gone = {at for _, expected in places for at in expected}
-    put: dict[int, list[bytes]] = {}
+    removed = {at for _, expected in places for at in expected}
+    added: dict[int, list[bytes]] = {}
     for (given, expected), outbox in zip(places, outboxes, strict=True):
         after = expected[0] if expected else given[-1]
-        put[after] = [b"< " + line for line in outbox.split(b"\n")[:-1]]
-    found: list[bytes] = []
+        added[after] = [b"< " + line for line in outbox.split(b"\n")[:-1]]
+    result: list[bytes] = []
     for at, line in enumerate(lines):
-        if at not in gone:
-            found.append(line)
-        if at in put:
-            following = (lines[n] for n in range(at + 1, len(lines)) if n not in gone)
-            found += put[at] or _closing(following)
-    return b"\n".join(found)
+        if at not in removed:
+            result.append(line)
+        if at in added:
+            following = (lines[n] for n in range(at + 1, len(lines)) if n not in removed)
+            result += added[at] or _separator(following)
+    return b"\n".join(result)
 
 
-def _closing(following: Iterable[bytes]) -> list[bytes]:
-    """What keeps a delivery without an outbox apart from the one that follows."""
+def _separator(following: Iterable[bytes]) -> list[bytes]:
+    """A blank line, if a delivery without an outbox would otherwise join the next one."""
     after = next((line for line in following if not line.startswith(b"#")), b"")
     return [b""] if after.startswith(b"> ") else []
 
 
-class Difference(NamedTuple):
-    """A delivery whose outbox is not the one expected; lines without newlines."""
-
-    line: int
-    given: list[bytes]
-    expected: list[bytes]
-    said: list[bytes]
+# -- the comparison --------------------------------------------------------------------------------
 
 
-class Player:
+class Matcher:
     """Compares one conversation with its transcript.
 
     With `loose` values count instead of bytes: spacing, the order of members, and the ids a
-    component gives its own requests may differ. Numbers and strings are compared as they are read,
-    `1.10` and `1.1` differ.
+    component gives its own requests may differ. Numbers are compared as they are written: `1.10`
+    and `1.1` differ.
     """
 
     def __init__(self, *, loose: bool) -> None:
         self._loose = loose
         self._ids: dict[tuple[bytes, str], Any] = {}
+        """The component's ids of its own requests, by side and the id in the transcript."""
 
     def given(self, delivery: Delivery) -> bytes:
-        """What is to be delivered: answers carry the ids that their requests really have."""
+        """The lines to deliver: answers carry the ids that the component's requests really have."""
         if not self._loose:
             return delivery.given
         lines = delivery.given.split(b"\n")[:-1]
         return b"".join(self._answering(line) + b"\n" for line in lines)
 
-    def compare(self, delivery: Delivery, said: bytes) -> tuple[Difference | None, bytes]:
+    def compare(self, delivery: Delivery, returned: bytes) -> tuple[Mismatch | None, bytes]:
         """What differs, or None; and the outbox as the transcript should have it."""
-        expected, found = delivery.expected.split(b"\n")[:-1], said.split(b"\n")[:-1]
-        if said and not said.endswith(b"\n"):
-            found.append(said.rpartition(b"\n")[2])
-        if expected == found:
-            self._learn(expected, found)
+        expected, lines = delivery.expected.split(b"\n")[:-1], returned.split(b"\n")
+        if not lines[-1]:  # a guest's last line may lack its newline
+            lines.pop()
+        if self._loose:
+            self._learn(expected, lines)
+        if expected == lines:
             return None, delivery.expected
         if self._loose:
-            self._learn(expected, found)
-            shown = [self._as_expected(line) for line in found]
-            if [_value(line) for line in expected] == [_value(line) for line in shown]:
+            lines = [self._as_expected(line) for line in lines]
+            if len(lines) == len(expected) and all(map(_same, expected, lines)):
                 return None, delivery.expected
-            found = shown
         given = delivery.given.split(b"\n")[:-1]
-        outbox = b"".join(line + b"\n" for line in found)
-        return Difference(delivery.line, given, expected, found), outbox
+        outbox = b"".join(line + b"\n" for line in lines)
+        return Mismatch(delivery.line, given, expected, lines), outbox
 
-    def _learn(self, expected: list[bytes], found: list[bytes]) -> None:
+    def _learn(self, expected: list[bytes], lines: list[bytes]) -> None:
         """Pairs the component's own requests with those expected, in order, by side and method."""
         waiting = [_request(line) for line in expected]
-        for line in found:
-            one = _request(line)
+        for line in lines:
+            request = _request(line)
             for at, other in enumerate(waiting):
-                if one is not None and other is not None and one[:2] == other[:2]:
-                    self._ids[other[0], json.dumps(other[2])] = one[2]
+                if request is not None and other is not None and request[:2] == other[:2]:
+                    self._ids[other[0], json.dumps(other[2])] = request[2]
                     waiting[at] = None
                     break
 
@@ -149,74 +204,59 @@ class Player:
         side, message = _message(line)
         if message is None or "method" in message or "id" not in message:
             return line
-        real = self._ids.get((side, json.dumps(message["id"])), _ABSENT)
-        return line if real is _ABSENT or real == message["id"] else _with_id(side, line, real)
+        real = self._ids.get((side, json.dumps(message["id"])), message["id"])
+        return line if real == message["id"] else _with_id(side, line, real)
 
     def _as_expected(self, line: bytes) -> bytes:
         """A line of the component's with the ids that the transcript has for them."""
         side, message = _message(line)
         if message is None or "method" not in message:
             return line
-        shown = {json.dumps(real): json.loads(mine) for (of, mine), real in self._ids.items()
-                 if of == side}  # fmt: skip
+        ours = {
+            json.dumps(real): json.loads(id_) for (of, id_), real in self._ids.items() if of == side
+        }
         if "id" in message:
-            mine = shown.get(json.dumps(message["id"]), message["id"])
-            return line if mine == message["id"] else _with_id(side, line, mine)
+            id_ = ours.get(json.dumps(message["id"]), message["id"])
+            return line if id_ == message["id"] else _with_id(side, line, id_)
         params = message.get("params")
-        if message["method"] == "$/cancel_request" and isinstance(params, dict):
-            asked = params.get("requestId")
-            mine = shown.get(json.dumps(asked), asked)
-            if mine != asked:
-                changed = {**message, "params": {**params, "requestId": mine}}
-                return side + _dumps(changed)
+        if message["method"] == CANCEL and isinstance(params, dict):
+            real = params.get("requestId")
+            id_ = ours.get(json.dumps(real), real)
+            if id_ != real:
+                return side + _dumps({**message, "params": {**params, "requestId": id_}})
         return line
 
 
-def _with_id(side: bytes, line: bytes, number: Any) -> bytes:
+def _with_id(side: bytes, line: bytes, id_: Any) -> bytes:
     """The line with another id; all else stays as it is written."""
     held = members.read(line[len(side) :])
     assert held is not None
-    return side + bytes(members.write({**held, "id": msgspec.Raw(_dumps(number))}))
+    return side + bytes(members.write({**held, "id": msgspec.Raw(_dumps(id_))}))
 
 
-def _dumps(message: Any) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
+def _dumps(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _message(line: bytes) -> tuple[bytes, dict[str, Any] | None]:
     """The side byte, if there is one, and the message, if it is one."""
-    side = line[:1] if line[:1] in _SIDES else b""
+    side, text = sides.split(line)
     try:
-        found = json.loads(line[len(side) :])
+        message = json.loads(text)
     except (ValueError, RecursionError):
         return side, None
-    return side, found if isinstance(found, dict) else None
+    return side, message if isinstance(message, dict) else None
 
 
 def _request(line: bytes) -> tuple[bytes, str, Any] | None:
+    """Side, method and id of a request; None for any other line."""
     side, message = _message(line)
     if message is None or "method" not in message or "id" not in message:
         return None
     return side, str(message["method"]), message["id"]
 
 
-def _value(line: bytes) -> Any:
-    """What a line says, numbers as they are written; the line itself if it is no JSON."""
-    side = line[:1] if line[:1] in _SIDES else b""
-    try:
-        return side, json.loads(line[len(side) :], parse_float=_Number, parse_int=_Number)
-    except (ValueError, RecursionError):
-        return side, line
-
-
-class _Number(str):
-    """A number as it is written, which is no text."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Number) and str(self) == str(other)
-
-    __hash__ = str.__hash__
+def _same(expected: bytes, line: bytes) -> bool:
+    (side, text), (other, other_text) = sides.split(expected), sides.split(line)
+    return side == other and diff.same(text, other_text, exact_numbers=True)

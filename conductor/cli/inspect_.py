@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import wasm_host
-from conductor.author.caged_reader import Judge
+from conductor.author.caged import CagedReader
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
@@ -56,13 +56,13 @@ def gather(component: str) -> Facts:
     """Everything known of what a user typed. Raises `UsageError`."""
     text = component.strip()
     path, given = ("", []) if text.startswith("{") else component_options.split(text)
-    with Judge() as judge:
+    with CagedReader() as reader:
         info = None
         if os.path.isfile(path):
             if path.endswith(".wasm"):
                 chosen = component_options.read(path, given).limits
                 try:
-                    info = judge.module(path, _most({**limits.DEFAULT_LIMITS, **chosen}))
+                    info = reader.module(path, _most({**limits.DEFAULT_LIMITS, **chosen}))
                 except wasm_host.LoadError as error:
                     return _no_module(component, Path(path), error)
             elif _is_module(path):
@@ -72,12 +72,12 @@ def gather(component: str) -> Facts:
                 )
         spec = catalog.resolve(component)
         if spec.script:
-            return _script(component, spec, judge)
+            return _script(component, spec, reader)
         if spec.wasm is None:
             return _unsandboxed(component, spec)
         if info is None:
             try:
-                info = judge.module(spec.wasm, _most({**limits.DEFAULT_LIMITS, **spec.limits}))
+                info = reader.module(spec.wasm, _most({**limits.DEFAULT_LIMITS, **spec.limits}))
             except wasm_host.LoadError as error:
                 return _no_module(component, Path(spec.wasm), error)
         return _module(component, spec, info)
@@ -222,7 +222,7 @@ def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
     )
 
 
-def _script(component: str, spec: Spec, judge: Judge) -> Facts:
+def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     """Python source: what runs it is the same for all."""
     from conductor.spec.python_guest import scripts
 
@@ -232,7 +232,7 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
         raise UsageError(
             f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
         ) from None
-    said = judge.source(script, spec.script)
+    said = reader.source(script, spec.script)
     limits, problems, hint = _limits(spec)
     manifest = _manifest(spec)
     # What the source declares is for those who give the file alone.

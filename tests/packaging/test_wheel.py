@@ -82,7 +82,7 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
         "mcp-attach/attach.py",
     ):
         assert f"conductor/_components/{part}" in names
-    for template in (ROOT / "conductor" / "templates").rglob("*.tmpl"):
+    for template in (ROOT / "conductor" / "author" / "templates").rglob("*.tmpl"):
         assert str(template.relative_to(ROOT)) in names
     for manifest in sorted((ROOT / "components").glob("*/component.toml")):
         said = tomllib.loads(manifest.read_text(encoding="utf-8"))

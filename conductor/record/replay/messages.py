@@ -1,8 +1,4 @@
-"""Lines of one component as messages on its sides, whatever dialect it speaks. Pure.
-
-A component on one connection wraps what concerns its successor, and asks the conductor itself by
-methods of their own; a guest has side bytes for all that. Here both become the same.
-"""
+"""Recorded lines as messages on a component's sides, whatever dialect it speaks. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core import dialects, jsonrpc, members
-from conductor.core.dialects import CANCEL, ENVELOPES
+from conductor.core import jsonrpc, members
+from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed, Message
-from conductor.core.services import ALIASES, PREFIX
+from conductor.record import sides
 from conductor.record.replay.recording import Line
 
 SIDES: Final = {"p": "predecessor", "s": "successor", "c": "conductor"}
@@ -21,8 +17,8 @@ SIDES: Final = {"p": "predecessor", "s": "successor", "c": "conductor"}
 _LAUNCHES: Final = "_scp/proxy"
 
 
-class Told(NamedTuple):
-    """One message, given or said."""
+class SidedMessage(NamedTuple):
+    """One message to or from a component."""
 
     side: str
     """`p`, `s` or `c`: which neighbour, or the conductor."""
@@ -35,22 +31,25 @@ class Told(NamedTuple):
     """`params`, `result` or `error`."""
     body: bytes
     session: str | None
-    space: str
-    """Which ids its id is one of: those of a side, or of the whole connection (empty)."""
+    id_space: str
+    """The side whose ids its id is one of; empty for those of the one connection there is."""
     line: Line
 
     @property
     def key(self) -> tuple[str, str]:
         """Its id among all of the component's."""
-        return self.space, self.id or ""
+        return self.id_space, self.id or ""
 
     @property
-    def lane(self) -> tuple[str, str | None]:
+    def stream(self) -> tuple[str, str | None]:
         """Messages of one side and session stay in order."""
         return self.side, self.session
 
-    def shown(self, cancels: str | None = None) -> bytes:
-        """What counts of it, as JSON: of a request not its id. `cancels`: the id it should name."""
+    def content(self, cancels: str | None = None) -> bytes:
+        """What is compared, as JSON: all but the id of a request.
+
+        `cancels`: the id that a cancellation names, in place of its own.
+        """
         if self.kind == "text":
             return self.line.text if self.line.is_message else msgspec.json.encode(
                 self.line.text.decode("utf-8", "backslashreplace")
@@ -69,77 +68,83 @@ class Told(NamedTuple):
 
     @property
     def cancelled(self) -> tuple[str, str] | None:
-        """Which of the sender's requests it takes back."""
+        """Which of the sender's requests it cancels."""
         if self.method != CANCEL:
             return None
         raw = (members.read(self.body) or {}).get("requestId")
-        return None if raw is None else (self.space, _canonical(bytes(raw)))
+        return None if raw is None else (self.id_space, _canonical(bytes(raw)))
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     side: str
     method: str
     session: str | None
 
 
-class Wire:
+class MessageReader:
     """Reads the lines of one instance, in order."""
 
     def __init__(self) -> None:
-        self._asked: dict[bool, dict[tuple[str, str], _Asked]] = {True: {}, False: {}}
-        """Requests that were said (true) and given, by id."""
+        self._pending: dict[bool, dict[tuple[str, str], _Request]] = {True: {}, False: {}}
+        """Requests from (true) and to the component, by id."""
         self.launches = False
         """Whether it launches its successor itself."""
 
-    def read(self, line: Line, *, said: bool) -> Told:
-        """One line, given or said."""
+    def read(self, line: Line, *, sent: bool) -> SidedMessage:
+        """One line that the component sent, or got."""
         try:
             message = jsonrpc.parse(line.text) if line.is_message else None
         except Malformed:
             message = None
         if not isinstance(message, Message):
-            return Told(line.side or "p", "text", None, "", "", line.text, None, line.side, line)
+            side = line.side or "p"
+            return SidedMessage(side, "text", None, "", "", line.text, None, line.side, line)
         if isinstance(message.method, str):
-            return self._call(line, message, message.method, said=said)
-        return self._response(line, message, said=said)
+            return self._call(line, message, message.method, sent=sent)
+        return self._response(line, message, sent=sent)
 
-    def _call(self, line: Line, message: Message, method: str, *, said: bool) -> Told:
-        side, params = line.side or "p", message.params
-        if not line.side:
-            if method == _LAUNCHES:
-                self.launches = True
-            if method in ENVELOPES:
-                try:
-                    method, params, _ = dialects.unwrap(params)
-                    side = "s"
-                except Malformed:
-                    pass  # then it is what it looks like
-            elif method in ALIASES or method.startswith(PREFIX):
-                method, side = ALIASES.get(method, method.removeprefix(PREFIX)), "c"
-        id_ = _canonical(bytes(message.id)) if isinstance(message.id, msgspec.Raw) else None
-        body = bytes(params) if isinstance(params, msgspec.Raw) else b""
+    def _call(self, line: Line, message: Message, method: str, *, sent: bool) -> SidedMessage:
+        side, params = line.side, message.params
+        if not side:
+            self.launches = self.launches or method == _LAUNCHES
+            side, method, params = sides.opened(method, params)
+        id_ = _id(message)
+        body = _raw(params)
         session = _session(body)
         kind = "notification" if id_ is None else "request"
-        told = Told(side, kind, id_, method, "params", body, session, line.side, line)
+        call = SidedMessage(side, kind, id_, method, "params", body, session, line.side, line)
         if id_ is not None:
-            self._asked[said][told.key] = _Asked(side, method, session)
-        return told
+            self._pending[sent][call.key] = _Request(side, method, session)
+        return call
 
-    def _response(self, line: Line, message: Message, *, said: bool) -> Told:
-        id_ = _canonical(bytes(message.id)) if isinstance(message.id, msgspec.Raw) else "null"
-        unknown = _Asked(line.side or "p", "", None)
-        asked = self._asked[not said].pop((line.side, id_), unknown)
-        member = "result" if isinstance(message.result, msgspec.Raw) else "error"
-        body = message.result if member == "result" else message.error
-        raw = bytes(body) if isinstance(body, msgspec.Raw) else b""
-        return Told(
-            asked.side, "response", id_, asked.method, member, raw, asked.session, line.side, line
+    def _response(self, line: Line, message: Message, *, sent: bool) -> SidedMessage:
+        id_ = _id(message) or "null"
+        unknown = _Request(line.side or "p", "", None)
+        request = self._pending[not sent].pop((line.side, id_), unknown)
+        is_result = isinstance(message.result, msgspec.Raw)
+        return SidedMessage(
+            request.side,
+            "response",
+            id_,
+            request.method,
+            "result" if is_result else "error",
+            _raw(message.result if is_result else message.error),
+            request.session,
+            line.side,
+            line,
         )
 
 
+def _raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes:
+    return bytes(value) if isinstance(value, msgspec.Raw) else b""
+
+
+def _id(message: Message) -> str | None:
+    return _canonical(bytes(message.id)) if isinstance(message.id, msgspec.Raw) else None
+
+
 def _canonical(raw: bytes) -> str:
-    found = jsonrpc.canonical_id(raw)
-    return (raw if found is None else found).decode("utf-8", "backslashreplace")
+    return (jsonrpc.canonical_id(raw) or raw).decode("utf-8", "backslashreplace")
 
 
 def _session(body: bytes) -> str | None:

@@ -11,7 +11,7 @@ import tomlkit
 from tomlkit.items import Table
 
 import wasm_host
-from conductor.author.caged_reader import Judge
+from conductor.author.caged import CagedReader
 from conductor.core.dialects import CHANNEL
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import UsageError
@@ -41,8 +41,8 @@ def described(entry: Entry, spec: Spec) -> Entry:
     if spec.wasm is None or spec.script:
         return entry
     try:
-        with Judge() as judge:
-            info = judge.module(spec.wasm, {**DEFAULT_LIMITS, **spec.limits}["module_bytes"])
+        with CagedReader() as reader:
+            info = reader.module(spec.wasm, {**DEFAULT_LIMITS, **spec.limits}["module_bytes"])
     except wasm_host.LoadError as error:
         raise UsageError(f"{spec.label('proxy')}: {error}", error.hint) from None
     if info.digest != entry.sha256:

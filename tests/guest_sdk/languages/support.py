@@ -55,15 +55,15 @@ def play(
 
     With `shown`, lines are compared as that makes them, and ids of own requests may differ.
     """
-    player = transcripts.Player(loose=shown is not None)
+    matcher = transcripts.Matcher(loose=shown is not None)
     deliveries = transcripts.read(path.read_bytes(), path.name)
     assert deliveries
     for read in deliveries:
         delivery = read
         if shown is not None:
             delivery = transcripts.Delivery(read.line, shown(read.given), shown(read.expected))
-        difference, _ = player.compare(delivery, exchange(player.given(delivery)))
-        assert difference is None, difference
+        mismatch, _ = matcher.compare(delivery, exchange(matcher.given(delivery)))
+        assert mismatch is None, mismatch
 
 
 def load(module: Path) -> wasm_host.Module:
