@@ -62,6 +62,11 @@ class Number:
     def __repr__(self) -> str:
         return f"Number({self.text!r})"
 
+    def print(self) -> bytes:
+        """A text that is the same for equal numbers: `1.10` and `1.1`, `-0.0` and `0.0`."""
+        value = float(self.text) + 0.0
+        return (repr(value) if math.isfinite(value) else self.text).encode()
+
 
 class ExactNumber(Number):
     """A number that equals another only if both are written alike: `1.10` is not `1.1`."""
@@ -72,6 +77,10 @@ class ExactNumber(Number):
         return isinstance(other, Number) and self.text == other.text
 
     __hash__ = None
+
+    def print(self) -> bytes:
+        """The number as it is written."""
+        return self.text.encode()
 
 
 class Repeated(tuple[tuple[str, Json], ...]):
@@ -185,7 +194,7 @@ class _Work:
         """A few bytes that are the same for equal values, in whatever order members stand, and for
         no others."""
         if not isinstance(value, (dict, list, Repeated)):
-            text = encode(value)
+            text = value.print() if isinstance(value, Number) else encode(value)
             return text if len(text) <= _SHORT_PRINT else _digest(b'"', text)
         known = self.prints.get(id(value))
         if known is None:
