@@ -18,21 +18,8 @@ from typing import Final, Self, TypeVar
 import msgspec
 
 import wasm_host
-from conductor.author.caged_process import (
-    ALIVE,
-    ANSWER,
-    CLOSE,
-    DELIVER,
-    ENDED,
-    FAILED,
-    MAKE,
-    READ_MODULE,
-    READ_SOURCE,
-    REQUEST,
-    START,
-    Failure,
-    Opening,
-)
+from conductor.author import caged_process as process
+from conductor.author.caged_process import Failure, Opening
 from conductor.errors import ComponentError
 from conductor.run.guest_module import WASI_GRANTS
 from conductor.run.segment_spec import GuestSpec
@@ -58,14 +45,13 @@ _LARGEST_FACTS: Final = 64 * 1024 * 1024
 _Facts = TypeVar("_Facts", wasm_host.ModuleInfo, Declared)
 
 
-class ChildLost(Exception):  # noqa: N818 - what it means depends on what the child was for
-    """The child has ended or is silent."""
-
-
 class _Child:
-    """A locked-up process, and the frames that go to it and come back."""
+    """A locked-up process, and the frames that go to it and come back.
 
-    def __init__(self, opening: Opening, stderr: int | None = None) -> None:
+    Methods raise `wasm_host.GuestError` if the process has ended or is silent.
+    """
+
+    def __init__(self, name: str, opening: Opening, stderr: int | None = None) -> None:
         # In a session of its own: what is typed at the terminal is for us.
         self._process = subprocess.Popen(
             spawn.child_command("conductor.author.caged_process"),
@@ -78,6 +64,7 @@ class _Child:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._name = name
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
         enlarge_pipe(self._input)
         enlarge_pipe(self._output)
@@ -85,22 +72,22 @@ class _Child:
         os.set_blocking(self._input, False)
         self.gone = False
         """Whether the process has ended."""
-        with contextlib.suppress(ChildLost):  # the first answer reports that it has ended
+        with contextlib.suppress(wasm_host.GuestError):  # the first answer reports that it is gone
             self._write(msgspec.json.encode(opening) + b"\n", time.monotonic() + PATIENCE)
 
-    def answer(self, patience: float, most: int | None = None) -> tuple[int, bytes]:
-        """Status and body of the next answer, of at most `most` bytes. Raises `ChildLost`."""
+    def request(self, kind: int, body: bytes, patience: float, number: int = 0) -> None:
+        """Sends a request."""
         until = time.monotonic() + patience
-        status, size = ANSWER.unpack(self._exactly(ANSWER.size, until))
+        self._write(process.REQUEST.pack(kind, number, len(body)), until)
+        self._write(body, until)
+
+    def answer(self, patience: float, most: int | None = None) -> tuple[int, bytes]:
+        """Status and body of the next answer, of at most `most` bytes."""
+        until = time.monotonic() + patience
+        status, size = process.ANSWER.unpack(self._exactly(process.ANSWER.size, until))
         if most is not None and size > most:
             raise self._lost("does not answer as it should")
         return status, self._exactly(size, until)
-
-    def request(self, kind: int, body: bytes, patience: float, number: int = 0) -> None:
-        """Sends a request. Raises `ChildLost`."""
-        until = time.monotonic() + patience
-        self._write(REQUEST.pack(kind, number, len(body)), until)
-        self._write(body, until)
 
     def close(self) -> None:
         """Ends the process; may be called again."""
@@ -139,10 +126,15 @@ class _Child:
         if left <= 0 or not poll.poll(left * 1000):
             raise self._lost("does not answer")
 
-    def _lost(self, why: str = "") -> ChildLost:
+    def _lost(self, why: str = "") -> wasm_host.GuestError:
         if not self.gone:
             self.close()
-        return ChildLost(why or f"has ended with exit code {self._process.returncode}")
+        why = why or f"has ended with exit code {self._process.returncode}"
+        return wasm_host.GuestError(
+            "deliver",
+            f"{self._name}: the process that hosts it {why}",
+            hint="no guest can end its host: see whether the machine ran out of memory",
+        )
 
 
 # -- guests ----------------------------------------------------------------------------------------
@@ -158,25 +150,25 @@ class CagedGuests:
         """`cache`: the folder of compiled modules. `patience`: see `PATIENCE`."""
         self._cache = cache
         self._patience = patience
-        self._processes: dict[bytes, _GuestProcess] = {}
+        self._hosts: dict[bytes, _GuestProcess] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes.values():
-            process.close()
-        self._processes.clear()
+        for host in self._hosts.values():
+            host.close()
+        self._hosts.clear()
 
     def carrier(self, spec: GuestSpec) -> str:
         """`core`, `component` or `wasi`. Raises `wasm_host.GuestError`."""
-        return self._process(spec).carrier
+        return self._host(spec).carrier
 
     def instantiate(self, spec: GuestSpec, name: str) -> CagedGuest:
         """A fresh instance. Raises `wasm_host.GuestError`, also if it cannot be loaded."""
-        return self._process(spec).instantiate(name)
+        return self._host(spec).instantiate(name)
 
-    def _process(self, spec: GuestSpec) -> _GuestProcess:
+    def _host(self, spec: GuestSpec) -> _GuestProcess:
         """The process for a guest; a new one if a guest has broken the last."""
         # Only what changes the module: to start a process for a mere policy would cost seconds.
         module = GuestSpec(
@@ -191,10 +183,10 @@ class CagedGuests:
             limits={**DEFAULT_LIMITS, **spec.limits},
         )
         key = msgspec.json.encode(module, order="deterministic")
-        process = self._processes.get(key)
-        if process is None or process.gone:
-            process = self._processes[key] = _GuestProcess(module, self._cache, self._patience)
-        return process
+        host = self._hosts.get(key)
+        if host is None or host.gone:
+            host = self._hosts[key] = _GuestProcess(module, self._cache, self._patience)
+        return host
 
 
 class CagedGuest:
@@ -204,90 +196,68 @@ class CagedGuest:
     stderr = ""  # the child's errors quote it
     denied: set[str]
 
-    def __init__(self, process: _GuestProcess, number: int, name: str) -> None:
+    def __init__(self, host: _GuestProcess, number: int, name: str) -> None:
         self.name = name
-        self.carrier = process.carrier
+        self.carrier = host.carrier
         self.dead = False
         self.denied = set()
-        self._process = process
+        self._host = host
         self._number = number
 
     def start(self, config: bytes) -> bytes:
         """Starts it and delivers its first lines."""
-        return self._request(START, config)
+        return self._request(process.START, config)
 
     def deliver(self, lines: bytes) -> bytes:
         """Delivers complete lines; the lines it returns."""
-        return self._request(DELIVER, lines)
+        return self._request(process.DELIVER, lines)
 
     def close(self) -> None:
         """Ends it; may be called again."""
-        if not self._process.gone:
-            self._request(CLOSE, b"")
+        if not self._host.gone:
+            self._request(process.CLOSE, b"")
         self.dead = True
 
     def _request(self, kind: int, body: bytes) -> bytes:
         try:
-            status, lines = self._process.request(kind, self._number, body)
+            status, lines = self._host.perform(kind, self._number, body)
         except wasm_host.LimitRefused:
             raise  # the guest did not see the lines, so it lives on
         except wasm_host.GuestError:
             self.dead = True
             raise
-        self.dead = status == ENDED
+        self.dead = status == process.ENDED
         return lines
 
 
-class _GuestProcess:
+class _GuestProcess(_Child):
     """A child that hosts instances of one module."""
 
     def __init__(self, spec: GuestSpec, cache: str | None, patience: float) -> None:
-        self._name = spec.name
+        super().__init__(spec.name, Opening(spec, cache))
         self._patience = patience + spec.limits["cpu_ms"] / 1000
         self._numbers = itertools.count()
-        self._child = _Child(Opening(spec, cache))
         try:
-            self.carrier = self._answer(_LOADING)[1].decode()
+            self.carrier = self._lines(_LOADING)[1].decode()
         except BaseException:
             self.close()
             raise
 
-    @property
-    def gone(self) -> bool:
-        return self._child.gone
-
     def instantiate(self, name: str) -> CagedGuest:
         number = next(self._numbers)
-        self.request(MAKE, number, name.encode())
+        self.perform(process.MAKE, number, name.encode())
         return CagedGuest(self, number, name)
 
-    def request(self, kind: int, number: int, body: bytes) -> tuple[int, bytes]:
+    def perform(self, kind: int, number: int, body: bytes) -> tuple[int, bytes]:
         """Status and lines. Raises `wasm_host.GuestError`."""
-        try:
-            self._child.request(kind, body, self._patience, number)
-        except ChildLost as lost:
-            raise self._error(lost) from None
-        return self._answer(self._patience)
+        self.request(kind, body, self._patience, number)
+        return self._lines(self._patience)
 
-    def close(self) -> None:
-        self._child.close()
-
-    def _answer(self, patience: float) -> tuple[int, bytes]:
-        try:
-            status, body = self._child.answer(patience)
-        except ChildLost as lost:
-            raise self._error(lost) from None
-        if status == FAILED:
+    def _lines(self, patience: float) -> tuple[int, bytes]:
+        status, body = self.answer(patience)
+        if status == process.FAILED:
             raise _guest_error(msgspec.json.decode(body, type=Failure))
-        assert status in (ALIVE, ENDED)
         return status, body
-
-    def _error(self, lost: ChildLost) -> wasm_host.GuestError:
-        return wasm_host.GuestError(
-            "deliver",
-            f"{self._name}: the process that hosts it {lost}",
-            hint="no guest can end its host: see whether the machine ran out of memory",
-        )
 
 
 def _guest_error(failure: Failure) -> wasm_host.GuestError:
@@ -317,7 +287,7 @@ class CagedReader:
     def __init__(self, patience: float = PATIENCE) -> None:
         """`patience`: seconds for the answer."""
         self._patience = patience
-        self._child = _Child(Opening(), stderr=subprocess.DEVNULL)
+        self._child = _Child("", Opening(), stderr=subprocess.DEVNULL)
 
     def __enter__(self) -> Self:
         return self
@@ -333,14 +303,14 @@ class CagedReader:
             why = error.strerror or str(error)
             hint = "look at the file, and at the limit `module_bytes`"
             raise wasm_host.LoadError(f"{path} cannot be read: {why}", hint=hint) from None
-        facts = self._read(READ_MODULE, path, data, wasm_host.ModuleInfo)
+        facts = self._read(process.READ_MODULE, path, data, wasm_host.ModuleInfo)
         if isinstance(facts, Failure):
             raise wasm_host.LoadError(facts.text, hint=facts.hint or _HINT)
         return facts
 
     def source(self, script: Script, label: str) -> Declared:
         """What a script declares; `label` names it in errors. Raises `ComponentError`."""
-        facts = self._read(READ_SOURCE, label, msgspec.json.encode(script), Declared)
+        facts = self._read(process.READ_SOURCE, label, msgspec.json.encode(script), Declared)
         if isinstance(facts, Failure):
             raise ComponentError(facts.text, facts.hint or _HINT)
         return facts
@@ -350,8 +320,8 @@ class CagedReader:
         try:
             self._child.request(kind, body, self._patience)
             status, answer = self._child.answer(self._patience, _LARGEST_FACTS)
-            if status != ALIVE:
+            if status != process.ALIVE:
                 return msgspec.json.decode(answer, type=Failure)
             return msgspec.json.decode(answer, type=facts)
-        except (ChildLost, msgspec.DecodeError, UnicodeDecodeError):
+        except (wasm_host.GuestError, msgspec.DecodeError, UnicodeDecodeError):
             return Failure("load", f"{label} takes too much time or memory to be read")
