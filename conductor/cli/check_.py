@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import fast, first_use, options, report
+from conductor.cli import first_use, options, report
 from conductor.errors import UsageError, visible
 from conductor.spec import catalog
 
@@ -67,10 +67,10 @@ def check(
     """Tries out a component."""
     from conductor.author.check import suite
 
-    limit = (timeout and options.read("--timeout", timeout, fast.seconds)) or suite.TIMEOUT
+    limit = (timeout and options.read("--timeout", timeout, options.seconds)) or suite.TIMEOUT
     chosen = _known(only or ())
     spec = _proxy(component)
-    first_use.tell_program(spec)
+    first_use.announce_program(spec)
     outcomes: list[Outcome] = []
     for outcome in suite.outcomes(spec, chosen, limit, cache):
         outcomes.append(outcome)

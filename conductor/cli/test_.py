@@ -191,7 +191,7 @@ def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) ->
     failed = 0
     spec = resolve(component)
     transcripts.require_channel(spec)
-    first_use.tell_program(spec)
+    first_use.announce_program(spec)
     with subjects(spec) as make:
         for path in files:
             try:

@@ -121,7 +121,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
     assert done.stderr.splitlines() == [
         "conductor: first use of `shout` (./shout.py), which asks for",
-        "  profile filter: given",
+        "  profile filter: granted",
         "conductor: compiling the Python guest; once on this machine …",
     ]
     author(installed / "conductor", tmp_path)

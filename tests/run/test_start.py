@@ -68,8 +68,8 @@ import sys
 before = set(sys.modules)
 from conductor.run import fast_msgspec
 {prepare}
-lean.load()
-lean.load()
+fast_msgspec.load()
+fast_msgspec.load()
 import msgspec
 class Point(msgspec.Struct):
     x: int
@@ -87,5 +87,5 @@ def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
 
 
 def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
-    asked = run(LEAN.format(prepare='lean._STAND_INS = {"uuid": (), "decimal": ()}'))
+    asked = run(LEAN.format(prepare='fast_msgspec._STAND_INS = {"uuid": (), "decimal": ()}'))
     assert {"uuid", "decimal"} <= set(asked)
