@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from conductor.core import members
 from conductor.core.dialects import ACP, CANCEL
+from conductor.core.json_text import read_members, write_members
 from conductor.core.services import PREFIX
 from conductor.errors import ComponentError
 from conductor.record import sides
@@ -90,7 +90,7 @@ class ChannelAdapter:
             message["method"] = _text(PREFIX + method)
         elif side == b"s":
             held: Message = {key: message[key] for key in ("method", "params") if key in message}
-            message |= {"method": _text(_ENVELOPE), "params": members.write(held)}
+            message |= {"method": _text(_ENVELOPE), "params": write_members(held)}
         elif method == "initialize":
             message["method"] = _text(ACP.role)
         return _written(message)
@@ -121,7 +121,7 @@ class ChannelAdapter:
 
 
 def _read(text: bytes) -> Message:
-    message = members.read(text)
+    message = read_members(text)
     if message is None:
         shown = text[:80].decode("utf-8", "backslashreplace")
         raise ComponentError(
@@ -132,7 +132,7 @@ def _read(text: bytes) -> Message:
 
 
 def _written(message: Message) -> bytes:
-    return bytes(members.write({name: message[name] for name in _MEMBERS if name in message}))
+    return bytes(write_members({name: message[name] for name in _MEMBERS if name in message}))
 
 
 def _method(message: Message) -> str | None:

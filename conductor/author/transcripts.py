@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from conductor.author.subject import Subject
-from conductor.core import members
 from conductor.core.dialects import CANCEL
+from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
 from conductor.record import diff, sides
 from conductor.spec.catalog import Spec
@@ -229,9 +229,9 @@ class Matcher:
 
 def _with_id(side: bytes, line: bytes, id_: Any) -> bytes:
     """The line with another id; all else stays as it is written."""
-    held = members.read(line[len(side) :])
+    held = read_members(line[len(side) :])
     assert held is not None
-    return side + bytes(members.write({**held, "id": msgspec.Raw(_dumps(id_))}))
+    return side + bytes(write_members({**held, "id": msgspec.Raw(_dumps(id_))}))
 
 
 def _dumps(value: Any) -> bytes:

@@ -13,7 +13,7 @@ import platform
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,11 @@ from wasm_host.harden import ESSENTIAL, Layer
 from wasm_host.harden.probe import probe
 
 OLDEST_PYTHON: Final = (3, 11)
+
+_SLOW_CALLS: Final = (
+    "install the wasmtime version that conductor asks for; without it deliveries are slower"
+)
+_SLOW_LOOP: Final = "`pip install uvloop`; until then conductor uses asyncio's own loop"
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -59,7 +64,13 @@ def checks(cache: str | None = None) -> list[Check]:
         cache: The folder of compiled modules to examine; None: the user's.
     """
     return [
-        *(_python(), _wasmtime(), _fast_calls(), _uvloop(), _cache(cache), _guardian(), _node()),
+        _python(),
+        _works("wasmtime", _wasmtime, "install it: `pip install --force-reinstall conductor-acp`"),
+        _works("fast guest calls", _fast_calls, _SLOW_CALLS, needed=False),
+        _works("uvloop", _uvloop, _SLOW_LOOP, needed=False),
+        _cache(cache),
+        _guardian(),
+        _node(),
         _python_guest(cache),
         *_modules(),
         *_cage(probe()),
@@ -94,42 +105,36 @@ def _python() -> Check:
     )
 
 
-def _wasmtime() -> Check:
-    hint = "install it with `pip install --force-reinstall conductor-acp`"
+def _works(name: str, examine: Callable[[], str], hint: str, *, needed: bool = True) -> Check:
+    """Checks what may fail to load. `examine`: returns the detail, or raises."""
     try:
-        import wasmtime
-
-        from wasm_host.engine import wasmtime_version
-
-        # Loads the native library and makes machine code, which is what can go wrong.
-        wasmtime.Module(wasmtime.Engine(), "(module)")
-        return Check("wasmtime", True, wasmtime_version())
+        return Check(name, True, examine(), hint, needed)
     except (ImportError, OSError, RuntimeError) as error:
-        return Check("wasmtime", False, f"does not work: {error}", hint)
+        return Check(name, False, f"does not work: {error}", hint, needed)
 
 
-def _fast_calls() -> Check:
-    name = "fast guest calls"
-    hint = "install the wasmtime version that conductor asks for; without it deliveries are slower"
-    try:
-        from wasm_host.calls.capi import missing_symbols
+def _wasmtime() -> str:
+    import wasmtime
 
-        missing = missing_symbols()
-    except (ImportError, OSError, RuntimeError) as error:
-        return Check(name, False, f"unknown: {error}", hint, needed=False)
-    detail = f"not there: {', '.join(missing)}" if missing else "available"
-    return Check(name, not missing, detail, hint, needed=False)
+    from wasm_host.engine import wasmtime_version
+
+    # Loads the native library and makes machine code, which is what can go wrong.
+    wasmtime.Module(wasmtime.Engine(), "(module)")
+    return wasmtime_version()
 
 
-def _uvloop() -> Check:
-    hint = "install it with `pip install uvloop`; until then conductor uses asyncio's own loop"
-    try:
-        import uvloop  # noqa: F401 - its native library may not load
+def _fast_calls() -> str:
+    from wasm_host.calls.capi import missing_symbols
 
-        detail, ok = importlib.metadata.version("uvloop"), True
-    except ImportError as error:
-        detail, ok = f"not there: {error}", False
-    return Check("uvloop", ok, detail, hint, needed=False)
+    if missing := missing_symbols():
+        raise ImportError(f"wasmtime has no {', '.join(missing)}")
+    return "available"
+
+
+def _uvloop() -> str:
+    import uvloop  # noqa: F401 - its native library may not load
+
+    return importlib.metadata.version("uvloop")
 
 
 def _cache(folder: str | None) -> Check:

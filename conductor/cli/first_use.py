@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from conductor.cli import report
-from conductor.core.policy.rule_syntax import PolicyWords, lacking, parse_grant, parse_rule, permits
-from conductor.core.policy.rules import SAYS
+from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
+from conductor.core.policy.rules import SAYS, lacking, permits
 from conductor.core.services import ALWAYS_GRANTED
 from conductor.spec.catalog import Spec
 from conductor.spec.manifest.values import Manifest

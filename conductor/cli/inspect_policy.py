@@ -12,19 +12,9 @@ from typing import Final
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rule_syntax import PolicyWords, within
-from conductor.core.policy.rules import (
-    GRANT_NAMES,
-    PROFILES,
-    PROMPT,
-    ROWS,
-    SAYS,
-    Direction,
-    Grants,
-    Policy,
-    Right,
-    Row,
-)
+from conductor.core.policy.key_table import PROMPT, ROWS, Direction, Right, Row
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import GRANT_NAMES, PROFILES, SAYS, Grants, Policy, within
 
 _DOWN, _UP = Direction.DOWN, Direction.UP
 

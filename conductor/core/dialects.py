@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import members
+from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed
 
 INITIALIZE: Final = "initialize"
@@ -124,10 +124,10 @@ def unwrap(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
 
 def _unwrap_slowly(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
     """The same for nested messages and for what holds lone surrogates."""
-    held = members.read(params) or {}
+    held = read_members(params) or {}
     nested = "method" not in held and "message" in held
     if nested:
-        held = members.read(held["message"]) or {}
+        held = read_members(held["message"]) or {}
     try:
         return _text.decode(held.get("method", b"null")), held.get("params", UNSET), nested
     except msgspec.DecodeError:

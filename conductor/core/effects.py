@@ -51,18 +51,18 @@ class Fail(msgspec.Struct, frozen=True):
     reason: Closure
 
 
-class Note(msgspec.Struct, frozen=True):
-    """Something worth a line in the log. `level` is debug, info, warning or error."""
+class LogLine(msgspec.Struct, frozen=True):
+    """A line for the log. `level` is debug, info, warning or error."""
 
     level: str
     peer: str
     text: str
 
 
-class Owned(msgspec.Struct, frozen=True):
+class OwnedAddresses(msgspec.Struct, frozen=True):
     """The policed `peer` has MCP servers or connections of its own, by their addresses.
 
-    Whoever hosts it in a router that may come to an end tells the next one (`Router`, `owned`).
+    A router that may be replaced by another gives them to that one (`Router`, `owned`).
     """
 
     peer: str
@@ -168,4 +168,16 @@ class Closure(msgspec.Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-Effect = Send | Serve | Reopen | Listen | Fail | Note | Owned | Violated | Wake | Trace | Changed
+Effect = (
+    Send
+    | Serve
+    | Reopen
+    | Listen
+    | Fail
+    | LogLine
+    | OwnedAddresses
+    | Violated
+    | Wake
+    | Trace
+    | Changed
+)

@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import surrogates
-from conductor.core.depth import too_deep, too_many_values
+from conductor.core.json_text import hide_surrogates, show_surrogates, too_deep, too_many_values
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -107,7 +106,7 @@ def _unusual(frame: bytes) -> Message | list[Raw]:
         try:
             return _decode(frame)
         except msgspec.DecodeError:
-            marked = surrogates.hide(frame)
+            marked = hide_surrogates(frame)
             if marked is None:
                 raise
             return _decode(marked, hidden=True)
@@ -121,7 +120,7 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
     """Decodes a message or an array; `hidden`: lone surrogates are marked, and put back."""
 
     def back(raw: Raw | UnsetType) -> Raw | UnsetType:
-        return Raw(surrogates.show(bytes(raw))) if hidden and isinstance(raw, Raw) else raw
+        return Raw(show_surrogates(bytes(raw))) if hidden and isinstance(raw, Raw) else raw
 
     try:
         found = _message.decode(frame)
@@ -143,7 +142,7 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
     except msgspec.ValidationError:
         pass  # no array either
     else:
-        return [Raw(surrogates.show(bytes(entry))) for entry in entries] if hidden else entries
+        return [Raw(show_surrogates(bytes(entry))) for entry in entries] if hidden else entries
     try:
         members = _members.decode(frame)
     except msgspec.ValidationError:
@@ -231,3 +230,26 @@ def error_object(code: int, message: str, data: object = None) -> bytes:
     if data is not None:
         body["data"] = data
     return _encode(body)
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """What is read of an error object; the defaults stand for what cannot be read."""
+
+    code: int = 0
+    message: str = "an error"
+
+    @property
+    def unknown_method(self) -> bool:
+        """Whether it may mean that the peer does not know the request."""
+        return self.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
+
+
+_error = msgspec.json.Decoder(ErrorObject)
+
+
+def read_error(body: bytes) -> ErrorObject:
+    """The code and message of an error object."""
+    try:
+        return _error.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ErrorObject()

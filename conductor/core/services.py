@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc, members
+from conductor.core import jsonrpc
+from conductor.core.component import Role
 from conductor.core.effects import Effect, Send, Serve
 from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
-from conductor.core.peer import Lane, Peer
-from conductor.core.pending import Pending
-from conductor.core.policy.keys import size_of
-from conductor.core.topology import Role
+from conductor.core.policy.headings import size_of
+from conductor.core.state import Lane, Peer, PendingRequest
 
 CALLS: Final = {
     "clock": "clock",
@@ -50,7 +50,7 @@ CONFIG: Final = "config"
 """A request for what `configure` told; answered here, to whoever has been configured."""
 
 KEEP: Final = "keep"
-"""By this a component keeps what it wants to be told if it is started again (`core.keeping`). It is
+"""By this a component keeps what it wants to be told if it is started again (`KeptMembers`). It is
 remembered here; whoever starts hosts of guests again is told of it, too."""
 
 RELAYED: Final = "service"
@@ -134,7 +134,7 @@ class Services:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._open: dict[int, Pending] = {}
+        self._open: dict[int, PendingRequest] = {}
         self._token = 0
 
     def ask(
@@ -142,17 +142,17 @@ class Services:
         lane: Lane,
         name: str,
         params: Raw | UnsetType,
-        pending: Pending | None,
+        pending: PendingRequest | None,
         out: list[Effect],
     ) -> None:
         """Has the service called by `name` performed, or refuses it; `pending` is None for a
         notification."""
         peer = lane.peer
         if pending is not None:
-            pending.trail = None  # who writes a trace sees what components ask of the conductor
+            pending.traced = None  # who writes a trace sees what components ask of the conductor
         refused = self._refusal(peer, name)
         if refused is not None:
-            self._exchange.note(out, "info", peer, refused)
+            self._exchange.log(out, "info", peer, refused)
             if pending is not None:
                 data = {"service": CALLS.get(name, name[:_SHOWN])}
                 self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
@@ -176,9 +176,9 @@ class Services:
         out.append(Serve(peer.name, name, token, held))
 
     def _keep(
-        self, peer: Peer, params: Raw | UnsetType, pending: Pending | None, out: list[Effect]
+        self, peer: Peer, params: Raw | UnsetType, pending: PendingRequest | None, out: list[Effect]
     ) -> None:
-        if isinstance(params, UnsetType) or not peer.kept.take(params):
+        if isinstance(params, UnsetType) or not peer.kept.update(params):
             self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending, out)
             return
         out.append(Serve(peer.name, KEEP, None, bytes(params)))
@@ -186,10 +186,10 @@ class Services:
             self._exchange.reply(pending, b"result", b"{}", out)
 
     def _decline(
-        self, peer: Peer, name: str, wrong: str, pending: Pending | None, out: list[Effect]
+        self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: list[Effect]
     ) -> None:
         """Refuses a request for what is wrong with its params."""
-        self._exchange.note(out, "warning", peer, f"{peer.label}: {wrong}")
+        self._exchange.log(out, "warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:
             data = {"service": CALLS.get(name, name)}
             self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
@@ -245,14 +245,14 @@ def configuration(peer: Peer) -> bytes | None:
     former ones kept."""
     component = peer.component
     instance = component.instance
-    if peer.run > 1:
-        instance = f"{instance or 1}.{peer.run}"
+    if peer.starts > 1:
+        instance = f"{instance or 1}.{peer.starts}"
     # Who had something kept is told it, though it may not be told anything else.
     told = b"{}" if component.configure is None and peer.kept else component.configure
-    held = members.read(told) if instance else None
+    held = read_members(told) if instance else None
     if held is None:
         return component.configure
     held["instance"] = Raw(msgspec.json.encode(instance))
     if peer.kept:
-        held["kept"] = Raw(peer.kept.told())
-    return bytes(members.write(held))
+        held["kept"] = Raw(peer.kept.to_json())
+    return bytes(write_members(held))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL
-from conductor.core.peer import Component
-from conductor.core.policy.rule_syntax import PolicyWords, merged
-from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Policy
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Policy, merged
 from conductor.core.services import (
     CHANGED,
     DELIVERED,
@@ -117,7 +117,7 @@ def segment(
                     spec,
                     facts[spec.name].last(),
                     instance,
-                    belongings.kept[spec.name].told(),
+                    belongings.kept[spec.name].to_json(),
                     policed=policed,
                 )
                 for spec in guests

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
-from conductor.core.peer import Component
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host

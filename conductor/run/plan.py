@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.keeping import Keeping
-from conductor.core.peer import Component
+from conductor.core.component import Component, KeptMembers
 from conductor.services.client import Client
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
@@ -99,7 +98,7 @@ class Belongings:
         """What each guest has said to be its own."""
         self.known: Callable[[], AbstractSet[str]] = frozenset
         """All that the chain knows of."""
-        self.kept: defaultdict[str, Keeping] = defaultdict(Keeping)
+        self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
         """By guest."""
 
     def add(self, guest: str, addresses: Iterable[str]) -> None:

@@ -23,8 +23,8 @@ from conductor.core import (
     Effect,
     Fail,
     Listen,
-    Note,
-    Owned,
+    LogLine,
+    OwnedAddresses,
     Reopen,
     Router,
     Serve,
@@ -337,7 +337,7 @@ class Runtime:
         match effect:
             case Serve():
                 self._serve(effect)
-            case Note(level, peer, text):
+            case LogLine(level, peer, text):
                 self._log(level, peer, text)
             case Trace():
                 if self._tracer is not None:
@@ -351,7 +351,7 @@ class Runtime:
                 self._violated(effect)
             case Wake(token, seconds):
                 asyncio.get_running_loop().call_later(seconds, self._woken, token)
-            case Owned():
+            case OwnedAddresses():
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)

@@ -28,8 +28,8 @@ from conductor.core import (
     Closure,
     Effect,
     Fail,
-    Note,
-    Owned,
+    LogLine,
+    OwnedAddresses,
     Router,
     Send,
     Serve,
@@ -409,7 +409,7 @@ class Segment:
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Serve):
             self._serve(effect)
-        elif isinstance(effect, Note):
+        elif isinstance(effect, LogLine):
             if effect.level in ("warning", "error") or self._verbose:
                 self._log(effect.level, effect.peer, effect.text)
         elif isinstance(effect, Changed):
@@ -418,7 +418,7 @@ class Segment:
             self._out.append(report(CHANGED, changes.params(effect, self._line_limit)))
         elif isinstance(effect, Wake):
             self._wakes.add(effect.token, time.monotonic() + effect.seconds)
-        elif isinstance(effect, Owned):
+        elif isinstance(effect, OwnedAddresses):
             self._out.append(report(OWNED, effect))
         elif isinstance(effect, Violated):
             self._out.append(report(VIOLATED, effect))

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from conductor.core import Effect, Router, Serve
+from conductor.core.component import KeptMembers
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
-from conductor.core.keeping import Keeping
 from conductor.core.services import CALLS, KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
 from conductor.run.segment_spec import LOCAL, RECONFIGURE, TELL, Relayed
@@ -44,7 +44,7 @@ class Serving:
         self._clients: dict[str, Client] = {}
         self._hosts: dict[str, str] = {}
         """Which peer hosts a guest."""
-        self._kept: dict[str, Keeping] = {}
+        self._kept: dict[str, KeptMembers] = {}
         """What guests keep whose host may have to be told of it when it is started again."""
         for one in planned:
             for client in one.clients:
@@ -87,7 +87,7 @@ class Serving:
                 return []
             name, service, params = asked.component, asked.method, bytes(asked.params)
             if service == KEEP:
-                self._kept[name].take(params)
+                self._kept[name].update(params)
                 return []
         self._open().serve(name, service, params, done)
         return []

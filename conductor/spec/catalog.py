@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import conductor
-from conductor.core.policy.rule_syntax import PolicyWords, alike, merged
-from conductor.core.policy.rules import TRUSTED
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import TRUSTED, ambiguous_key, merged
 from conductor.errors import ConductorError, UsageError
 from conductor.spec import component_options, untrusted_files
 from conductor.spec.programs import AGENT, is_reserved, name_of, plain, runnable, stem, which
@@ -473,7 +473,7 @@ def _apply(spec: Spec, given: list[tuple[str, Any]]) -> Spec:
 def _tellable(name: str, words: PolicyWords) -> None:
     """Raises `UsageError` for a program whose requests nobody could tell from those of others."""
     policy = words.policy()
-    key = alike(policy) if policy is not None else ""
+    key = ambiguous_key(policy) if policy is not None else ""
     if key:
         raise UsageError(
             f"`{name}` is a program that may pass `{key}` on and send some of its own: only by "

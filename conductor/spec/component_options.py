@@ -13,18 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.rule_syntax import (
-    Translated,
-    is_old,
-    lifted,
-    merged,
-    read_grant,
-    read_rule,
-    shown,
-    surplus,
-    today,
-)
-from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, Grants
+from conductor.core.policy.older_rules import Translated, is_old, lifted, read_rule, today
+from conductor.core.policy.rule_syntax import read_grant, shown, surplus
+from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
 from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError

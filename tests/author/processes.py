@@ -12,9 +12,10 @@ def caged_processes() -> list[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            if parent == os.getpid() and b"conductor.author.caged" in (
-                entry / "cmdline"
-            ).read_bytes():
+            if (
+                parent == os.getpid()
+                and b"conductor.author.caged" in (entry / "cmdline").read_bytes()
+            ):
                 numbers.append(int(entry.name))
         except (FileNotFoundError, ProcessLookupError):
             continue

@@ -11,8 +11,9 @@ import pytest
 
 from conductor.cli import inspect_policy
 from conductor.core.guards import GUARDS
+from conductor.core.policy.key_table import ROWS
 from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import PROFILES, ROWS, SAYS, TRUSTED, Grants
+from conductor.core.policy.rules import PROFILES, SAYS, TRUSTED, Grants
 from conductor.spec.catalog import components_folder
 
 from .support import conductor, environment

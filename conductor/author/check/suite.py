@@ -21,8 +21,8 @@ from conductor.author.check import robustness
 from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
 from conductor.author.check.table import CHECKS, Check
 from conductor.author.subject import subjects
+from conductor.core.component import Component
 from conductor.core.effects import Closure
-from conductor.core.peer import Component
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError

@@ -8,31 +8,29 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import guards, jsonrpc
-from conductor.core.depth import too_many_values
 from conductor.core.effects import Closure, Effect, Violated
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
+from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST
-from conductor.core.policy.gate import Gate
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.rules import (
+from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
-    ASKED,
     CARRY,
-    CHOICES,
+    NOTIFICATIONS,
     ORIGINATE,
-    TOLD,
+    REQUESTS,
     Direction,
     Right,
     row_of,
 )
+from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.rules import CHOICES
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.peer import Peer
-    from conductor.core.pending import Pending
-    from conductor.core.policy.ordering import Carried
+    from conductor.core.state import Carried, Peer, PendingRequest
 
 _SAYS: Final = {
     ORIGINATE: "may not send `{}` of its own",
@@ -67,7 +65,7 @@ def equal(one: Params | bytes, other: Params | bytes) -> bool:
         return bytes(one) == bytes(other)
 
 
-class Verdicts:
+class Checks:
     """The checks, and how their outcome is told."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -75,7 +73,7 @@ class Verdicts:
 
     def originates(
         self,
-        gate: Gate,
+        policy_state: PolicyState,
         direction: Direction,
         method: str,
         params: Params,
@@ -85,19 +83,19 @@ class Verdicts:
         asks: bool,
     ) -> Violation | None:
         """What is wrong with a message of the component's own; `asks`: it is a request."""
-        if not gate.enforced:
+        if not policy_state.enforced:
             return None
         if not rights & ORIGINATE:
             return lacks(ORIGINATE, direction, heading.key)
-        if method in (TOLD if asks else ASKED):
+        if method in (NOTIFICATIONS if asks else REQUESTS):
             form = "a request" if asks else "a notification"
             return Violation(RIGHTS, f"may not send `{method}` as {form}")
-        context = self._context(gate, heading.session)
+        context = self._context(policy_state, heading.session)
         return guards.originated(context, direction.value, method, params)
 
     def forwards(
         self,
-        gate: Gate,
+        policy_state: PolicyState,
         direction: Direction,
         method: str,
         given: Params,
@@ -106,19 +104,24 @@ class Verdicts:
         heading: Heading,
     ) -> Violation | None:
         """What is wrong with a message it was given going on as `sent`."""
-        if given == sent or not gate.enforced:
+        if given == sent or not policy_state.enforced:
             return None
         if not rights & CARRY:
             return None if equal(given, sent) else lacks(CARRY, direction, heading.key)
-        context = self._context(gate, heading.session)
+        context = self._context(policy_state, heading.session)
         return guards.forwarded(context, direction.value, method, given, sent)
 
     def answers(
-        self, gate: Gate, carried: Carried, direction: Direction, member: bytes, body: bytes
+        self,
+        policy_state: PolicyState,
+        carried: Carried,
+        direction: Direction,
+        member: bytes,
+        body: bytes,
     ) -> Violation | None:
         """What is wrong with its answer to a request, of which `carried.upstream` came back."""
         upstream = carried.upstream
-        if not gate.enforced or upstream == (member, body):
+        if not policy_state.enforced or upstream == (member, body):
             return None
         needed = ANSWER if upstream is None else AMEND
         if not carried.rights & needed:
@@ -126,7 +129,7 @@ class Verdicts:
                 return None
             return lacks(needed, direction, carried.heading.key)
         return guards.answered(
-            self._context(gate, carried.heading.session),
+            self._context(policy_state, carried.heading.session),
             direction.value,
             carried.method,
             carried.params,
@@ -143,7 +146,7 @@ class Verdicts:
         direction: Direction,
         key: str,
         wrong: Violation,
-        pending: Pending,
+        pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """Reports a violation, and tells the component which rule its request broke."""
@@ -155,36 +158,38 @@ class Verdicts:
         peer: Peer, direction: Direction, key: str, wrong: Violation, out: list[Effect]
     ) -> None:
         """Reports a violation."""
-        owner, gate = peer.launched_by or peer, peer.gate
-        assert gate is not None
+        owner, policy_state = peer.launched_by or peer, peer.policy_state
+        assert policy_state is not None
         kind = (wrong.guard, direction.value, key)
-        again = kind in gate.reported
-        if not again and len(gate.reported) < 1024:
-            gate.reported.add(kind)
-        fatal = gate.policy.on_violation == "fail"
+        again = kind in policy_state.reported
+        if not again and len(policy_state.reported) < 1024:
+            policy_state.reported.add(kind)
+        fatal = policy_state.policy.on_violation == "fail"
         text = sentence(owner, wrong)
         out.append(
             Violated(owner.name, wrong.guard, kind[1], key, wrong.pointer, text, fatal, again)
         )
 
-    def _context(self, gate: Gate, session: str | None) -> guards.Context:
+    def _context(self, policy_state: PolicyState, session: str | None) -> guards.Context:
         known = self._exchange.sessions
         found = known.find(session)
         return guards.Context(
             version=self._exchange.version,
-            grants=gate.policy.grants,
-            servers=gate.servers,
-            foreign=gate.foreign,
-            answerable=gate.answerable,
+            grants=policy_state.policy.grants,
+            servers=policy_state.servers,
+            foreign=policy_state.foreign,
+            answerable=policy_state.answerable,
             known=session is not None and session in known.ids,
             folders=known.folders if session is None else found.folders,
             commands=found.commands,
             modes=found.modes,
             options=found.options,
-            added=found.added.get(gate.name, frozenset()),
+            added=found.added.get(policy_state.name, frozenset()),
             sessions=known.ids.keys(),
-            own_sessions=known.own(gate.name) if gate.policy.grants.sessions else {},
-            names=gate.names_of_others,
+            own_sessions=known.own(policy_state.name)
+            if policy_state.policy.grants.sessions
+            else {},
+            names=policy_state.names_of_others,
         )
 
 

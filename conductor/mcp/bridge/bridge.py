@@ -24,6 +24,7 @@ from conductor.core.jsonrpc import (
     canonical_id,
     error_object,
 )
+from conductor.mcp.bridge.calls import Call, Notification, Request
 from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.clients import Client, Clients
 from conductor.mcp.bridge.declarations import ENDS, SETUPS, Declaration
@@ -32,9 +33,8 @@ from conductor.mcp.bridge.endpoints import AcpEndpoint, DoorConnection, outcome_
 from conductor.mcp.bridge.generations import DISCONNECTS, METHODS, McpMessage, unwrap
 from conductor.mcp.bridge.json import EMPTY, NULL, bytes_of, read
 from conductor.mcp.bridge.native import NativeClients
-from conductor.mcp.bridge.servers import Call, Server, ServerConnection
+from conductor.mcp.bridge.servers import Server, ServerConnection
 from conductor.mcp.bridge.setups import Setups
-from conductor.mcp.bridge.translations import Notification, Request
 
 
 class Bridge:

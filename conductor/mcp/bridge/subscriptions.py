@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import canonical_id
 from conductor.mcp import limits
+from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.endpoints import ClientConnection
 from conductor.mcp.bridge.json import meta, read, text, with_meta, write
-from conductor.mcp.bridge.revisions import ACKNOWLEDGED, SUBSCRIPTION
 
 _KINDS: Final = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -75,8 +75,8 @@ class Subscriptions:
             uris = []
         self._open.append(_Subscription(client, id_, kinds, uris))
         agreed = {**kinds, "resourceSubscriptions": uris} if uris else kinds
-        params = {"_meta": {SUBSCRIPTION: Raw(id_)}, "notifications": agreed}
-        client.notify(ACKNOWLEDGED, write(params), id_)
+        params = {"_meta": {protocol.SUBSCRIPTION: Raw(id_)}, "notifications": agreed}
+        client.notify(protocol.ACKNOWLEDGED, write(params), id_)
         for uri in uris:
             self._uris[uri] = self._uris.get(uri, 0) + 1
             if self._uris[uri] == 1:
@@ -110,13 +110,13 @@ class Subscriptions:
         for each in self._open:
             if each.wants(method, params):
                 fields = read(params)
-                about = {**meta(fields), SUBSCRIPTION: Raw(each.id)}
+                about = {**meta(fields), protocol.SUBSCRIPTION: Raw(each.id)}
                 each.client.notify(method, with_meta(fields, about), each.id)
 
     def end(self) -> None:
         """The session is over; each `subscriptions/listen` gets its result."""
         for each in self._open:
-            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: Raw(each.id)}}
+            result = {"resultType": "complete", "_meta": {protocol.SUBSCRIPTION: Raw(each.id)}}
             each.client.respond(each.id, b"result", write(result))
         self._open.clear()
         self._uris.clear()

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import UPSTREAM, Changed, Violated
-from conductor.core.sparing import sparing
+from conductor.core.tracing import best_effort
 from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
@@ -91,7 +91,7 @@ class Auditor:
             fatal=violation.fatal,
         )
 
-    @sparing
+    @best_effort
     def changed(
         self, changed: Changed, before: Sized | None = None, after: Sized | None = None
     ) -> None:

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core import jsonrpc, members
+from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
+from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.record import sides
 from conductor.record.replay.recording import Line
@@ -56,8 +57,8 @@ class SidedMessage(NamedTuple):
             )  # fmt: skip
         body = self.body
         if cancels is not None:
-            held = members.read(body) or {}
-            body = bytes(members.write({**held, "requestId": msgspec.Raw(cancels.encode())}))
+            held = read_members(body) or {}
+            body = bytes(write_members({**held, "requestId": msgspec.Raw(cancels.encode())}))
         if self.kind == "response":
             head = b'{"id":%b' % (self.id or "null").encode()
         else:
@@ -71,7 +72,7 @@ class SidedMessage(NamedTuple):
         """Which of the sender's requests it cancels."""
         if self.method != CANCEL:
             return None
-        raw = (members.read(self.body) or {}).get("requestId")
+        raw = (read_members(self.body) or {}).get("requestId")
         return None if raw is None else (self.id_space, _canonical(bytes(raw)))
 
 
@@ -150,5 +151,5 @@ def _canonical(raw: bytes) -> str:
 def _session(body: bytes) -> str | None:
     if b'"sessionId"' not in body:
         return None
-    raw = bytes((members.read(body) or {}).get("sessionId", b""))
+    raw = bytes((read_members(body) or {}).get("sessionId", b""))
     return raw.decode("utf-8", "backslashreplace") if raw[:1] == b'"' else None

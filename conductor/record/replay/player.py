@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from conductor.core import members
+from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
 from conductor.record import diff
 from conductor.record.diff import Operation
@@ -301,7 +301,7 @@ def _is_log(message: SidedMessage) -> bool:
 
 
 def _with_id(line: Line, id_: str) -> Line:
-    held = members.read(line.text) or {}
+    held = read_members(line.text) or {}
     if bytes(held.get("id", b"")).decode() == id_:
         return line
-    return line._replace(text=bytes(members.write({**held, "id": msgspec.Raw(id_.encode())})))
+    return line._replace(text=bytes(write_members({**held, "id": msgspec.Raw(id_.encode())})))

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core import surrogates
+from conductor.core.json_text import hide_surrogates, show_surrogates
 from conductor.errors import UsageError
 from conductor.record.trace.records import FORMAT
 from conductor.spec import untrusted_files
@@ -35,7 +35,7 @@ class Line(NamedTuple):
         side, text = _str.decode(parts[0]), bytes(parts[1])
         if len(parts) > 2:
             return cls(side, _str.decode(parts[2]).encode(), is_message=False)
-        return cls(side, surrogates.show(text) if hidden else text, is_message=True)
+        return cls(side, show_surrogates(text) if hidden else text, is_message=True)
 
     @property
     def whole(self) -> bytes:
@@ -169,7 +169,7 @@ def within_memory(path: str, size: int) -> int:
 
 
 def _decoded(text: bytes) -> tuple[_Line, bool] | None:
-    for shown, hidden in ((text, False), (surrogates.hide(text), True)):
+    for shown, hidden in ((text, False), (hide_surrogates(text), True)):
         try:
             if shown is not None:
                 return _line.decode(shown), hidden

@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Trace, members
-from conductor.core.depth import too_many_values
+from conductor.core import Trace
+from conductor.core.json_text import read_members, too_many_values
 from conductor.record.redaction import MOST_VALUES, redacted
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure
@@ -258,7 +258,7 @@ def _session_of(payload: bytes | None) -> bytes | None:
     # The search comes first: it spares most payloads from being opened.
     if payload is None or b'"sessionId"' not in payload:
         return None
-    raw = bytes((members.read(payload) or {}).get("sessionId", b""))
+    raw = bytes((read_members(payload) or {}).get("sessionId", b""))
     return raw if raw[:1] == b'"' else None
 
 
@@ -266,7 +266,7 @@ def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
     """The message of MCP that `method` carries."""
     if method not in _MCP_CARRIERS:
         return None
-    held = members.read(params) or {}
+    held = read_members(params) or {}
     try:
         inner = _text.decode(held.get("method", b"null"))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -276,7 +276,7 @@ def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
 
 def _unwrapped(payload: bytes) -> tuple[bytes, str | None]:
     """The outcome of MCP in an answer that carries one, and the domain of its error."""
-    held = members.read(payload) or {}
+    held = read_members(payload) or {}
     if "result" in held:
         return bytes(held["result"]), None
     if "error" in held:

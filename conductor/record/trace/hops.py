@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
-from conductor.core.roles.launching import successor_name
+from conductor.core.roles.initialize import successor_name
 
 CONDUCTOR: Final = "conductor"
 """What a trace calls the conductor itself."""

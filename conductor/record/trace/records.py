@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Trace, dialects, jsonrpc, members
-from conductor.core.depth import too_many_values
+from conductor.core import Trace, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES
+from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.record import sides
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
@@ -148,8 +148,8 @@ class Conversation:
             self._write_event(message, call, kept, cleaned, said=said)
         if cleaned == kept:
             return text
-        held = members.read(text) or {}
-        return bytes(members.write({**held, **{k: msgspec.Raw(v) for k, v in cleaned.items()}}))
+        held = read_members(text) or {}
+        return bytes(write_members({**held, **{k: msgspec.Raw(v) for k, v in cleaned.items()}}))
 
     def _service_call(self, side: str, message: Message, *, said: bool) -> _ServiceCall | None:
         """The service call that a message makes or answers; None for all other messages."""
@@ -209,7 +209,7 @@ class Conversation:
 def _is_secret_value(service: str, message: Message) -> bool:
     if service not in ("kv/get", "kv/set"):
         return False
-    held = members.read(message.params) or {}
+    held = read_members(message.params) or {}
     try:
         return is_secret(_text.decode(held.get("key", msgspec.Raw(b'""'))))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -221,16 +221,16 @@ def _cleaned_service(value: bytes, call: _ServiceCall) -> bytes:
     cleaned = redacted(value)
     if not call.secret and call.service != "fetch":
         return cleaned
-    held, before = members.read(cleaned), members.read(value)
+    held, before = read_members(cleaned), read_members(value)
     if held is None or before is None:
         return cleaned
     if call.secret and "value" in held:
         held["value"] = msgspec.Raw(REDACTED)
     if call.service == "fetch" and "status" in held:
-        headers = members.read(before.get("headers")) or {}
+        headers = read_members(before.get("headers")) or {}
         kept = {k: v if k in _HEADERS else msgspec.Raw(REDACTED) for k, v in headers.items()}
-        held["headers"] = members.write(kept)
-    return value if held == before else bytes(members.write(held))
+        held["headers"] = write_members(kept)
+    return value if held == before else bytes(write_members(held))
 
 
 def _cleaned_envelope(value: bytes) -> bytes:
@@ -239,22 +239,22 @@ def _cleaned_envelope(value: bytes) -> bytes:
         method, _, nested = dialects.unwrap(msgspec.Raw(value))
     except Malformed:
         return redacted(value)
-    held = members.read(value) or {}
+    held = read_members(value) or {}
     if not nested:
         return _cleaned_params(value, method)
     held["message"] = msgspec.Raw(_cleaned_params(bytes(held["message"]), method))
-    return bytes(members.write(held))
+    return bytes(write_members(held))
 
 
 def _cleaned_params(value: bytes, method: str) -> bytes:
-    held = members.read(value) or {}
+    held = read_members(value) or {}
     if "params" not in held:
         return redacted(value)
     params = bytes(held["params"])
     cleaned = redacted(params, method)
     if cleaned == params:
         return value
-    return bytes(members.write({**held, "params": msgspec.Raw(cleaned)}))
+    return bytes(write_members({**held, "params": msgspec.Raw(cleaned)}))
 
 
 def header(content: str, components: Iterable[str]) -> bytes:

@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Trace, members
-from conductor.core.sparing import sparing
+from conductor.core import UPSTREAM, Trace
+from conductor.core.json_text import read_members, write_members
+from conductor.core.tracing import best_effort
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure, Names, shown_name
@@ -85,7 +86,7 @@ class Tracer:
             renew=renew and again(renew),
         )
 
-    @sparing
+    @best_effort
     def crossed(self, trace: Trace, mode: str) -> None:
         """Writes a message that crossed between two peers of the router, which is in `mode`."""
         self._mode = mode
@@ -111,7 +112,7 @@ class Tracer:
         target = self._names.end(trace.target, trace.target_side, mode)
         self._events.write(trace, departure, target, now)
 
-    @sparing
+    @best_effort
     def hop(self, segment: str, params: bytes) -> None:
         """Writes a message that a guest got, as the child that hosts it reported it, or keeps the
         report of a message that is about to leave the child.
@@ -152,7 +153,7 @@ class Tracer:
             target = shown_name(hop.target)
             self._events.write(trace, departure, target, at, hop.size, segment)
 
-    @sparing
+    @best_effort
     def delivered(self, segment: str, params: bytes) -> None:
         """Writes down the lines that a guest got and sent, as its host reported them.
 
@@ -201,12 +202,12 @@ class Tracer:
 
 def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:
     """A child's report, and the payload in it. Raises `ValueError`."""
-    held = members.read(params)
+    held = read_members(params)
     if held is None:
         raise ValueError("it is no object")
     payload = held.pop("payload", None)
     try:
-        hop = _hop.decode(members.write(held))
+        hop = _hop.decode(write_members(held))
         if hop.id is not None:
             _id.decode(hop.id)
             if "\n" in hop.id:  # it is written into a line as it is
@@ -230,20 +231,20 @@ class _LineRecorder:
             self._known = self._tracer.conversation(self._name)
         return self._known
 
-    @sparing
+    @best_effort
     def given(self, data: bytes) -> None:
         """Lines were written to it."""
         if not self._tracer.is_agent(self._name):
             self._conversation().write(self._tracer.now(), text_lines(data), ())
 
-    @sparing
+    @best_effort
     def said(self, frames: list[bytes]) -> None:
         """Lines came from it."""
         if not self._tracer.is_agent(self._name):
             lines = [frame.decode("utf-8", "backslashreplace") for frame in frames]
             self._conversation().write(self._tracer.now(), (), lines)
 
-    @sparing
+    @best_effort
     def delivered(self, given: bytes, said: bytes, failed: str) -> None:
         """Lines were delivered to it, and others returned."""
         self._conversation().delivered(self._tracer.now(), given, said, failed)

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, members
-from conductor.core.depth import too_deep
+from conductor.core import Changed
+from conductor.core.json_text import read_members, too_deep, write_members
 from conductor.core.jsonrpc import MAX_DEPTH
 
 CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped", "reordered"})
@@ -73,12 +73,12 @@ def read(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, Si
 
     Raises `ValueError` for anything else.
     """
-    held = members.read(raw)
+    held = read_members(raw)
     if held is None:
         raise ValueError("it is no object")
     payloads = {name: held.pop(name, None) for name in ("before", "after")}
     try:
-        report = _report.decode(members.write(held))
+        report = _report.decode(write_members(held))
         changed = _changed.decode(report.changed)
         ids = [one for one in (changed.source_id, changed.target_id) if one is not None]
         if any("\n" in one or _id.decode(one) is None for one in ids):

@@ -6,8 +6,8 @@ import time
 
 import msgspec
 
-from conductor.core import Closure, Owned, Serve, Trace, Violated
-from conductor.core.depth import too_deep
+from conductor.core import Closure, OwnedAddresses, Serve, Trace, Violated
+from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import READY, RELAYED, TRACED
 from conductor.run.segment_spec import Hop, Recovered, Relayed
@@ -68,7 +68,9 @@ def hop_line(trace: Trace, limit: int) -> bytes:
     return report(TRACED, msgspec.structs.replace(hop, payload=msgspec.Raw(payload)))
 
 
-def report(method: str, params: Hop | Owned | Violated | Recovered | dict[str, object]) -> bytes:
+def report(
+    method: str, params: Hop | OwnedAddresses | Violated | Recovered | dict[str, object]
+) -> bytes:
     """A notification on side `c`."""
     body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + msgspec.json.encode(body) + b"\n"

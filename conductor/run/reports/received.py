@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from conductor.core import Changed, Closure, Owned, Trace, Violated, services
+from conductor.core import Changed, Closure, OwnedAddresses, Trace, Violated, services
 from conductor.run.plan import Planned
 from conductor.run.segment_spec import Recovered
 
@@ -187,9 +187,9 @@ def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
     return found
 
 
-def owned(params: bytes | None, guests: Collection[str]) -> Owned:
+def owned(params: bytes | None, guests: Collection[str]) -> OwnedAddresses:
     """Which addresses of MCP are a guest's own."""
-    found = _decoded(params, Owned)
+    found = _decoded(params, OwnedAddresses)
     _own(found.peer, guests)
     return found
 

@@ -7,8 +7,16 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import lacking, merged, parse_grant, parse_rule, permits
-from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Grants, Policy
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule
+from conductor.core.policy.rules import (
+    NO_PROFILE,
+    TRUSTED,
+    Grants,
+    Policy,
+    lacking,
+    merged,
+    permits,
+)
 from conductor.spec import digests
 from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
 from conductor.spec.lock.values import ALL, Entry

@@ -8,8 +8,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, merged, shown
-from conductor.core.policy.rules import PROFILES, ROWS, TRUSTED, Direction, Grants, Right, Rule
+from conductor.core.policy.key_table import ROWS, Direction, Right
+from conductor.core.policy.rule_syntax import PolicyWords, shown
+from conductor.core.policy.rules import PROFILES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
 from conductor.spec import catalog, digests, untrusted_files
 from conductor.spec.catalog import Spec

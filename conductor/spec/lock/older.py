@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import Translated, lifted, merged, read_rule, shown
-from conductor.core.policy.rules import Direction, Grants, Right, Rule
+from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.older_rules import Translated, lifted, read_rule
+from conductor.core.policy.rule_syntax import shown
+from conductor.core.policy.rules import Grants, Rule, merged
 from conductor.spec.lock.values import VERSION
 
 

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import (
-    PolicyWords,
-    Translated,
-    lifted,
-    parse_rule,
-    permits,
-    read_rule,
-    shown,
-    within,
-)
-from conductor.core.policy.rules import PROFILE_NAMES, PROFILES, TRUSTED, Policy
+from conductor.core.policy.older_rules import Translated, lifted, read_rule
+from conductor.core.policy.rule_syntax import PolicyWords, parse_rule, shown
+from conductor.core.policy.rules import PROFILE_NAMES, PROFILES, TRUSTED, Policy, permits, within
 from conductor.errors import UsageError
 from conductor.spec.component_options import Older
 from conductor.spec.limits import DEFAULT_LIMITS

@@ -13,14 +13,8 @@ from typing import Final
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.rule_syntax import (
-    lifted,
-    parse_grant,
-    parse_rule,
-    read_rule,
-    shown,
-    surplus,
-)
+from conductor.core.policy.older_rules import lifted, read_rule
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown, surplus
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.errors import UsageError
 from conductor.spec import component_options, limits, toml, untrusted_files

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import merged, parse_grant
-from conductor.core.policy.rules import Grants
+from conductor.core.policy.rule_syntax import parse_grant
+from conductor.core.policy.rules import Grants, merged
 from conductor.spec.programs import AGENT
 
 FILE: Final = "component.toml"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, Note, Router, Serve, Trace
+from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve, Trace
 from conductor.core.services import TRACED
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure
@@ -425,7 +425,7 @@ def test_only_a_host_may_report() -> None:
     guest = Component("a", dialect=CHANNEL, services=frozenset({"clock"}))
     router = Router([guest, Component("last")], tracing=True)
     (note,) = router.receive("a", b'c{"jsonrpc":"2.0","method":"trace","params":{}}')
-    assert isinstance(note, Note)
+    assert isinstance(note, LogLine)
 
 
 def test_a_question_asked_in_another_dialect_has_both_answers() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from conductor.cli import lock as locking
 from conductor.core.accounts import Allowance
-from conductor.core.policy import rule_syntax
+from conductor.core.policy import rules
 from conductor.core.policy.rules import PROFILES
 from conductor.errors import ComponentError, UsageError
 from conductor.run import in_process, plan, segment
@@ -130,8 +130,8 @@ def test_a_lock_holds_the_very_rights_of_a_profile(here: Path, profile: str) -> 
     held, given = compare.policy_of(entry), specs[0].policy.policy()
     assert held is not None
     assert given is not None
-    assert rule_syntax.within(given, held)
-    assert rule_syntax.within(held, given)
+    assert rules.within(given, held)
+    assert rules.within(held, given)
     assert held.grants.turns == given.turns
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from conductor.author.build import with_digest, without_digest
-from conductor.core.policy.rule_syntax import PolicyWords, parse_rule, permits
-from conductor.core.policy.rules import PROFILES, Grants, Policy
+from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
+from conductor.core.policy.rules import PROFILES, Grants, Policy, permits
 from conductor.errors import UsageError
 from conductor.spec import catalog
 from conductor.spec.manifest import reading, section, settings

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.core import jsonrpc, surrogates
-from conductor.core.depth import too_deep, too_many_values, values
+from conductor.core import json_text, jsonrpc
+from conductor.core.json_text import (
+    count_values,
+    hide_surrogates,
+    show_surrogates,
+    too_deep,
+    too_many_values,
+)
 from conductor.core.jsonrpc import MAX_UNUSUAL, Malformed
 
 MIB = 1024 * 1024
@@ -35,8 +41,8 @@ def counted(value: Any) -> int:
 @given(texts)
 def test_values_are_counted_as_by_a_walk(value: object) -> None:
     frame = json.dumps(value).encode()
-    assert values(frame, 0) >= 1
-    assert values(frame, len(frame) + 1) >= counted(value)
+    assert count_values(frame, 0) >= 1
+    assert count_values(frame, len(frame) + 1) >= counted(value)
     exact = counted(value)
     for limit in range(max(exact - 2, 0), exact + 2):
         assert too_many_values(frame, limit) == (exact > limit)
@@ -44,9 +50,9 @@ def test_values_are_counted_as_by_a_walk(value: object) -> None:
 
 def test_signs_within_strings_are_no_values() -> None:
     frame = b'{"a":"' + b",[{" * 1000 + b'\\",,,","b":[1,2]}'
-    assert values(frame, 10) == 5
-    assert values(b"[" + b'",",' * 5000 + b"1]", 5002) == 5002
-    assert values(b"[" + b'",",' * 5000 + b"1]", 5000) > 5000
+    assert count_values(frame, 10) == 5
+    assert count_values(b"[" + b'",",' * 5000 + b"1]", 5002) == 5002
+    assert count_values(b"[" + b'",",' * 5000 + b"1]", 5000) > 5000
 
 
 def test_what_nests_deeper_than_it_seems_piece_by_piece() -> None:
@@ -77,11 +83,11 @@ def test_many_values_take_no_memory_to_be_counted(many: bytes) -> None:
 def test_millions_of_lone_surrogates_take_little_memory() -> None:
     """Each was a Python number."""
     frame = b'"' + rb"\ud800" * (2 * MIB // 6) + b'"'
-    assert peak(lambda: surrogates.hide(frame)) < 5 * len(frame)
-    hidden = surrogates.hide(frame)
+    assert peak(lambda: hide_surrogates(frame)) < 5 * len(frame)
+    hidden = hide_surrogates(frame)
     assert hidden is not None
     assert b"\\" not in hidden
-    assert surrogates.show(hidden) == frame
+    assert show_surrogates(hidden) == frame
 
 
 escapes = st.sampled_from(
@@ -92,11 +98,11 @@ escapes = st.sampled_from(
 @given(st.lists(escapes, max_size=12))
 def test_pieces_part_no_pair(parts: list[str]) -> None:
     frame = f'"{"".join(parts)}"'.encode()
-    whole = surrogates.hide(frame)
+    whole = hide_surrogates(frame)
     assert (whole is not None) == any("\ud800" <= c <= "\udfff" for c in json.loads(frame))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(surrogates, "_CHUNK", 1)
-        assert surrogates.hide(frame) == whole
+        patch.setattr(json_text, "_PIECE_BYTES", 1)
+        assert hide_surrogates(frame) == whole
 
 
 @pytest.mark.parametrize("frame", [b"[%b1]", b'{"method":1,%b"id":1}'])

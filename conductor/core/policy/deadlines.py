@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.effects import Effect, Wake
 
 if TYPE_CHECKING:
-    from conductor.core.peer import Peer
+    from conductor.core.state import Peer
 
 Then = Callable[[list[Effect]], None]
 
@@ -19,7 +19,7 @@ ROUND: Final = 1.0
 """Seconds that a program has to pass on what it carries, before what goes past it may overtake."""
 
 
-class Wakes:
+class Deadlines:
     """What is still to be done, by token."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Wakes:
     def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
         """Has `then` called when a component that has no rounds, or none now, has had as long as
         one."""
-        assert peer.gate is not None
-        if not (peer.gate.rounds and peer.ready):
+        assert peer.policy_state is not None
+        if not (peer.policy_state.rounds and peer.ready):
             self.after(ROUND, then, out)
 
     def woken(self, token: int, out: list[Effect]) -> None:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.guards.capabilities import PROMISES
-from conductor.core.policy.keys import Heading
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
     COPY,
     DROP,
     ORIGINATE,
-    OWN_MCP,
     PERMISSION,
     PROMPT,
     STATE_KIND,
     TEXT_KINDS,
     Direction,
-    Policy,
     update,
 )
-
-if TYPE_CHECKING:
-    from conductor.core.peer import Lane, Peer
-    from conductor.core.pending import Link, Pending
+from conductor.core.policy.rules import Policy
 
 PLACE: Final = 64
 """Held on messages whose place among texts means something, by who carries those texts: they wait
@@ -39,19 +32,16 @@ _PLACED: Final = {
     Direction.UP: frozenset({PERMISSION, "elicitation/create", update(STATE_KIND)}),
 }
 _PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
-_MOST_LOOSE: Final = 1024
-_MOST_KEYS: Final = 1024
 
 MOST_TURNS: Final = 8
 """Prompts of its own that a component may send within one turn of the user's."""
 
 
-class Gate:
+class PolicyState:
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may
     do anything, and an audit or a trace wants to know what it does."""
 
     __slots__ = (
-        "_loose",
         "answerable",
         "enforced",
         "foreign",
@@ -103,7 +93,6 @@ class Gate:
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()
         """Violations that were reported: rule, direction, key."""
-        self._loose: deque[tuple[Link, bytes, Pending]] = deque()
 
     def rights(self, direction: Direction, key: str) -> int:
         """What it holds on a key."""
@@ -125,37 +114,3 @@ class Gate:
         return bool(addresses) and all(
             one in self.servers and one not in self.foreign for one in addresses
         )
-
-    def loosen(self, link: Link, id_: bytes, pending: Pending) -> None:
-        """Stops waiting for an answer that concerns nobody, once there are too many of them."""
-        self._loose.append((link, id_, pending))
-        if len(self._loose) > _MOST_LOOSE:
-            link, id_, pending = self._loose.popleft()
-            if link.sent.get(id_) is pending:
-                del link.sent[id_]
-
-
-def rights_on(lane: Lane, heading: Heading) -> int:
-    """What a policed peer holds on a message that comes in on a lane."""
-    held = lane.rights.get(heading.key)
-    if held is None:
-        gate = lane.peer.gate
-        assert gate is not None
-        held = gate.rights(lane.other.direction, heading.key)
-        if len(lane.rights) < _MOST_KEYS:
-            lane.rights[heading.key] = held
-    if type(heading.detail) is tuple:
-        gate = lane.peer.gate
-        assert gate is not None
-        if gate.enforced and gate.owns(heading.detail):
-            return OWN_MCP
-    return held
-
-
-def without(peer: Peer) -> bool:
-    """Whether what a component that is not there would carry goes on without it: one that has not
-    taken its role, or that the chain leaves out; but past nobody who fails closed."""
-    before, gate = peer.p.across, peer.gate
-    assert gate is not None
-    left_out = before is not None and before.across is not peer.p
-    return gate.enforced and gate.policy.fails != "closed" and (peer.closure is None or left_out)

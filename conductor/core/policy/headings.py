@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import surrogates
-from conductor.core.policy.rules import KINDS, MCP_FAMILIES, UPDATE, update
+from conductor.core.json_text import hide_surrogates
+from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
 
 Params = Raw | UnsetType
 
@@ -67,7 +67,7 @@ def _read(decode: Callable[[Raw | bytes], _Read], params: Raw) -> _Read | None:
     try:
         return decode(params)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        hidden = surrogates.hide(bytes(params))
+        hidden = hide_surrogates(bytes(params))
     try:
         return None if hidden is None else decode(hidden)
     except (msgspec.DecodeError, UnicodeDecodeError):
