@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.errors import ComponentError
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import StdioDeclaration
-from conductor.mcp.doors.doors import NAME, DoorEvents, Log
+from conductor.mcp.doors.door import NAME, DoorEvents, Log
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
 from conductor.transports.entrance import Entrance, Login, shut_down
@@ -63,7 +63,7 @@ class _Listener(msgspec.Struct):
 
 
 class StdioDoor:
-    """The door for clients that start the shim; see `conductor.mcp.doors.doors.Door`."""
+    """The door for clients that start the shim; see `conductor.mcp.doors.door.Door`."""
 
     def __init__(self, events: DoorEvents, *, log: Log, line_limit: int) -> None:
         self._events = events
@@ -98,7 +98,6 @@ class StdioDoor:
         )
 
     def close_listener(self, listener: str) -> None:
-        """Closes a listener and the connections of its clients."""
         key = self._keys.pop(listener, None)
         if key is None:
             return
@@ -108,7 +107,6 @@ class StdioDoor:
             self._close_socket()
 
     async def aclose(self) -> None:
-        """Ends everything."""
         for listener in list(self._keys):
             self.close_listener(listener)
         self._close_socket()
@@ -187,7 +185,6 @@ class StdioDoor:
     # -- connections -----------------------------------------------------------------------------
 
     def owns(self, connection: str) -> bool:
-        """Whether a client came in here, and has not left."""
         return connection in self._clients
 
     def send(self, connection: str, frame: bytes, related: bytes | None = None) -> None:
@@ -198,7 +195,6 @@ class StdioDoor:
         """Does nothing: stdio has no message for a response that does not come."""
 
     def hold(self, connection: str, wait: bool) -> None:
-        """Stops reading from the client, or goes on."""
         self._clients[connection].hold("owner", wait)
 
     def close(self, connection: str) -> None:
