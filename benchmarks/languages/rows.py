@@ -12,7 +12,7 @@ from typing import Final
 import guest_sdk
 from conductor.author import project
 from conductor.spec.manifest.reading import load as load_manifest
-from conductor.spec.manifest.values import FILE as MANIFEST
+from conductor.spec.paths import MANIFEST
 
 NAME: Final = "brief"
 _SDK: Final = Path(guest_sdk.__file__).parent

@@ -15,11 +15,11 @@ from conductor.author.subject import subjects
 from conductor.errors import ComponentError, UsageError
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
-from conductor.spec.manifest.errors import line_of
 from conductor.spec.manifest.grants import filled
-from conductor.spec.manifest.reading import load, parse, path_of
-from conductor.spec.manifest.values import FILE, Manifest
+from conductor.spec.manifest.reading import Manifest, load, parse, path_of
+from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import runnable
+from conductor.spec.toml_files import line_of
 
 
 def build_component(folder: str) -> str:
@@ -31,7 +31,7 @@ def build_component(folder: str) -> str:
     """
     path = path_of(folder)
     if path is None:
-        raise UsageError(f"there is no {FILE} in `{folder}`", "`conductor new NAME` makes one")
+        raise UsageError(f"there is no {MANIFEST} in `{folder}`", "`conductor new NAME` makes one")
     manifest = load(path)
     if manifest.file is None:
         raise UsageError(f"`{manifest.name}` is a program", "there is nothing to build by this")
@@ -144,7 +144,7 @@ def with_digest(source: str, digest: str) -> str:
         lines[at - 1] = lines[at - 1].rstrip("\n") + f'\nsha256 = "{digest}"\n'
     text = "".join(lines)
     if parse(text.encode()).sha256 != digest:
-        raise UsageError(f"{FILE} has no place for the digest", 'write `sha256 = ""` on a line')
+        raise UsageError(f"{MANIFEST} has no place for the digest", 'write `sha256 = ""` on a line')
     return text
 
 

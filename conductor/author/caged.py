@@ -173,7 +173,7 @@ class CagedGuests:
         # Only what changes the module: to start a process for a mere policy would cost seconds.
         module = GuestSpec(
             name=spec.name,
-            path=spec.path,
+            wasm=spec.wasm,
             sha256=spec.sha256,
             script=spec.script,
             script_sha256=spec.script_sha256,

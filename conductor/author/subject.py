@@ -21,9 +21,9 @@ from conductor.author.caged import CagedGuests
 from conductor.author.channel_adapter import ChannelAdapter
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay import player
-from conductor.run.guest_host import cache_folder, guest_spec
-from conductor.run.segment_spec import GuestSpec
-from conductor.spec.catalog import Spec
+from conductor.run.segment_spec import GuestSpec, guest_spec
+from conductor.spec.model import Spec
+from conductor.spec.paths import compiled_modules
 from conductor.transports.delivery import deliver
 
 PATIENCE: Final = 60.0
@@ -67,7 +67,7 @@ def subjects(
             "run it as a program",
         )
     module = guest_spec(spec, b"null", policed=False)
-    with nullcontext(guests) if guests is not None else CagedGuests(cache_folder()) as hosts:
+    with nullcontext(guests) if guests is not None else CagedGuests(compiled_modules()) as hosts:
         try:
             hosts.carrier(module)  # loads it now, before the caller begins
         except wasm_host.GuestError as error:

@@ -19,7 +19,7 @@ from conductor.core.dialects import CANCEL
 from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
 from conductor.record import diff, sides
-from conductor.spec.catalog import Spec
+from conductor.spec.model import Spec
 
 
 class Delivery(NamedTuple):

@@ -27,7 +27,7 @@ from conductor.cli import (
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.cli.version import version
 from conductor.errors import ConductorError
-from conductor.run.plan import LOCK_FILE
+from conductor.spec.paths import LOCK_FILE
 
 _EXAMPLES: Final = paragraphs(
     "Send one prompt from this terminal, through a bundled proxy to the bundled demo agent:",
@@ -167,7 +167,7 @@ def lock(
     """Writes the lock file of a chain."""
     from conductor.cli import lock as locking
 
-    wanted = locking.Wanted(
+    wanted = locking.LockOptions(
         components=components or [],
         path=output,
         check=check,

@@ -15,7 +15,7 @@ from conductor.spec import catalog
 
 if TYPE_CHECKING:
     from conductor.author.check.suite import Outcome
-    from conductor.spec.catalog import Spec
+    from conductor.spec.model import Spec
 
 EXIT_BROKEN: Final = 1
 _WIDTH: Final = 100
@@ -104,8 +104,7 @@ def _known(names: Sequence[str]) -> Sequence[str]:
 def _proxy(component: str) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
     spec = catalog.resolve(component)
-    manifest = catalog.manifest(spec.bundled) if spec.bundled is not None else None
-    if manifest is not None and manifest.kind == "agent":
+    if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",
             f'try it out with `conductor exec {component} -p "hello"`',

@@ -12,8 +12,8 @@ from conductor.cli import report
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.globs import compile_glob
 from conductor.spec import untrusted_files
-from conductor.spec.manifest.reading import load, path_of
-from conductor.spec.manifest.values import FILE, MATCHES, Manifest
+from conductor.spec.manifest.reading import MATCHES, Manifest, load, path_of
+from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
     from conductor.author.transcripts import Mismatch, Played
@@ -114,7 +114,7 @@ def _plan(paths: Sequence[str], component: str | None) -> _Plan:
             files = [os.path.join(folder, name) for name in _matching(folder, ["*.txt"])]
         if component is None or not files:
             raise UsageError(
-                f"there is no {FILE} in `{folder or os.path.dirname(paths[0]) or '.'}`",
+                f"there is no {MANIFEST} in `{folder or os.path.dirname(paths[0]) or '.'}`",
                 "`conductor new NAME` makes a component, --component names another",
             )
         return _Plan("", files, Manifest(name="component").test.match)
@@ -150,7 +150,7 @@ def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
         every = untrusted_files.below(folder, lambda _: True)
         matching = [path for path in every if any(glob.fullmatch(path) for glob in globs)]
     except ValueError as error:
-        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {FILE}") from None
+        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {MANIFEST}") from None
     except OSError as error:
         raise UsageError(
             f"`{folder}`: {error.strerror}", "name the transcripts, or put them elsewhere"

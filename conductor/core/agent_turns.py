@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UnsetType
 
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import STATE_KIND
 from conductor.core.state import Peer
 
@@ -37,7 +38,7 @@ def prompt_accepted(peer: Peer, session: str) -> None:
         peer.turns[session] = False
 
 
-def updated(peer: Peer, params: Raw | UnsetType) -> None:
+def updated(peer: Peer, params: Params) -> None:
     """An agent has sent a `session/update`, which may say whether it works."""
     if peer.turns is None or isinstance(params, UnsetType):
         return

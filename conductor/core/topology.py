@@ -42,7 +42,7 @@ class Topology:
         """
         Args:
             upstream: the dialect of an outer conductor, where it is known beforehand.
-            watched: names of components that have a gate without a policy.
+            watched: names of components that have a policy state without a policy.
             numbers: the numbers that come with upstream's messages.
         """
         self.hosted = upstream is not None and upstream.sideband

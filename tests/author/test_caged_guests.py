@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 import wasmtime
 
@@ -17,9 +18,9 @@ from conductor.author import transcripts
 from conductor.author.caged import CagedGuests
 from conductor.author.check import suite
 from conductor.author.subject import subjects
-from conductor.run.guest_host import cache_folder, guest_spec
-from conductor.run.segment_spec import GuestSpec
+from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import catalog
+from conductor.spec.paths import compiled_modules
 from tests.author.processes import caged_processes
 from wasm_host.harden.probe import probe
 
@@ -30,20 +31,19 @@ LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 def bundled(name: str, **limits: int) -> GuestSpec:
     """A bundled guest, as its host gets it."""
     spec = guest_spec(catalog.resolve(name), b"null", policed=False)
-    assert isinstance(spec, GuestSpec)
-    return GuestSpec(spec.name, spec.path, spec.sha256, limits={**spec.limits, **limits})
+    return msgspec.structs.replace(spec, limits={**spec.limits, **limits})
 
 
 def hostile(name: str, folder: Path, **limits: int) -> GuestSpec:
     """A hostile guest, as its host gets it."""
     path = folder / f"{name}.wasm"
     path.write_bytes(bytes(wasmtime.wat2wasm((HOSTILE / f"{name}.wat").read_text("utf-8"))))
-    return GuestSpec(name, str(path), limits=limits)
+    return GuestSpec(name=name, wasm=str(path), limits=limits)
 
 
 @pytest.fixture
 def guests() -> Iterator[CagedGuests]:
-    with CagedGuests(cache_folder()) as hosts:
+    with CagedGuests(compiled_modules()) as hosts:
         yield hosts
 
 
@@ -94,7 +94,7 @@ def test_a_guest_says_what_it_would_say_here(guests: CagedGuests, tmp_path: Path
 
 def test_a_host_that_is_gone_is_told_and_replaced() -> None:
     spec = bundled("passthrough", cpu_ms=100)
-    with CagedGuests(cache_folder(), patience=1.5) as guests:
+    with CagedGuests(compiled_modules(), patience=1.5) as guests:
         guest = guests.instantiate(spec, "one")
         (process,) = caged_processes()
         os.kill(process, signal.SIGKILL)

@@ -134,4 +134,4 @@ def test_nothing_that_runs_a_chain_starts_it() -> None:
         if isinstance(node, ast.ImportFrom)
         and any(name.name == "CagedReader" for name in node.names)
     }
-    assert users == {"cli/inspect_.py", "spec/lock/writing.py"}
+    assert users == {"cli/inspect_.py", "cli/lock.py"}

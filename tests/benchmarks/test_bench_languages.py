@@ -14,7 +14,7 @@ from benchmarks.languages import __main__ as bench
 from benchmarks.languages import report, rows, ways
 from benchmarks.languages.measure import Found
 from conductor.author import project
-from conductor.run.guest_host import cache_folder
+from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,7 +28,7 @@ def python_guest() -> None:
     """The guest of `.py` proxies, built and compiled before anything waits for it."""
     path, digest = scripts.guest()
     limits = wasm_host.Limits(**scripts.LIMITS)
-    wasm_host.load(path, limits=limits, cache_dir=Path(cache_folder()), digest=digest)
+    wasm_host.load(path, limits=limits, cache_dir=Path(compiled_modules()), digest=digest)
 
 
 @pytest.mark.usefixtures("python_guest")

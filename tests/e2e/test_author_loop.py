@@ -10,7 +10,7 @@ import pytest
 
 import wasm_host
 from conductor.author import project
-from conductor.run.guest_host import cache_folder
+from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Path) -> None:
     path, digest = scripts.guest()
     limits = wasm_host.Limits(**scripts.LIMITS)
-    cache = cache_folder()
+    cache = compiled_modules()
     wasm_host.load(path, limits=limits, cache_dir=Path(cache), digest=digest)
     folder = tmp_path / "mine"
     for name, text in project.files("python", "mine"):

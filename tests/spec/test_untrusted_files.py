@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from conductor.errors import ComponentError, UsageError
-from conductor.spec import catalog, toml, untrusted_files
+from conductor.spec import catalog, toml_files, untrusted_files
 from conductor.spec.manifest import reading, section
 from conductor.spec.python_guest import scripts
 from conductor.spec.python_guest.facts import declared
@@ -240,9 +240,9 @@ def test_defaults_by_name_are_told_once_they_are_not_much() -> None:
 )
 def test_toml_is_read_within_bounds(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        toml.loads(text)
-    assert toml.loads("a = 1979-05-27") == {"a": "1979-05-27"}
-    assert toml.loads("a.b.c = 1\n[d.e]\nf = 'x.y.z'") == {
+        toml_files.loads(text)
+    assert toml_files.loads("a = 1979-05-27") == {"a": "1979-05-27"}
+    assert toml_files.loads("a.b.c = 1\n[d.e]\nf = 'x.y.z'") == {
         "a": {"b": {"c": 1}},
         "d": {"e": {"f": "x.y.z"}},
     }

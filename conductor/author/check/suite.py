@@ -27,10 +27,12 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
-from conductor.run.launch import Options, Planned
+from conductor.run.plan import Options, Planned
 from conductor.run.runtime import Runtime
-from conductor.spec.catalog import Spec
+from conductor.spec import paths
 from conductor.spec.limits import DEFAULT_LIMITS
+from conductor.spec.model import Spec
+from conductor.spec.settings import configuration
 from conductor.transports.guardian import Guardian
 from conductor.transports.memory import MemoryTransport
 
@@ -84,7 +86,7 @@ def outcomes(
         ConductorError: the component cannot even be loaded.
     """
     with (
-        CagedGuests(cache or guest_host.cache_folder()) as guests,
+        CagedGuests(cache or paths.compiled_modules()) as guests,
         tempfile.TemporaryDirectory(prefix="conductor-check-") as place,
     ):
         runner = _Runner(spec, guests, os.path.realpath(place), timeout)
@@ -188,7 +190,7 @@ class _Runner:
 
     def _over_lines(self, check: Check) -> Outcome:
         assert check.over_lines is not None
-        config = msgspec.json.encode(guest_host.configuration(self._spec)["config"])
+        config = msgspec.json.encode(configuration(self._spec)["config"])
         try:
             with subjects(self._spec, guests=self._guests) as make:
                 check.over_lines(make, config)

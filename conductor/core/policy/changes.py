@@ -11,7 +11,7 @@ from conductor.core.tracing import best_effort
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
-    from conductor.core.policy.headings import Params
+    from conductor.core.jsonrpc import Params
     from conductor.core.policy.ordering import Notification
     from conductor.core.state import Carried, Lane, Peer, PendingRequest
 

@@ -24,6 +24,7 @@ from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.turns import Turns
+from conductor.core.state import Carried
 
 if TYPE_CHECKING:
     from conductor.core.exchange import Exchange
@@ -39,7 +40,7 @@ class Enforcer:
         self.deadlines = Deadlines()
         self.observers = Observers(exchange)
         self.mcp_ownership = McpOwnership(self._policy_states)
-        self.turns = turns = Turns(exchange, self.observers, self.deadlines, self.requests.over)
+        self.turns = turns = Turns(exchange, self.observers, self.deadlines, self._over)
         self.notifications = PolicedNotifications(
             exchange, checks, self.observers, turns, self.deadlines
         )
@@ -53,6 +54,9 @@ class Enforcer:
             self.notifications,
         )
         self.handshake = PolicedHandshake(exchange, checks)
+
+    def _over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        self.requests.over(carried, member, body, out)
 
     def _policy_states(self) -> Iterator[PolicyState]:
         return (

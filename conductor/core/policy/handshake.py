@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.headings import Heading
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.state import Carried, Handshake
 

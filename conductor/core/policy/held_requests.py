@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.headings import Heading
 from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
@@ -127,15 +128,9 @@ class HeldRequests(ABC):
     def reply_in_order(
         self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """Answers a request, once the answer overtakes nothing that a bypassed component has."""
-        if not self._waits_for_bypassed(pending, member, body, out):
-            self._exchange.reply(pending, member, body, out)
-
-    def _waits_for_bypassed(
-        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
-    ) -> bool:
-        """Keeps an answer that goes past components in its order: it waits for what they were given
-        before, and where its place means something for their round with their copy of it."""
+        """Answers a request. An answer that goes past components keeps its order: it waits for what
+        they were given before, and where its place means something for their round with their copy
+        of it."""
         while pending.bypassed:
             lane, found, copy = pending.bypassed[-1]
             pending.bypassed = pending.bypassed[:-1]
@@ -162,8 +157,8 @@ class HeldRequests(ABC):
                 copy.held = held
             in_flight.hold(held)
             self._deadlines.round(lane.peer, partial(self._notifications.waited, lane, held), out)
-            return True
-        return False
+            return
+        self._exchange.reply(pending, member, body, out)
 
     def _finish(self, carried: Carried, out: list[Effect]) -> None:
         """Answers a request as those after the component did."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UnsetType
 
 from conductor.core.effects import Effect, Send
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Checks, equal, lacks
-from conductor.core.policy.headings import Heading, Params, heading
+from conductor.core.policy.headings import Heading, heading
 from conductor.core.policy.key_table import (
     CARRY,
     COPY,

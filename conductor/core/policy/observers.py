@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.effects import Effect, Send
-from conductor.core.policy.headings import Heading, Params, size_of
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Heading, size_of
 from conductor.core.policy.key_table import ORIGINATE
 from conductor.core.policy.ordering import Held, Notification, meant
 from conductor.core.state import AnswerTo, Copied, PendingRequest, unread

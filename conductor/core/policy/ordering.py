@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
-from conductor.core.policy.headings import Heading, Params, heading, inner_method, size_of
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Heading, heading, inner_method, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.states import State
 
@@ -122,10 +123,9 @@ class Request:
 
     __slots__ = ("heading", "method", "params")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+    method: str
+    params: Params
+    heading: Heading
 
 
 class RequestInOrder(Request):
@@ -133,13 +133,11 @@ class RequestInOrder(Request):
 
     __slots__ = ("order", "round", "state")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        super().__init__(method, params, heading)
-        self.state = State.QUEUED
-        self.order = 0
-        """Its place, or that of its answer, among all that came to leave by the same lane."""
-        self.round = -1
-        """The component's round that delivers it, or its answer; -1 until it is sent."""
+    state: State
+    order: int
+    """Its place, or that of its answer, among all that came to leave by the same lane."""
+    round: int
+    """The component's round that delivers it, or its answer; -1 until it is sent."""
 
 
 # The full records (`conductor.core.state`) know lanes, and lanes know `Given`. So that no import

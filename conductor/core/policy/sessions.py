@@ -13,7 +13,7 @@ from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
-from conductor.core.policy.headings import Params
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
 
 if TYPE_CHECKING:
