@@ -65,7 +65,7 @@ class Client:
         if self._translation is not None:
             self._translation.client_message(message)
         elif isinstance(message, Notification) and self._state is _State.NEW:
-            pass  # no request has come that it could be about, and none says what MCP it is of
+            pass  # it does not show which kind of MCP the client speaks; only requests do
         elif len(self._waiting) < limits.UNANSWERED:
             self._waiting.append(message)
             if isinstance(message, Request) and self._state is _State.NEW:

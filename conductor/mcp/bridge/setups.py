@@ -210,7 +210,6 @@ class Setups:
         self._preparing = None
 
     def _close(self, setup: _Setup) -> None:
-        # Out of the tables first: clients that are dropped below may look servers up.
         self._numbered.pop(setup.number, None)
         session = setup.session.value
         if session is not None and self._sessions.get(session) is setup:
