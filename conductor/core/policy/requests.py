@@ -11,11 +11,11 @@ from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.policy import changes
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
+from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, Params, read_message
 from conductor.core.policy.held_requests import HeldRequests
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.observers import release
-from conductor.core.policy.ordering import Held, meant
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Fail, Router, Send
-from conductor.core.policy import observers, ordering
+from conductor.core.policy import entries, observers, ordering
 from conductor.core.policy.headings import Heading, Message
 from tests.core.policy.plays import (
     CARRY_TEXT,
@@ -366,10 +366,10 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
     def params(number: int) -> Any:
         return Counting(b"%d" % number)
 
-    notes = ordering.Notifications()
+    notes = entries.Notifications()
     for number in range(1000):
         message = Message("m", params(number), Heading("k", str(number)))
-        notes.add(ordering.Notification(message, "", 0, 0))
+        notes.add(entries.Notification(message, "", 0, 0))
     Counting.compared = 0
     found = notes.same("m", params(999))
     assert found is not None
