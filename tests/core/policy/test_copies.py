@@ -339,7 +339,7 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST", 2)
+    monkeypatch.setattr(entries, "_MOST", 2)
     with chain(profile="observer") as pb:
         for text in "abc":
             pb >> ("agent", update(text)) << ("g", "s", update(text)) << ("client", update(text))
