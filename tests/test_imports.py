@@ -86,6 +86,7 @@ RULES: Final = (
         "conductor.author",
         (
             *("conductor.author", "conductor.record", "conductor.run", "conductor.spec"),
+            "guest_sdk",
             *("conductor.transports", "conductor.core", "conductor.errors", "wasm_host"),
         ),
         ("msgspec", "uvloop"),

@@ -12,9 +12,9 @@ from typing import Final, Self
 from conductor.core import UPSTREAM
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.run import guest_module, segment
-from conductor.run.guest_host import cache_folder
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import catalog
+from conductor.spec.paths import compiled_modules
 from conductor.transports.buffers import keep_large
 
 _ID: Final = re.compile(rb'"id":("[^"]*"|\d+)')
@@ -147,8 +147,8 @@ def spec(folder: Path) -> GuestSpec:
     found = catalog.resolve(str(folder))
     assert found.wasm is not None
     return GuestSpec(
-        found.name,
-        found.wasm,
+        name=found.name,
+        wasm=found.wasm,
         sha256=found.sha256,
         script=found.script,
         dialect=found.dialect,
@@ -163,7 +163,7 @@ class Hosted(Way):
 
     def __init__(self, guest: GuestSpec) -> None:
         super().__init__()
-        whole = SegmentSpec([guest], cache=cache_folder())
+        whole = SegmentSpec([guest], cache=compiled_modules())
         modules = {guest.name: guest_module.load(guest, whole.cache)}
         self._segment = _Segment(whole, modules)
         self._segment.open()

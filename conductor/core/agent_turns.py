@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import STATE_KIND
 from conductor.core.state import Peer
 
@@ -47,7 +48,7 @@ def prompt_accepted(peer: Peer, session: str) -> None:
         peer.turns[session] = False
 
 
-def updated(peer: Peer, params: Raw | UnsetType) -> None:
+def updated(peer: Peer, params: Params) -> None:
     """An agent has sent a `session/update`, which may say whether it works."""
     if peer.turns is None or isinstance(params, UnsetType):
         return

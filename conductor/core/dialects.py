@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import INVALID_PARAMS, Malformed
+from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 
 INITIALIZE: Final = "initialize"
 CANCEL: Final = "$/cancel_request"
@@ -98,14 +98,14 @@ ENVELOPES: Final[dict[str, Dialect]] = {
 
 class _Wrapped(msgspec.Struct, frozen=True, gc=False):
     method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
+    params: Params = UNSET
 
 
 _wrapped = msgspec.json.Decoder(_Wrapped)
 _text = msgspec.json.Decoder(str)
 
 
-def unwrap(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
+def unwrap(params: Params) -> tuple[str, Params, bool]:
     """Opens an envelope's params: the method and params it holds, and whether they were nested.
 
     The envelope's own `_meta` stays behind: it is about this hop.
@@ -123,7 +123,7 @@ def unwrap(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
     return _unwrap_slowly(params)
 
 
-def _unwrap_slowly(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
+def _unwrap_slowly(params: Params) -> tuple[str, Params, bool]:
     """The same for nested messages and for what holds lone surrogates."""
     inner = read_members(params) or {}
     nested = "method" not in inner and "message" in inner

@@ -182,3 +182,6 @@ Effect = (
     | Trace
     | Changed
 )
+
+Effects = list[Effect]
+"""What a call of the router asks for, in order; the parts of the router append to it."""

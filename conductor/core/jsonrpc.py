@@ -25,6 +25,9 @@ INTERNAL_ERROR: Final = -32603
 UNSUPPORTED_VERSION: Final = -32022
 REQUEST_CANCELLED: Final = -32800
 
+Params = Raw | UnsetType
+"""Raw params of a message, or that it has none."""
+
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
 
@@ -41,7 +44,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     jsonrpc: str = ""
     id: Raw | UnsetType = UNSET
     method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
+    params: Params = UNSET
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
@@ -125,7 +128,7 @@ def _unusual(frame: bytes) -> Message | list[Raw]:
 def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
     """Decodes a message or an array. `hidden`: its lone surrogates are marked."""
 
-    def shown(raw: Raw | UnsetType) -> Raw | UnsetType:
+    def shown(raw: Raw | UnsetType) -> Params:
         return Raw(show_surrogates(bytes(raw))) if hidden and isinstance(raw, Raw) else raw
 
     try:

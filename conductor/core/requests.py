@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import agent_turns, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
-from conductor.core.effects import Effect
+from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
@@ -19,6 +19,7 @@ from conductor.core.jsonrpc import (
     METHOD_NOT_FOUND,
     Malformed,
     Message,
+    Params,
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
@@ -71,7 +72,7 @@ class Requests:
         self._policed = enforcer.requests
         # Any: the type of the subject depends on the row.
         self._takers: dict[
-            AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, list[Effect]], None]
+            AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, Effects], None]
         ] = {
             AnswerTo.NOBODY: lambda *_: None,
             AnswerTo.LAST: initializer.last_answered,
@@ -85,7 +86,7 @@ class Requests:
     # -- requests ------------------------------------------------------------------------------
 
     def accept(
-        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: list[Effect]
+        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: Effects
     ) -> PendingRequest | None:
         """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
@@ -142,12 +143,7 @@ class Requests:
         )
 
     def route(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends an accepted request where it belongs, or refuses it."""
         try:
@@ -172,12 +168,7 @@ class Requests:
             self._exchange.refuse(pending, error, out)
 
     def _send_across(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         exchange, peer = self._exchange, lane.peer
@@ -198,8 +189,8 @@ class Requests:
             exchange.forward(lane.across, method, params, pending, out)
 
     def unwrap(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> tuple[Lane, str, Raw | UnsetType]:
+        self, lane: Lane, method: str, params: Params, out: Effects
+    ) -> tuple[Lane, str, Params]:
         """Opens an envelope; `Malformed` where it does not belong."""
         if not lane.wraps:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
@@ -211,7 +202,7 @@ class Requests:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
         return lane.peer.s, inner, inner_params
 
-    def cancel(self, lane: Lane, params: Raw | UnsetType, out: list[Effect]) -> None:
+    def cancel(self, lane: Lane, params: Params, out: Effects) -> None:
         """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
         raw = (read_members(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
@@ -222,7 +213,7 @@ class Requests:
 
     # -- answers -------------------------------------------------------------------------------
 
-    def answer(self, lane: Lane, message: Message, out: list[Effect]) -> bool:
+    def answer(self, lane: Lane, message: Message, out: Effects) -> bool:
         """Completes the request that a message answers; False if it is no answer at all.
 
         A malformed answer is an error for the asker: the request would stay open otherwise.
@@ -259,7 +250,7 @@ class Requests:
         return True
 
     def complete(
-        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: list[Effect]
+        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
     ) -> None:
         """Hands the answer of the peer a request went to to whom it is for."""
         to = pending.answer_to

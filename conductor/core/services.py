@@ -13,10 +13,16 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.component import Role
-from conductor.core.effects import Effect, Send, Serve
+from conductor.core.effects import Effects, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Malformed,
+    Params,
+)
 from conductor.core.policy.headings import size_of
 from conductor.core.state import Lane, Peer, PendingRequest
 
@@ -134,12 +140,7 @@ class Services:
         self._tokens = count(1)
 
     def ask(
-        self,
-        lane: Lane,
-        name: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest | None,
-        out: list[Effect],
+        self, lane: Lane, name: str, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
         """Has a call performed, or refuses it.
 
@@ -176,7 +177,7 @@ class Services:
         out.append(Serve(peer.name, name, token, raw))
 
     def _keep(
-        self, peer: Peer, params: Raw | UnsetType, pending: PendingRequest | None, out: list[Effect]
+        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
         if isinstance(params, UnsetType) or not peer.kept.update(params):
             self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending, out)
@@ -186,7 +187,7 @@ class Services:
             self._exchange.reply(pending, b"result", b"{}", out)
 
     def _decline(
-        self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: list[Effect]
+        self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: Effects
     ) -> None:
         """Refuses a call whose params are wrong."""
         self._exchange.log(out, "warning", peer, f"{peer.label}: {wrong}")
@@ -194,9 +195,9 @@ class Services:
             data = {"service": CALLS.get(name, name)}
             self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
 
-    def served(self, token: int, result: bytes | None, error: bytes | None) -> list[Effect]:
+    def served(self, token: int, result: bytes | None, error: bytes | None) -> Effects:
         """Answers the call of a `Serve` effect, if the peer is still there."""
-        out: list[Effect] = []
+        out: Effects = []
         pending = self._open.pop(token)
         if result is not None:
             self._exchange.reply(pending, b"result", result, out)
@@ -208,13 +209,13 @@ class Services:
         return out
 
     @classmethod
-    def configure(cls, peer: Peer) -> list[Effect]:
+    def configure(cls, peer: Peer) -> Effects:
         """The `configure` notification, which a proxy gets before anything else."""
         params = configuration(peer)
         return cls.tell(peer, "configure", params) if params is not None else []
 
     @staticmethod
-    def tell(peer: Peer, name: str, params: bytes) -> list[Effect]:
+    def tell(peer: Peer, name: str, params: bytes) -> Effects:
         """A notification from the conductor itself."""
         method = name if peer.sideband else PREFIX + name
         return [Send(peer.name, peer.c.writer.notification(method, params))]

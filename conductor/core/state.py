@@ -12,11 +12,12 @@ from itertools import count
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
-from conductor.core.effects import Closure, Effect
+from conductor.core.effects import Closure, Effects
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
@@ -103,7 +104,7 @@ class TracedRequest(msgspec.Struct, eq=False):
 
     source: Lane | None
     """Where it came in; None: it is the conductor's own."""
-    params: Raw | UnsetType = UNSET
+    params: Params = UNSET
     """As they came in."""
     passes: int = 0
     """The number of the request that is passed on by it; 0: it is its sender's own."""
@@ -143,7 +144,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     """None: the conductor, or nobody."""
     # Callbacks: there are eight of them, each a line or two about state of its own in another
     # module, and a request may have several.
-    watchers: tuple[Callable[[bytes, bytes, list[Effect]], None], ...] = ()
+    watchers: tuple[Callable[[bytes, bytes, Effects], None], ...] = ()
     """Called once with its answer, whether or not the asker is still there."""
     followers: tuple[PendingRequest, ...] = ()
     """Requests that are cancelled with it."""
@@ -354,7 +355,7 @@ class Handshake(msgspec.Struct, eq=False):
     """The initialization of one proxy while it goes on."""
 
     pending: PendingRequest
-    params: Raw | UnsetType
+    params: Params
     left: list[Dialect]
     """The dialects it has not been asked in."""
     tried: list[Dialect] = []
@@ -405,7 +406,7 @@ class Peer(msgspec.Struct, eq=False):
     """Whether it is being started again and has not taken its role again yet."""
     kept: KeptMembers = msgspec.field(default_factory=KeptMembers)
     # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
-    backlog: list[Callable[[list[Effect]], None]] = []
+    backlog: list[Callable[[Effects], None]] = []
     """What waits until it is ready, in order …"""
     backlog_bytes: int = 0
     """… and bytes of notifications among that."""
@@ -415,7 +416,7 @@ class Peer(msgspec.Struct, eq=False):
     # Initialization.
     handshake: Handshake | None = None
     """Its initialization, while that goes on."""
-    initialize: Raw | UnsetType | None = None
+    initialize: Params | None = None
     """The params of the last `initialize` it was given; None before the first."""
     forwarded: bool = False
     """Whether it has forwarded an `initialize` to its successor."""
@@ -494,7 +495,7 @@ class Peer(msgspec.Struct, eq=False):
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
 
-    def wait(self, later: Callable[[list[Effect]], None], size: int) -> bool:
+    def wait(self, later: Callable[[Effects], None], size: int) -> bool:
         """Puts a notification of `size` bytes into the backlog; False if there is no room."""
         if self.backlog_bytes + size > _MOST_WAITING_BYTES or len(self.backlog) >= _MOST_WAITING:
             return False
@@ -502,14 +503,14 @@ class Peer(msgspec.Struct, eq=False):
         self.backlog.append(later)
         return True
 
-    def resume(self, out: list[Effect]) -> None:
+    def resume(self, out: Effects) -> None:
         """Takes up again what waits in the backlog, in order."""
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
         for later in waiting:
             later(out)
 
     def settle_dialect(
-        self, dialect: Dialect, out: list[Effect], state: DialectState = DialectState.KNOWN
+        self, dialect: Dialect, out: Effects, state: DialectState = DialectState.KNOWN
     ) -> None:
         """Takes the peer's dialect as found out, and sends what has waited for that."""
         self.dialect_state = state
@@ -517,7 +518,7 @@ class Peer(msgspec.Struct, eq=False):
         self.ready = True
         self.resume(out)
 
-    def begin_handshake(self, pending: PendingRequest, params: Raw | UnsetType) -> Handshake:
+    def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""
         unknown = self.dialect_state is DialectState.UNKNOWN
         left = list(DETECTION) if unknown else [self.dialect]

@@ -38,8 +38,8 @@ from conductor.errors import ComponentError
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
-from conductor.run.launch import Options, Planned
 from conductor.run.outboxes import Hub
+from conductor.run.plan import Options, Planned
 from conductor.run.reports.received import Auditing, NoAudit, Reports, Tracing
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import Serving

@@ -19,6 +19,7 @@ from conductor.run.segment_spec import LOCAL, RECONFIGURE, TELL, Relayed
 from conductor.services.client import Client
 from conductor.services.local import Services as Local
 from conductor.services.roots import Roots
+from conductor.spec import paths
 
 
 class Serving:
@@ -78,7 +79,7 @@ class Serving:
                     asked.method not in CALLS and asked.method != KEEP
                 ):
                     raise ValueError(f"`{asked.component}` is not one of its guests")
-                most = self._clients[asked.component].limit("service_bytes")
+                most = self._clients[asked.component].limits["service_bytes"]
                 wrong = too_large(asked.method, memoryview(asked.params).nbytes, most)
                 if wrong is not None:
                     raise ValueError(wrong)
@@ -133,7 +134,7 @@ class Serving:
                 tell,
                 self._log,
                 held=lambda name: self._held(self._hosts.get(name, name)),
-                store=self._options.values,
+                store=self._options.values or paths.values(),
                 metrics=self._options.metrics,
             )
         return self._desk

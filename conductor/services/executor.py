@@ -50,7 +50,7 @@ class Desk:
         log: Callable[[str, str, str], None],
         *,
         held: Callable[[str], int] = lambda name: 0,
-        store: str | None = None,
+        store: str,
         project: str | None = None,
         metrics: str | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class Desk:
         self._log = log
         self._files = Files(roots)
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
-        self._store = Store(store or store_path(), project or os.getcwd())
+        self._store = Store(store, project or os.getcwd())
         self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._storing = asyncio.Lock()
         self._metrics = Metrics()
@@ -116,7 +116,7 @@ class Desk:
             raise ServiceError("not-granted", text, METHOD_NOT_FOUND)
 
     def _later(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
-        most = client.limit("calls")
+        most = client.limits["calls"]
         if self._open[client.name] >= most:
             raise ServiceError(
                 "too-many",
@@ -147,7 +147,7 @@ class Desk:
 
     def _time(self, client: Client) -> Bucket:
         """The processor's time that a component may have here."""
-        share = client.limit("own_share") / 100
+        share = client.limits["own_share"] / 100
         return self._times.setdefault(client.name, Bucket(share))
 
     def _timed(self, client: Client, work: Callable[..., object], *arguments: object) -> object:
@@ -194,10 +194,3 @@ class Desk:
             text = f"metrics are not written to {self._metrics_file}: {error.strerror}"
             self._log("warning", "conductor", text)
             self._metrics_file = None
-
-
-def store_path() -> str:
-    """The user's file of values that components keep (private; created when first used)."""
-    import platformdirs
-
-    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")

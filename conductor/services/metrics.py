@@ -48,7 +48,7 @@ class Metrics:
 
     def serve(self, client: Client, params: bytes | None) -> None:
         """Counts one. Raises `ServiceError`."""
-        component, most = client.name, client.limit("series")
+        component, most = client.name, client.limits["series"]
         asked = read(params, _Metric)
         if not _NAME.fullmatch(asked.name):
             raise bad_params("a name is up to 100 letters, digits, `_` and `.`")

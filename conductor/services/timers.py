@@ -55,7 +55,7 @@ class Timers:
 
     def serve(self, client: Client, service: str, params: bytes | None) -> object:
         """Performs one request. Raises `ServiceError`."""
-        component, most = client.name, client.limit("timers")
+        component, most = client.name, client.limits["timers"]
         running = self._running.setdefault(component, {})
         if service == "timer/stop":
             handle = running.pop(read(params, _Stop).timer, None)

@@ -14,7 +14,7 @@ from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, SAYS, TRUSTED, Grants
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 
 from .support import conductor, environment
 
@@ -198,7 +198,7 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("name = ", "a manifest is a few tables: a TOML file"),
-        ("name = 3", "line 1: `name`: expected `text`"),
+        ("name = 3", "line 1: `name` should be a valid string"),
         ('name = "x"\nfile = "datetime.wasm"\n[wants]\nservices = 3', "line 4: `wants.services`"),
     ],
 )

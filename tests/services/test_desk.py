@@ -21,7 +21,7 @@ from conductor.services.timers import DATA_BYTES
 from conductor.spec.limits import DEFAULT_LIMITS
 
 Params = dict[str, object]
-P = Client("p", "p", None)
+P = Client("p", "p", None, DEFAULT_LIMITS)
 CALLS = DEFAULT_LIMITS["calls"]
 
 
@@ -34,7 +34,10 @@ class Office:
         limits: dict[str, int] | None = None,
         **grants: frozenset[str] | None,
     ) -> None:
-        clients = {name: Client(name, name, held, limits or {}) for name, held in grants.items()}
+        clients = {
+            name: Client(name, name, held, {**DEFAULT_LIMITS, **(limits or {})})
+            for name, held in grants.items()
+        }
         self.held = 0
         self.told: list[tuple[str, str, Any]] = []
         self.logged: list[str] = []
@@ -338,7 +341,7 @@ def test_series_are_bounded() -> None:
 
 def test_nobody_settles_what_another_counts() -> None:
     metrics = Metrics()
-    metrics.serve(Client("greedy", "", None), b'{"name":"prompts","kind":"gauge"}')
+    metrics.serve(Client("greedy", "", None, DEFAULT_LIMITS), b'{"name":"prompts","kind":"gauge"}')
     metrics.serve(P, b'{"name":"prompts"}')
     assert metrics.text() == (
         "# TYPE conductor_proxy_prompts untyped\n"

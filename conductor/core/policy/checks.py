@@ -13,8 +13,8 @@ from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import INVALID_REQUEST
-from conductor.core.policy.headings import Message, Params
+from conductor.core.jsonrpc import INVALID_REQUEST, Params
+from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,

@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 from msgspec import UnsetType
 
 from conductor.core.effects import Effect
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import (
     Heading,
     Message,
-    Params,
     heading,
     inner_method,
     size_of,

@@ -9,9 +9,10 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks
-from conductor.core.policy.headings import Heading, Message, Params
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.state import Carried, Handshake, Lane, Peer, PendingRequest
 

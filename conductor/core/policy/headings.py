@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import hide_surrogates
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
-
-Params = Raw | UnsetType
 
 
 class Heading(NamedTuple):

@@ -9,11 +9,12 @@ from msgspec import UnsetType
 
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Checks, equal, lacks
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.entries import Held, Notification
-from conductor.core.policy.headings import Heading, Message, Params, read_message
+from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.headings import heading as read_heading
 from conductor.core.policy.key_table import (
     CARRY,

@@ -12,6 +12,7 @@ from collections import deque
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import (
     Entry,
     Held,
@@ -20,7 +21,7 @@ from conductor.core.policy.entries import (
     Request,
     RequestInOrder,
 )
-from conductor.core.policy.headings import Heading, Params, size_of
+from conductor.core.policy.headings import Heading, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
 from conductor.core.policy.states import State
 

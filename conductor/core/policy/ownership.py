@@ -23,7 +23,8 @@ from msgspec import Raw
 from conductor.core import guards
 from conductor.core.component import Role
 from conductor.core.effects import Effect, OwnedAddresses
-from conductor.core.policy.headings import Params, addresses
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import addresses
 from conductor.core.policy.key_table import SETUP
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.state import Lane, Peer, PendingRequest

@@ -9,10 +9,11 @@ from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
 from conductor.core.policy.entries import Held, meant
-from conductor.core.policy.headings import Heading, Message, Params, read_message
+from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.observers import release

@@ -14,7 +14,7 @@ from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
-from conductor.core.policy.headings import Params
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
 from conductor.core.state import PendingRequest
 

@@ -21,9 +21,9 @@ from conductor.core.agent_turns import reported_state
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
-from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
+from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.headings import Heading, Message, Params
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.policy_state import MOST_TURNS, PolicyState

@@ -23,7 +23,7 @@ from conductor.record.redaction import redacted
 from conductor.run.reports import changes
 from conductor.run.reports.changes import Sized
 from conductor.run.reports.received import Chain
-from conductor.spec.catalog import Spec
+from conductor.spec.model import Spec
 
 MOST_EACH: Final = 1000
 """Violations of one component with a record of their own; further ones are gathered by as many, so
