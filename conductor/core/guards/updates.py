@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from conductor.core.guards import command_lists, modes
@@ -99,6 +99,14 @@ def _not_announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
     yield f"a session update of {what} may not be originated", "/update"
 
 
+def _changed(old: Object, new: Object) -> Iterator[tuple[str, _Value, _Value]]:
+    """The members that differ, but for `_meta`, which is a guard of its own."""
+    for name in {**old, **new}:
+        was, now = member(old, name), member(new, name)
+        if name != "_meta" and was != now:
+            yield name, was, now
+
+
 def of_kinds(
     kinds: Iterable[str],
     may_change: _Changed = _never,
@@ -120,10 +128,7 @@ def of_kinds(
             text = "a session update may not be turned into one of another kind"
             yield text, f"/update/{_KIND}"
             return
-        for name in {**old, **new}:
-            was, now = member(old, name), member(new, name)
-            if name == "_meta" or was == now:
-                continue
+        for name, was, now in _changed(old, new):
             breaches = None if extended is None else extended(attempt, name, was, now)
             if breaches is not None:
                 yield from breaches
@@ -159,8 +164,6 @@ def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
     """
     call = _update(attempt.old)
     if not attempt.context.grants.texts or call.get("status") not in _FINISHED:
-        return False
-    if call.get(_KIND) not in CALLS:
         return False
     if name == "rawOutput":
         return _same_but_texts(was, now)

@@ -112,12 +112,9 @@ class PolicedRequests(HeldRequests):
         self._link(carried, allowed, pending)
         self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed, out)
         changes.request(self._exchange, carried, allowed, pending, out)
-        # A trusted component may well make another message of it, so that one is read anew.
-        message = (
-            Message(carried.method, allowed, carried.heading)
-            if policy_state.enforced
-            else read_message(carried.method, allowed)
-        )
+        message = Message(carried.method, allowed, carried.heading)
+        if not policy_state.enforced:  # a trusted component may make another message of it
+            message = read_message(carried.method, allowed)
         assert lane.across is not None
         self.route(lane.across, message, pending, out)
         if carried.pending.cancelled and policy_state.enforced:
