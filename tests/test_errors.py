@@ -223,7 +223,7 @@ def test_check_shows_what_came_within_its_own_lines() -> None:
         traffic=[FORGED],
         stderr=[FORGED],
     )
-    assert_harmless("\n".join(check_.told(one)))
+    assert_harmless("\n".join(check_.explained(one)))
 
 
 # -- nothing goes past it ------------------------------------------------------------------------

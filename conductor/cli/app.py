@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import (
-    audit_commands,
+    audit,
     build_,
     cache,
     chains,
@@ -211,7 +211,7 @@ app.command(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts
 app.command(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 app.command(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
-app.add_typer(audit_commands.audit_app, name="audit")
+app.add_typer(audit.audit_app, name="audit")
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 import wasm_host
-from conductor.author.caged.reader import Judge
+from conductor.author.caged import CagedReader
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
@@ -127,7 +127,7 @@ def gather(component: str) -> Facts:
     """All that is known of a component as typed. Raises `UsageError`."""
     text = component.strip()
     path, given = ("", []) if text.startswith("{") else syntax.split(text)
-    with Judge() as judge:
+    with CagedReader() as reader:
         try:
             info = None
             if os.path.isfile(path):
@@ -135,7 +135,7 @@ def gather(component: str) -> Facts:
                     # Before `resolve`, whose error for a file that is no module says less.
                     typed = Spec(name=path, wasm=path, grants=frozenset())
                     chosen = component_options.apply(typed, given).limits
-                    info = judge.module(path, _module_bytes(chosen))
+                    info = reader.module(path, _module_bytes(chosen))
                 elif _is_module(path):
                     raise UsageError(
                         f"`{path}` is a WebAssembly module, but would be run as a program",
@@ -143,11 +143,11 @@ def gather(component: str) -> Facts:
                     )
             spec = catalog.resolve(component)
             if spec.script:
-                return _script(component, spec, judge)
+                return _script(component, spec, reader)
             if spec.wasm is None:
                 return _unsandboxed(component, spec)
             path = spec.wasm
-            info = info or judge.module(path, _module_bytes(spec.limits))
+            info = info or reader.module(path, _module_bytes(spec.limits))
         except wasm_host.LoadError as error:
             return _no_module(component, Path(path), error)
         return _module(component, spec, path, info)
@@ -262,7 +262,7 @@ def _module(component: str, spec: Spec, path: str, info: wasm_host.ModuleInfo) -
     )
 
 
-def _script(component: str, spec: Spec, judge: Judge) -> Facts:
+def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     """The facts of Python source. The module that runs it is the same for all."""
     try:
         script = scripts.read(spec.script)
@@ -270,7 +270,7 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
         raise UsageError(
             f"cannot read {error.filename}: {error.strerror}", "check its permissions"
         ) from None
-    declared = judge.source(script, spec.script)
+    declared = reader.source(script, spec.script)
     manifest = spec.manifest
     notes = []
     if spec.unreadable_profile and not spec.profile_chosen:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 import wasm_host
-from conductor.author.caged.reader import Judge
+from conductor.author.caged import CagedReader
 from conductor.cli import report
 from conductor.cli.version import version
 from conductor.core.dialects import CHANNEL
@@ -127,8 +127,8 @@ def _with_module(entry: Entry, spec: Spec) -> Entry:
         return entry
     label = spec.label("proxy")
     try:
-        with Judge() as judge:
-            info = judge.module(spec.wasm, {**DEFAULT_LIMITS, **spec.limits}["module_bytes"])
+        with CagedReader() as reader:
+            info = reader.module(spec.wasm, {**DEFAULT_LIMITS, **spec.limits}["module_bytes"])
     except wasm_host.LoadError as error:
         raise UsageError(f"{label}: {error}", error.hint) from None
     if info.digest != entry.sha256:

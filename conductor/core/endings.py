@@ -16,7 +16,7 @@ from conductor.core.effects import Closure, Effects, Reopen, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
 from conductor.core.policy.ordering import Excuse
 from conductor.core.policy.states import State
@@ -202,7 +202,7 @@ class Endings:
             return
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
         if peer.shadow is None or answer is not None:
-            peer.shadow = Copied(INITIALIZE, peer.initialize, Heading(INITIALIZE, None))
+            peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
             peer.shadow.answer = answer
         again = self._exchange.own_request(INITIALIZE)
         self._initializer.initialize_alone(peer, peer.initialize, again, out)
@@ -242,7 +242,7 @@ class Endings:
             update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
             update["description"] = reason.hint
         params = msgspec.json.encode({"sessionId": session, "update": update})
-        self._enforcer.notifications.says(peer.p, UPDATE, Raw(params), out)
+        self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params), out)
 
     def _stop_turns(self, peer: Peer, session: str, out: Effects) -> None:
         """Has an agent cancel the turns of a session."""

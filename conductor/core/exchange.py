@@ -106,6 +106,7 @@ class Exchange:
         elif peer.closure is not None:
             self.fail(pending, peer.closure, out)
         elif peer.handshake is None:
+            # It will not become ready by itself: the request would wait for ever.
             error = Malformed(INVALID_REQUEST, f"{peer.label} has not been initialized")
             self.refuse(pending, error, out)
         else:
@@ -144,6 +145,7 @@ class Exchange:
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
+        # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
             pending.session = session_of(params)
         if pending.traced is not None:
@@ -218,6 +220,7 @@ class Exchange:
                 self.write(origin.peer, frame, pending.answer_number, out, copy=copy)
             else:
                 self.add_to_batch(origin, pending.batch, frame, out)
+        # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(body), out)
 

@@ -39,7 +39,7 @@ class Oversize:
         Where an id can be read off them, somebody gets an error: the sender of a request, or the
         asker of the request that this was the answer to.
         """
-        peer.next_number = 0
+        peer.next_number = 0  # it was announced for this line
         lane, head = _lane(peer, head[:_LOOKED_AT])
         members = _HEAD.match(head)
         if members is None:

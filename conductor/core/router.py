@@ -80,7 +80,7 @@ class Router:
         dispatcher = Dispatcher(exchange, self._services, requests, self._oversize, policed, depth)
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
-        bytes. The method itself, since a method that calls it costs each message 0.1 µs."""
+        bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():
@@ -270,7 +270,7 @@ class Router:
         peer = self.peers[name]
         out: Effects = []
         if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
-            self._enforcer.heard(peer, out)
+            self._enforcer.round_over(peer, out)
         return out
 
     def settled(self, name: str) -> Effects:

@@ -18,7 +18,7 @@ from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effects
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
 from conductor.core.policy.policy_state import PolicyState
@@ -236,16 +236,11 @@ class Carried(RequestInOrder):
     def __init__(
         self,
         lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
+        message: Message,
         pending: PendingRequest,
         rights: int,
-        number: int,
     ) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+        self.method, self.params, self.heading = message
         self.state = State.QUEUED
         self.order = 0
         self.round = -1
@@ -254,7 +249,7 @@ class Carried(RequestInOrder):
         self.pending = pending
         """The request as it waits for its answer."""
         self.rights = rights
-        self.number = number
+        self.number = pending.number
         self.id = b""
         """The id it was delivered under."""
         self.forwarded: PendingRequest | None = None
@@ -274,10 +269,8 @@ class Copied(Request):
 
     __slots__ = ("answer", "forwarded", "held", "passed")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+    def __init__(self, message: Message) -> None:
+        self.method, self.params, self.heading = message
         self.forwarded: list[PendingRequest] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
         self.passed = False
@@ -545,6 +538,12 @@ class Peer(msgspec.Struct, eq=False):
         bypassed = before is not None and before.across is not self.p
         open_ = policy_state.enforced and policy_state.policy.fails != "closed"
         return open_ and (self.closure is None or bypassed)
+
+    @property
+    def policed(self) -> PolicyState:
+        """Its policy state, for code that only peers with one reach."""
+        assert self.policy_state is not None
+        return self.policy_state
 
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""

@@ -70,6 +70,7 @@ class Topology:
         if mode == "agent":
             agent = proxies.pop()
             agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
+            # Whatever was configured: nobody asks an agent to be a proxy, and nothing polices it.
             agent.dialect_state = DialectState.KNOWN
             agent.speak(PLAIN)
             tail = agent.p

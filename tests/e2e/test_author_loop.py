@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wasm_host
-from conductor.cli import new_
+from conductor.author import project
 from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 
@@ -24,7 +24,7 @@ def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Pat
     cache = compiled_modules()
     wasm_host.load(path, limits=limits, cache_dir=Path(cache), digest=digest)
     folder = tmp_path / "mine"
-    for name, text in new_.project("python", "mine"):
+    for name, text in project.files("python", "mine"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     chain = rig.run(

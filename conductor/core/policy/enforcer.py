@@ -12,9 +12,9 @@ the message on as it was given.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.policy.checks import Checks
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
@@ -24,11 +24,7 @@ from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.turns import Turns
-from conductor.core.state import Carried
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Peer
+from conductor.core.state import Carried, Peer
 
 
 class Enforcer:
@@ -65,13 +61,12 @@ class Enforcer:
             if peer.policy_state is not None
         )
 
-    def heard(self, peer: Peer, out: list[Effect]) -> None:
+    def round_over(self, peer: Peer, out: list[Effect]) -> None:
         """A guest has been given everything written to it before its round began, and has said all
         it had to say to that."""
-        policy_state = peer.policy_state
-        assert policy_state is not None
-        self.notifications.heard(peer.p, policy_state.round, out)
-        self.notifications.heard(peer.s, policy_state.round, out)
+        policy_state = peer.policed
+        self.notifications.round_over(peer.p, policy_state.round, out)
+        self.notifications.round_over(peer.s, policy_state.round, out)
 
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component is gone: what it carried, and what waits for that."""

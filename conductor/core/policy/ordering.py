@@ -12,18 +12,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
+from conductor.core.effects import Effect
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.headings import Heading, heading, inner_method, size_of
+from conductor.core.policy.headings import Heading, Message, heading, inner_method, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
-
-if TYPE_CHECKING:
-    from conductor.core.effects import Effect
-    from conductor.core.policy.policy_state import PolicyState
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -56,12 +54,8 @@ class Notification:
         "stale",
     )
 
-    def __init__(
-        self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+    def __init__(self, message: Message, source: str, number: int, round_: int) -> None:
+        self.method, self.params, self.heading = message
         self.source = source
         """Who sent it, by name."""
         self.number = number
@@ -74,6 +68,11 @@ class Notification:
         """What waits until the component has passed this copy on, or had its round."""
         self.stale = False
         """Of a copy: whether the same may be the component's own, once its round is over."""
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
 
 class Held:
@@ -126,6 +125,11 @@ class Request:
     method: str
     params: Params
     heading: Heading
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
 
 class RequestInOrder(Request):
@@ -234,14 +238,14 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
 
 
 def meant(
-    known: Iterable[_Request], method: str, params: Params, *, surely: bool = False
+    known: Iterable[_Request], method: str, params: Params, *, exactly: bool = False
 ) -> _Request | None:
     """Which of the requests it was given a program means by one that it sends, where its library
     chooses ids: equal params, else the oldest alike in key, session, address and inner method;
-    `surely`: equal params only."""
+    `exactly`: equal params only."""
     known = [one for one in known if one.method == method]
     same = next((one for one in known if one.params == params), None)
-    if same is not None or surely or not known:
+    if same is not None or exactly or not known:
         return same
     key = heading(method, params), inner_method(method, params)
     return next(

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from conductor.core.component import Role
+from conductor.core.effects import Effect
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
-
-if TYPE_CHECKING:
-    from conductor.core.effects import Effect
-    from conductor.core.state import PendingRequest
+from conductor.core.state import PendingRequest
 
 _MOST: Final = 4096
 """Sessions of one owner: the user's, or those that one component has opened."""

@@ -11,26 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
-from conductor.core.state import Carried, Source
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Lane, PendingRequest
+from conductor.core.state import Carried, Lane, PendingRequest, Source
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
@@ -57,38 +54,35 @@ class Turns:
     """The part of an enforcer that knows of turns."""
 
     def __init__(
-        self, exchange: Exchange, copies: Observers, deadlines: Deadlines, over: Over
+        self, exchange: Exchange, observers: Observers, deadlines: Deadlines, over: Over
     ) -> None:
         self._exchange = exchange
-        self._observers = copies
+        self._observers = observers
         self._deadlines = deadlines
         # Turns end requests, and requests end turns: the one reference upwards.
         self._over = over
 
     # -- cancelled -----------------------------------------------------------------------------
 
-    def stopped(
-        self, lane: Lane, params: Params, heading: Heading, rights: int, out: list[Effect]
-    ) -> None:
-        """The cancellation of a session's turns goes past the component at `lane`, which hears of
-        it if it gets copies, holds a prompt, or has a turn of its own open."""
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        session = heading.session
+    def stopped(self, lane: Lane, message: Message, rights: int, out: list[Effect]) -> None:
+        """The cancellation of a session's turns goes past the component at `lane`, which gets a
+        copy if it holds that right, holds a prompt, or has a turn of its own open."""
+        session = message.session
         held = self._held(lane, session)
-        concerned = _seen(held) or session in policy_state.turns
+        concerned = _seen(held) or session in lane.peer.policed.turns
         if rights & COPY or concerned:
-            self._observers.notification(lane, STOP, params, heading, out, must=concerned)
+            self._observers.notification(lane, message, out, must=concerned)
         self._cancelled(lane, session, held, out)
 
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
-        held = self._held(lane, heading.session)
+        session = heading.session
+        held = self._held(lane, session)
         if _seen(held):
-            params = Raw(msgspec.json.encode({"sessionId": heading.session}))
-            found = Heading(STOP, heading.session)
-            self._observers.notification(lane, STOP, params, found, out, must=True)
-        self._cancelled(lane, heading.session, held, out)
+            params = Raw(msgspec.json.encode({"sessionId": session}))
+            message = Message(STOP, params, Heading(STOP, session))
+            self._observers.notification(lane, message, out, must=True)
+        self._cancelled(lane, session, held, out)
 
     def _cancelled(
         self, lane: Lane, session: str | None, held: list[Carried], out: list[Effect]
@@ -114,8 +108,7 @@ class Turns:
         self._exchange.cancel_hop(pending, out, source)
         carried = pending.carried
         if carried is not None and carried.state in _HELD:
-            policy_state = carried.lane.peer.policy_state
-            assert policy_state is not None
+            policy_state = carried.lane.peer.policed
             if policy_state.enforced:
                 self.stop(carried, _REFUSED, out)
         for follower in pending.followers:
@@ -158,13 +151,13 @@ class Turns:
 
     # -- of a component's own --------------------------------------------------------------------
 
-    def wrong(
+    def violation(
         self, policy_state: PolicyState, lane: Lane, session: str | None, pending: PendingRequest
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in policy_state.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
-        if policy_state.policy.turns == "unprompted" or self.is_its_own(policy_state, session):
+        if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
         held = next((one for one in self._open(lane, session) if not one.turn.stopped), None)
         if held is None:
@@ -180,7 +173,7 @@ class Turns:
             )
         return None
 
-    def is_its_own(self, policy_state: PolicyState, session: str | None) -> bool:
+    def is_own_session(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
         if not policy_state.policy.grants.sessions:
             return False
@@ -191,9 +184,8 @@ class Turns:
     ) -> bool:
         """Whether a request of the agent's is refused because it is of a session that the component
         at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        if type(heading.detail) is tuple or not self.is_its_own(policy_state, heading.session):
+        policy_state = lane.peer.policed
+        if type(heading.detail) is tuple or not self.is_own_session(policy_state, heading.session):
             return False
         if heading.key == PERMISSION:
             self._exchange.reply(pending, b"result", _NOT_GIVEN, out)
@@ -231,7 +223,7 @@ class Turns:
             policy_state.turns.pop(session, None)
 
     @staticmethod
-    def told(policy_state: PolicyState, session: str | None, params: Params) -> None:
+    def state_reported(policy_state: PolicyState, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
         if session is not None and _state(params) == "idle":
             waiting, _ = policy_state.others.get(session, (0, 0))
@@ -239,7 +231,7 @@ class Turns:
             if policy_state.turns.get(session):
                 del policy_state.turns[session]
 
-    def another(
+    def prompt_passed(
         self, policy_state: PolicyState, session: str | None, pending: PendingRequest
     ) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""

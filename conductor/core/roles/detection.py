@@ -64,6 +64,7 @@ class Detection:
         successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
         successor.launched_by = peer
         successor.p.wraps = False
+        # One component on two connections: what it may do is counted once.
         successor.policy_state = peer.policy_state
         self._exchange.peers[name] = successor
         handshake = peer.handshake

@@ -26,7 +26,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,
     RESULT,
@@ -123,6 +123,7 @@ class Initializer:
             raise Malformed(INVALID_REQUEST, "`initialize` goes to the successor only")
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
+        # From now on its successor knows of it, so that it cannot be asked afresh.
         (peer.launched_by or peer).forwarded = True
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
@@ -137,6 +138,7 @@ class Initializer:
             pending.answer_to, pending.subject = AnswerTo.LAST, params
             self._exchange.send(lane, INITIALIZE, params, pending, out)
         elif peer.handshake is not None and not peer.ready:
+            # Asked a second time while it is still being asked: the answer may settle its dialect.
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
             peer.initialize = params
@@ -169,7 +171,9 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
+            peer.shadow = self._enforcer.observers.follow(
+                pending, Message(INITIALIZE, params, _HEADING)
+            )
             self.initialize_alone(peer, params, unread(INITIALIZE), out)
         self._deliver_ahead(peer, params, pending, out)
 
@@ -198,7 +202,9 @@ class Initializer:
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
         params = handshake.params
-        peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
+        peer.shadow = self._enforcer.observers.follow(
+            pending, Message(INITIALIZE, params, _HEADING)
+        )
         self._deliver_ahead(peer, params, pending, out)
 
     def _came_back(
@@ -315,6 +321,7 @@ class Initializer:
             peer.handshake = None
         if peer.restarting:
             peer.restarting, peer.ready = False, True
+            # The next `initialize` is the client's own, and goes on to the successor again.
             if self._enforcer.handshake.takes_part(peer):
                 peer.shadow = None
             peer.resume(out)

@@ -78,7 +78,7 @@ class StdioDoor:
         self._numbers = itertools.count(1)
         self._clients: dict[str, _Client] = {}
         self._leaving: set[FdWriter] = set()
-        """Writers of closed connections that have unsent bytes."""
+        """Writers of connections that were closed with unsent bytes, for a while."""
 
     # -- listeners -----------------------------------------------------------------------------
 
@@ -216,11 +216,6 @@ class StdioDoor:
             if connection in self._clients:
                 self._events.client_received(connection, frame)
 
-    def drained(self, connection: str, writer: FdWriter) -> None:
-        """Some queued bytes have left."""
-        if connection not in self._clients and not writer.buffered:
-            self._leaving.discard(writer)
-
     def lost(self, connection: str) -> None:
         """A client has left."""
         client = self._clients.pop(connection, None)
@@ -319,7 +314,6 @@ class _Client:
     def _drained(self) -> None:
         if self.writer.buffered <= limits.UNREAD:
             self.hold("unread", False)
-        self._door.drained(self._name, self.writer)
 
     def _failed(self, _: OSError) -> None:
         # Later, since writing may fail within a call of the bridge for this client.

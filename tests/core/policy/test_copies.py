@@ -9,7 +9,7 @@ import pytest
 
 from conductor.core import Closure, Fail, Router, Send
 from conductor.core.policy import observers, ordering
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import Heading, Message
 from tests.core.policy.plays import (
     CARRY_TEXT,
     DONE,
@@ -368,7 +368,8 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
 
     notes = ordering.Notifications()
     for number in range(1000):
-        notes.add(ordering.Notification("m", params(number), Heading("k", str(number)), "", 0, 0))
+        message = Message("m", params(number), Heading("k", str(number)))
+        notes.add(ordering.Notification(message, "", 0, 0))
     Counting.compared = 0
     found = notes.same("m", params(999))
     assert found is not None

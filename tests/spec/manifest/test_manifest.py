@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli.build_ import recorded, within
+from conductor.author.build import with_digest, without_digest
 from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
 from conductor.core.policy.rules import PROFILES, Grants, Policy, permits
 from conductor.errors import UsageError
@@ -516,8 +516,8 @@ def test_settings_that_do_not(given: dict[str, object], said: str, hint: str) ->
 def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None:
     digest = "5" * 64
     head = HEAD if "sha256" in before else HEAD + f'sha256 = "{digest}"\n'
-    assert recorded(HEAD + before, digest) == head + after.format(digest)
-    assert within(recorded(HEAD + before, digest)) == (
+    assert with_digest(HEAD + before, digest) == head + after.format(digest)
+    assert without_digest(with_digest(HEAD + before, digest)) == (
         HEAD + ("[wants]\n" if "sha256" in before else before)
     )
 

@@ -1,4 +1,4 @@
-"""Guests that are tried out run in a locked-up process, and are otherwise as they were here."""
+"""Guests to try out run in a locked-up process, and are otherwise as in this one."""
 
 from __future__ import annotations
 
@@ -14,58 +14,44 @@ import pytest
 import wasmtime
 
 import wasm_host
-from conductor.author import replay_targets
-from conductor.author.caged.guests import Cages
+from conductor.author import transcripts
+from conductor.author.caged import CagedGuests
 from conductor.author.check import suite
-from conductor.author.transcripts import playing
+from conductor.author.subject import subjects
 from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import catalog
 from conductor.spec.paths import compiled_modules
+from tests.author.processes import caged_processes
 from wasm_host.harden.probe import probe
 
-HOSTILE: Final = Path(__file__).parents[2] / "hostile"
+HOSTILE: Final = Path(__file__).parents[1] / "hostile"
 LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 
 
-def told(name: str, **limits: int) -> GuestSpec:
-    """What a host is told of a bundled guest."""
+def bundled(name: str, **limits: int) -> GuestSpec:
+    """A bundled guest, as its host gets it."""
     spec = guest_spec(catalog.resolve(name), b"null", policed=False)
     return msgspec.structs.replace(spec, limits={**spec.limits, **limits})
 
 
 def hostile(name: str, folder: Path, **limits: int) -> GuestSpec:
-    """The same of a hostile one."""
+    """A hostile guest, as its host gets it."""
     path = folder / f"{name}.wasm"
     path.write_bytes(bytes(wasmtime.wat2wasm((HOSTILE / f"{name}.wat").read_text("utf-8"))))
     return GuestSpec(name=name, wasm=str(path), limits=limits)
 
 
 @pytest.fixture
-def cages() -> Iterator[Cages]:
-    with Cages(compiled_modules()) as found:
-        yield found
-
-
-def processes() -> list[Path]:
-    """The cages of this process, in `/proc`."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            if (
-                parent == os.getpid()
-                and b"conductor.author.caged" in (entry / "cmdline").read_bytes()
-            ):
-                found.append(entry)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
+def guests() -> Iterator[CagedGuests]:
+    with CagedGuests(compiled_modules()) as hosts:
+        yield hosts
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
-def test_the_process_is_locked_up(cages: Cages) -> None:
-    assert cages.carrier(told("passthrough")) == "core"
-    (process,) = processes()
+def test_the_process_is_locked_up(guests: CagedGuests) -> None:
+    assert guests.carrier(bundled("passthrough")) == "core"
+    (number,) = caged_processes()
+    process = Path("/proc") / str(number)
     text = (process / "status").read_text()
     facts = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
     offered = {layer.name: layer.in_force for layer in probe()}
@@ -78,9 +64,9 @@ def test_the_process_is_locked_up(cages: Cages) -> None:
         assert all(fd < 3 or where.endswith(".cwasm") for fd, where in held.items()), held
 
 
-def test_a_guest_says_what_it_would_say_here(cages: Cages, tmp_path: Path) -> None:
-    one = cages.instantiate(told("passthrough", message_bytes=100_000), "one")
-    other = cages.instantiate(told("passthrough", message_bytes=100_000), "other")
+def test_a_guest_says_what_it_would_say_here(guests: CagedGuests, tmp_path: Path) -> None:
+    one = guests.instantiate(bundled("passthrough", message_bytes=100_000), "one")
+    other = guests.instantiate(bundled("passthrough", message_bytes=100_000), "other")
     assert one.start(b"") == b""
     assert one.deliver(b"p" + LINE) == b"s" + LINE
     with pytest.raises(wasm_host.LimitRefused, match="100000"):
@@ -90,37 +76,39 @@ def test_a_guest_says_what_it_would_say_here(cages: Cages, tmp_path: Path) -> No
     one.close()
     one.close()
     assert other.deliver(b"p" + LINE) == b"s" + LINE
-    bad = cages.instantiate(hostile("trap_divide", tmp_path), "bad")
+    bad = guests.instantiate(hostile("trap_divide", tmp_path), "bad")
     with pytest.raises(wasm_host.GuestError, match=r"^bad .*divide") as caught:
         bad.deliver(b"p" + LINE)
     assert caught.value.phase == "deliver"
     assert bad.dead
+    slow = guests.instantiate(hostile("loop_deliver", tmp_path, cpu_ms=50), "slow")
     with pytest.raises(wasm_host.GuestError, match=r"^slow .*cpu_ms") as caught:
-        cages.instantiate(hostile("loop_deliver", tmp_path, cpu_ms=50), "slow").deliver(b"p" + LINE)
+        slow.deliver(b"p" + LINE)
     assert caught.value.limit == "cpu_ms"
     with pytest.raises(wasm_host.LoadError, match="is no guest this host runs"):
-        cages.instantiate(hostile("import_host", tmp_path), "none")
+        guests.instantiate(hostile("import_host", tmp_path), "none")
     with pytest.raises(wasm_host.GuestError) as caught:
-        cages.instantiate(hostile("trap_start", tmp_path), "early")
+        guests.instantiate(hostile("trap_start", tmp_path), "early")
     assert caught.value.phase == "instantiate"
 
 
-def test_a_host_that_is_gone_is_told_and_replaced(cages: Cages) -> None:
-    spec = told("passthrough")
-    guest = cages.instantiate(spec, "one")
-    (process,) = (cage._process.pid for cage in cages._open.values())
-    os.kill(process, signal.SIGKILL)
-    with pytest.raises(wasm_host.GuestError, match="hosts it has ended with exit code -9"):
-        guest.deliver(b"p" + LINE)
-    assert guest.dead
-    guest.close()
-    again = cages.instantiate(spec, "again")
-    assert again.deliver(b"p" + LINE) == b"s" + LINE
-    (cage,) = cages._open.values()
-    cage._patience = 0.05
-    os.kill(cage._process.pid, signal.SIGSTOP)
-    with pytest.raises(wasm_host.GuestError, match="hosts it does not answer"):
-        again.deliver(b"p" + LINE)
+def test_a_host_that_is_gone_is_told_and_replaced() -> None:
+    spec = bundled("passthrough", cpu_ms=100)
+    with CagedGuests(compiled_modules(), patience=1.5) as guests:
+        guest = guests.instantiate(spec, "one")
+        (process,) = caged_processes()
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(wasm_host.GuestError, match="hosts it has ended with exit code -9"):
+            guest.deliver(b"p" + LINE)
+        assert guest.dead
+        guest.close()
+        again = guests.instantiate(spec, "again")
+        assert again.deliver(b"p" + LINE) == b"s" + LINE
+        (process,) = caged_processes()
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(wasm_host.GuestError, match="hosts it does not answer"):
+            again.deliver(b"p" + LINE)
+    assert caged_processes() == []
 
 
 def test_nothing_of_a_guest_runs_in_the_process_of_who_tries_it_out(
@@ -132,15 +120,14 @@ def test_nothing_of_a_guest_runs_in_the_process_of_who_tries_it_out(
     monkeypatch.setattr(wasm_host.Module, "instantiate", here)
     spec = catalog.resolve("passthrough")
     chosen = ("requests", "no-services", "message-limit", "odd-ids")
-    found = list(suite.outcomes(spec, chosen, 100.0))
-    assert [(one.name, one.status, one.why) for one in found] == [
+    outcomes = list(suite.outcomes(spec, chosen, 100.0))
+    assert [(outcome.name, outcome.status, outcome.why) for outcome in outcomes] == [
         (name, "pass", "") for name in chosen
     ]
-    with playing.targets(spec) as make:
+    with subjects(spec) as make:
         text = b"> p" + LINE + b"< s" + LINE
-        assert playing.play(make, text, "t.txt", loose=False).differences == []
-    with replay_targets.targets(spec, 100.0) as start:
-        target = start()
-        target.send(b"p" + LINE)
-        assert target.next() == "s" + LINE.decode().rstrip()
-    assert processes() == []
+        assert transcripts.play(make, text, "t.txt", loose=False).mismatches == []
+        subject = make()
+        subject.send(b"p" + LINE)
+        assert subject.next() == b"s" + LINE.rstrip()
+    assert caged_processes() == []

@@ -1,4 +1,4 @@
-"""`conductor.record.replay.record`: what is read from a trace, and what is no trace."""
+"""`conductor.record.replay.recording`: what is read from a trace, and what is no trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from conductor.errors import UsageError
-from conductor.record.replay.record import Line, head, load
+from conductor.record.replay.recording import Line, content_of, load
 from conductor.record.trace.records import header
 
 HEAD: Final = header("redacted", ["a", "b", "agent"])
@@ -45,7 +45,7 @@ def test_a_component_is_read_run_by_run_and_delivery_by_delivery(tmp_path: Path)
         ),
     )
     found = load(path, "a")
-    assert (found.content, found.sided, head(path)) == ("redacted", True, "redacted")
+    assert (found.content, found.sided, content_of(path)) == ("redacted", True, "redacted")
     first, second = found.runs
     assert [(one.delivery, one.given, one.said, one.failed) for one in first] == [
         (1, [Line("p", b'{"x":1.10}', True)], [Line("s", b'{"\\ud800":1}', True)], ""),

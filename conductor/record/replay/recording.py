@@ -1,4 +1,4 @@
-"""Reads what a trace records of one component: what it was given and what it said, in order."""
+"""Reads the lines that a trace recorded of one component, in order."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ class Line(NamedTuple):
     text: bytes
     is_message: bool
 
+    @classmethod
+    def read(cls, parts: list[msgspec.Raw], *, hidden: bool = False) -> Line:
+        """A line as a trace holds it; `hidden`: lone surrogates are marked in it."""
+        side, text = _str.decode(parts[0]), bytes(parts[1])
+        if len(parts) > 2:
+            return cls(side, _str.decode(parts[2]).encode(), is_message=False)
+        return cls(side, show_surrogates(text) if hidden else text, is_message=True)
+
     @property
     def whole(self) -> bytes:
         """The line itself, without its newline."""
@@ -36,13 +44,13 @@ class Line(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Lines that were given at once, and lines that were said: of a guest, what came of them."""
+    """Lines that were delivered at once, and lines that were sent: by a guest, in return."""
 
     delivery: int | None
     given: list[Line]
     said: list[Line]
     failed: str
-    """Why the component ended of it."""
+    """Why the component ended of the delivery."""
 
 
 class Recording(NamedTuple):
@@ -51,13 +59,13 @@ class Recording(NamedTuple):
     content: str
     """`all`, or `redacted`: secrets were taken out."""
     runs: list[list[Step]]
-    """What each of its instances was given and said."""
+    """The steps of each of its instances."""
 
     @property
     def sided(self) -> bool:
         """Whether its lines have side bytes: it spoke over the channel."""
         return all(
-            line.side for steps in self.runs for one in steps for line in (*one.given, *one.said)
+            line.side for steps in self.runs for step in steps for line in step.given + step.said
         )
 
 
@@ -84,38 +92,38 @@ _str: Final = msgspec.json.Decoder(str)
 
 def load(path: str, name: str) -> Recording:
     """What the trace at `path` holds of the component `name`. Raises `UsageError`."""
-    first: _Line | None = None
+    header: _Line | None = None
     runs: dict[int, list[Step]] = {}
-    others: set[str] = set()
-    for found, hidden in _lines(path):
-        if first is None:
-            first = _checked(path, found)
-        for record in found.records:
-            others.add(record.component)
-            if record.component == name:
-                if record.left_out:
-                    raise UsageError(
-                        f"a message of `{name}` was too large to be recorded",
-                        "raise --line-limit when you record",
-                    )
-                _add(runs.setdefault(record.run, []), _step(record, hidden=hidden), record.delivery)
-    if first is None:
+    recorded: set[str] = set()
+    for line, hidden in _lines(path):
+        header = header or _checked(path, line)
+        for record in line.records:
+            recorded.add(record.component)
+            if record.component != name:
+                continue
+            if record.left_out:
+                raise UsageError(
+                    f"a message of `{name}` was too large to be recorded",
+                    "raise --line-limit when you record",
+                )
+            _add(runs.setdefault(record.run, []), record, hidden=hidden)
+    if header is None:
         raise _no_trace(path)
     if not runs:
-        known = [one for one in first.components if one in others]
+        known = [component for component in header.components if component in recorded]
         raise UsageError(
             f"the trace `{path}` has no component `{name}`",
             f"--as NAME says which one it was: {', '.join(known)}"
             if known
             else f"it has nothing of any proxy; {_RECORD_HINT}",
         )
-    return Recording(first.content, [runs[number] for number in sorted(runs)])
+    return Recording(header.content, [runs[number] for number in sorted(runs)])
 
 
-def head(path: str) -> str:
+def content_of(path: str) -> str:
     """What the trace at `path` holds of messages: `all` or `redacted`. Raises `UsageError`."""
-    for found, _ in _lines(path):
-        return _checked(path, found).content
+    for line, _ in _lines(path):
+        return _checked(path, line).content
     raise _no_trace(path)
 
 
@@ -128,14 +136,14 @@ def _no_trace(path: str) -> UsageError:
 def _lines(path: str) -> Iterator[tuple[_Line, bool]]:
     """The lines that hold records, each with whether lone surrogates are marked in it."""
     try:
-        held = 0
+        size = 0
         with untrusted_files.ordinary(path) as file:
             for number, text in enumerate(untrusted_files.lines(file, path, MOST_LINE), 1):
                 if text.startswith(_MARK):
-                    held = counted(path, held + len(text))
-                    found = _decoded(text)
-                    if found is not None:
-                        yield found
+                    size = within_memory(path, size + len(text))
+                    line = _decoded(text)
+                    if line is not None:
+                        yield line
                     elif text.endswith(b"\n"):  # else it was cut off when the conductor was killed
                         raise UsageError(
                             f"{path}:{number}: it is not as conductor writes it", _RECORD_HINT
@@ -150,14 +158,14 @@ def unreadable(path: str, error: OSError) -> UsageError:
     return UsageError(f"cannot read the trace `{path}`: {why}", "check the path")
 
 
-def counted(path: str, held: int) -> int:
-    """The bytes of records so far: those of a replay are all in memory. Raises `UsageError`."""
-    if held > MOST_HELD:
+def within_memory(path: str, size: int) -> int:
+    """`size`, the bytes of a trace that are in memory so far. Raises `UsageError` for too many."""
+    if size > MOST_HELD:
         raise UsageError(
             f"the trace `{path}` holds more than {MOST_HELD >> 20} MiB of messages",
             "record less at a time",
         )
-    return held
+    return size
 
 
 def _decoded(text: bytes) -> tuple[_Line, bool] | None:
@@ -170,39 +178,24 @@ def _decoded(text: bytes) -> tuple[_Line, bool] | None:
     return None
 
 
-def _checked(path: str, head: _Line) -> _Line:
-    if head.format is None or head.format > FORMAT:
+def _checked(path: str, header: _Line) -> _Line:
+    if header.format is None or header.format > FORMAT:
         raise UsageError(
             f"`{path}` is a trace by another version of conductor", "replay it with that version"
         )
-    if head.content == "none":
+    if header.content == "none":
         raise UsageError(
             f"the trace `{path}` was written without content, so there is nothing to replay",
             "record it with --trace-content redacted (the default) or all",
         )
-    return head
+    return header
 
 
-def _step(record: _Record, *, hidden: bool) -> Step:
-    return Step(
-        record.delivery,
-        [_read(one, hidden=hidden) for one in record.given],
-        [_read(one, hidden=hidden) for one in record.said],
-        record.failed,
-    )
-
-
-def _read(parts: list[msgspec.Raw], *, hidden: bool) -> Line:
-    side, text = _str.decode(parts[0]), bytes(parts[1])
-    if len(parts) > 2:
-        return Line(side, _str.decode(parts[2]).encode(), is_message=False)
-    return Line(side, show_surrogates(text) if hidden else text, is_message=True)
-
-
-def _add(steps: list[Step], step: Step, delivery: int | None) -> None:
-    """Adds a step; a large delivery was recorded in parts."""
-    if delivery is not None and steps and steps[-1].delivery == delivery:
-        last = steps[-1]
-        steps[-1] = Step(delivery, last.given + step.given, last.said + step.said, step.failed)
-    else:
-        steps.append(step)
+def _add(steps: list[Step], record: _Record, *, hidden: bool) -> None:
+    """Appends the step of a record, or extends the last: a large delivery has several records."""
+    given = [Line.read(parts, hidden=hidden) for parts in record.given]
+    said = [Line.read(parts, hidden=hidden) for parts in record.said]
+    if record.delivery is not None and steps and steps[-1].delivery == record.delivery:
+        last = steps.pop()
+        given, said = last.given + given, last.said + said
+    steps.append(Step(record.delivery, given, said, record.failed))
