@@ -46,8 +46,7 @@ def _chain(given: list[str]) -> int | None:
     """Runs `agent` or `proxy`; None where typer has to explain something."""
     import gc
 
-    from conductor.run import fast_msgspec
-    from conductor.transports import spawn
+    from conductor.run import fast_msgspec, spawn
 
     spawn.start(given)
     gc.disable()  # until the chain runs there is no garbage to speak of

@@ -19,9 +19,9 @@ from conductor.cli import report
 from conductor.cli.fast import Parsed
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
+from conductor.run import spawn
 from conductor.run.launch import Options, Planned, plan
 from conductor.spec.catalog import resolve_all
-from conductor.transports import spawn
 from conductor.transports.guardian import Guardian
 from conductor.transports.strays import adopt_orphans, end_strays
 

@@ -28,11 +28,11 @@ from conductor.core.services import (
     granted_names,
 )
 from conductor.errors import ComponentError, ConductorError
+from conductor.run import spawn
 from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr
 from conductor.services.client import Client
 from conductor.spec import limits
 from conductor.spec.catalog import Spec
-from conductor.transports import spawn
 from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
 

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from conductor.errors import ComponentError
 from conductor.transports.base import LINGER, Ended, Events, Piped
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from conductor.transports.fds import FdReader
-    from conductor.transports.spawn import EarlyProcess
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
@@ -33,6 +32,22 @@ _LINES: Final = 1000
 """Lines of standard error a second that are shown; as many of the five seconds before, if they were
 not written then."""
 _BURST: Final = 5
+
+
+class StartedProcess(Protocol):
+    """The part of `subprocess.Popen` that a process started by other means must have."""
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+    returncode: int | None
+
+    def wait(self) -> int:
+        """Reaps the process; its exit code, negative for a signal."""
+
+    def kill(self) -> None:
+        """Ends the process at once."""
 
 
 class ProcessTransport(Piped):
@@ -48,7 +63,7 @@ class ProcessTransport(Piped):
         on_stderr: Callable[[str], None] | None = None,
         line_limit: int = LINE_LIMIT,
         first_line: bytes = b"",
-        adopt: EarlyProcess | None = None,
+        adopt: StartedProcess | None = None,
         shown: str | None = None,
     ) -> None:
         """`env` is the whole environment (None: this process's). `first_line` is written before
@@ -64,7 +79,7 @@ class ProcessTransport(Piped):
         self._on_stderr = on_stderr
         self._limit = line_limit
         self._first_line = first_line
-        self._process: subprocess.Popen[bytes] | EarlyProcess | None = None
+        self._process: subprocess.Popen[bytes] | StartedProcess | None = None
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._events: Events | None = None
         self._stderr: FdReader | None = None

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
+from conductor.run import spawn
 from conductor.spec import catalog
-from conductor.transports import spawn
 
 ROOT: Final = Path(__file__).parents[2]
 SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sandboxed]
@@ -68,8 +68,8 @@ import sys
 before = set(sys.modules)
 from conductor.run import fast_msgspec
 {prepare}
-lean.load()
-lean.load()
+fast_msgspec.load()
+fast_msgspec.load()
 import msgspec
 class Point(msgspec.Struct):
     x: int
@@ -87,5 +87,5 @@ def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
 
 
 def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
-    asked = run(LEAN.format(prepare='lean._STAND_INS = {"uuid": (), "decimal": ()}'))
+    asked = run(LEAN.format(prepare='fast_msgspec._STAND_INS = {"uuid": (), "decimal": ()}'))
     assert {"uuid", "decimal"} <= set(asked)

@@ -25,10 +25,10 @@ from conductor.author.caged.wire import (
     Failure,
     Opening,
 )
+from conductor.run import spawn
 from conductor.run.guest_module import WASI_GRANTS
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.transports import spawn
 from conductor.transports.pipes import enlarge_pipe
 
 _LOADING: Final = 600.0

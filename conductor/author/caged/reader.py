@@ -17,10 +17,10 @@ import msgspec
 import wasm_host
 from conductor.author.caged.wire import MODULE, SOURCE, Question, Verdict
 from conductor.errors import ComponentError
+from conductor.run import spawn
 from conductor.spec import untrusted_files
 from conductor.spec.python_guest.facts import Declared
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports import spawn
 from conductor.transports.pipes import enlarge_pipe
 
 _PATIENCE: Final = 60.0

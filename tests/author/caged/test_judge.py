@@ -15,8 +15,8 @@ import wasm_host
 from conductor.author.caged import reader as judges
 from conductor.author.caged.reader import Judge
 from conductor.errors import ComponentError
+from conductor.run import spawn
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports import spawn
 
 MAGIC: Final = b"\0asm\1\0\0\0"
 MOST: Final = 64 * 1024 * 1024

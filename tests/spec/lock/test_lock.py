@@ -17,12 +17,11 @@ from conductor.core.accounts import Allowance
 from conductor.core.policy import rule_syntax
 from conductor.core.policy.rules import PROFILES
 from conductor.errors import ComponentError, UsageError
-from conductor.run import in_process, plan, segment
+from conductor.run import in_process, plan, segment, spawn
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import digests, limits
 from conductor.spec.catalog import components_folder, resolve_all
 from conductor.spec.lock import compare, enforcement, entries, reading
-from conductor.transports import spawn
 from wasm_host import Limits
 
 
