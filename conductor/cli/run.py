@@ -22,8 +22,7 @@ from conductor.errors import ConductorError
 from conductor.run import spawn
 from conductor.run.launch import Options, Planned, plan
 from conductor.spec.catalog import resolve_all
-from conductor.transports.guardian import Guardian
-from conductor.transports.strays import adopt_orphans, end_strays
+from conductor.transports.process_groups import Guardian, adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence

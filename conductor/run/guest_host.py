@@ -33,8 +33,8 @@ from conductor.run.plan import Belongings, Configuration, Options, Planned, Stde
 from conductor.services.client import Client
 from conductor.spec import limits
 from conductor.spec.catalog import Spec
-from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
+from conductor.transports.process_groups import Guardian
 
 if TYPE_CHECKING:
     import wasm_host

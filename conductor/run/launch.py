@@ -19,8 +19,8 @@ from conductor.run.guest_host import cache_folder, configuration
 from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options, Planned, Stderr
 from conductor.spec import limits
 from conductor.spec.catalog import Spec
-from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
+from conductor.transports.process_groups import Guardian
 
 __all__ = [
     "ISOLATIONS",

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from conductor.errors import ComponentError
 from conductor.transports.base import LINGER, Ended, Events, Piped
+from conductor.transports.buffers import enlarge_pipe
 from conductor.transports.framing import LINE_LIMIT
-from conductor.transports.guardian import Guardian
-from conductor.transports.pipes import enlarge_pipe
+from conductor.transports.process_groups import Guardian
 
 if TYPE_CHECKING:
     import asyncio
@@ -282,7 +282,7 @@ class ProcessTransport(Piped):
         """Ends the process and its whole group: end of file, then SIGTERM, then SIGKILL."""
         import asyncio
 
-        from conductor.transports import groups
+        from conductor.transports import process_groups
 
         self._reported = True
         process = self._process
@@ -295,13 +295,13 @@ class ProcessTransport(Piped):
             self.finish()
             for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
                 if signal_number is not None:
-                    groups.signal(process.pid, signal_number)
+                    process_groups.signal(process.pid, signal_number)
                 try:
                     await asyncio.wait_for(asyncio.shield(self._exit), grace)
                     break
                 except TimeoutError:
                     continue
-            await groups.end(process.pid, grace)
+            await process_groups.end(process.pid, grace)
             process.wait()
         for end in (self._reader, self._stderr, self._writer):
             if end is not None:

@@ -29,7 +29,7 @@ from conductor.run import spawn
 from conductor.run.guest_module import WASI_GRANTS
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.transports.pipes import enlarge_pipe
+from conductor.transports.buffers import enlarge_pipe
 
 _LOADING: Final = 600.0
 """Seconds a module may take to be loaded: it may have to be compiled first, or wait for others."""

@@ -21,7 +21,7 @@ from conductor.run import spawn
 from conductor.spec import untrusted_files
 from conductor.spec.python_guest.facts import Declared
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports.pipes import enlarge_pipe
+from conductor.transports.buffers import enlarge_pipe
 
 _PATIENCE: Final = 60.0
 """Seconds for an answer. It may compute for 5; the machine may be busy."""

@@ -32,8 +32,8 @@ from conductor.run.launch import Options, Planned
 from conductor.run.runtime import Runtime
 from conductor.spec.catalog import Spec
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.transports.guardian import Guardian
 from conductor.transports.memory import MemoryTransport
+from conductor.transports.process_groups import Guardian
 
 TIMEOUT: Final = 30.0
 """Seconds one check may take, unless told otherwise."""
