@@ -13,7 +13,7 @@ from typing import Final
 
 from conductor.core import UPSTREAM
 from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
-from conductor.run.outboxes import Hub, Run, joined, release
+from conductor.run.outboxes import Outboxes, QueuedFrames, joined, release
 
 PIECE: Final = 256 * 1024
 """Bytes of one delivery, unless one line is longer: a guest needs memory for them."""
@@ -28,7 +28,7 @@ class Round:
 
     __slots__ = ("answering", "begun", "cause", "lines", "runs", "whole")
 
-    def __init__(self, runs: list[Run], cause: Cause, *, whole: bool) -> None:
+    def __init__(self, runs: list[QueuedFrames], cause: Cause, *, whole: bool) -> None:
         self.runs = deque(runs)
         self.whole = whole
         """Whether it is all that others have sent the guest."""
@@ -56,7 +56,7 @@ class Round:
     def piece(self) -> tuple[bytes, Cause]:
         """Takes what is delivered at once, frames of one cause, and why it is."""
         self.begun = True
-        taken: list[Run] = []
+        taken: list[QueuedFrames] = []
         size = 0
         while self.runs and size < PIECE and _same(taken, self.runs[0]):
             run = self.runs.popleft()
@@ -67,8 +67,8 @@ class Round:
                     fit = index
                     break
             if fit < len(run.frames):
-                self.runs.appendleft(Run(run.cause, run.frames[fit:], answer=run.answer))
-                run = Run(run.cause, run.frames[:fit], answer=run.answer)
+                self.runs.appendleft(QueuedFrames(run.cause, run.frames[fit:], answer=run.answer))
+                run = QueuedFrames(run.cause, run.frames[:fit], answer=run.answer)
             taken.append(run)
         return joined(taken), taken[0].cause
 
@@ -81,9 +81,9 @@ class Round:
 class Rounds:
     """The rounds of the guests of one host, and their accounts."""
 
-    def __init__(self, hub: Hub, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, outboxes: Outboxes, accounts: Mapping[str, Account]) -> None:
         self.accounts = accounts
-        self._hub = hub
+        self._outboxes = outboxes
         self._open: dict[str, Round] = {}
         self._used: defaultdict[str, float] = defaultdict(float)
         """Seconds that each guest has had; of one that had nothing to do, as many as the one whose
@@ -102,7 +102,7 @@ class Rounds:
         """
         outside: list[str] = []
         later: list[str] = []
-        for name, runs in self._hub.waiting():
+        for name, runs in self._outboxes.waiting():
             if name == UPSTREAM:
                 return name, None
             if name not in self._open and not self._blocked(name):
@@ -110,7 +110,7 @@ class Rounds:
         for name, found in self._open.items():
             if not self._blocked(name):
                 # A round that waits for its account holds up nobody whom the next one is for.
-                late = found.outside or _outside(self._hub.queued(name))
+                late = found.outside or _outside(self._outboxes.queued(name))
                 (outside if late else later).append(name)
         if outside:
             return (outside[0] if len(outside) == 1 else self._first(outside)), None
@@ -126,7 +126,7 @@ class Rounds:
 
     def stuck(self) -> str | None:
         """The guest of which most waits, where all wait for each other to take what they sent."""
-        names = {name for name, _ in self._hub.waiting()} | self._open.keys()
+        names = {name for name, _ in self._outboxes.waiting()} | self._open.keys()
         waiting = {name: self.accounts[name].waiting for name in names}
         return max(waiting, key=waiting.__getitem__, default=None)
 
@@ -138,12 +138,12 @@ class Rounds:
         found = self._open.get(name)
         if found is None:
             self._used[name] = max(self._used[name], self._least)
-            queued = self._hub.queued(name)
+            queued = self._outboxes.queued(name)
             theirs = [run for run in queued if not run.answer]
             answers = not theirs or (_outside(queued) and not _outside(theirs))
-            runs = self._hub.take_from(name, answers=answers)
+            runs = self._outboxes.take_from(name, answers=answers)
             whole = not answers or not theirs
-            found = self._open[name] = Round(runs, self._hub.outside, whole=whole)
+            found = self._open[name] = Round(runs, self._outboxes.outside, whole=whole)
         self._least = self._used[name]
         return found
 
@@ -177,7 +177,7 @@ class Rounds:
         if not account.full:
             return False
         found = self._open.get(name)
-        runs = [*self._hub.queued(name), *(found.runs if found is not None else ())]
+        runs = [*self._outboxes.queued(name), *(found.runs if found is not None else ())]
         own = sum(run.size for run in runs if run.cause.account is account)
         return bool(account.waiting - own > account.allowance.waiting_bytes)
 
@@ -190,16 +190,16 @@ class Rounds:
         found = self._open.get(name)
         if found is not None:
             return found.payer
-        runs = self._hub.queued(name)
+        runs = self._outboxes.queued(name)
         return next((run for run in runs if not run.answer), runs[0]).cause.account
 
 
-def _outside(runs: Iterable[Run]) -> bool:
+def _outside(runs: Iterable[QueuedFrames]) -> bool:
     """Whether somebody outside has caused any of them."""
     return any(run.cause.left for run in runs)
 
 
-def _same(taken: list[Run], run: Run) -> bool:
+def _same(taken: list[QueuedFrames], run: QueuedFrames) -> bool:
     """Whether a run may be delivered with those before it."""
     if not taken:
         return True

@@ -39,7 +39,7 @@ from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.launch import Options, Planned
-from conductor.run.outboxes import Hub
+from conductor.run.outboxes import Outboxes
 from conductor.run.reports.received import Auditing, NoAudit, Reports, Tracing
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import Serving
@@ -114,7 +114,7 @@ class Runtime:
         self._transports |= {name: one.transport for name, one in self._planned.items()}
         self._connections = Connections(self, self._transports, options.grace)
         held = self._connections.held
-        self._hub = Hub(router, self._perform, held, options.high_water // 2)
+        self._outboxes = Outboxes(router, self._perform, held, options.high_water // 2)
         self._serving = Serving(planned, router, options, log, self.apply, held=held)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
@@ -198,12 +198,12 @@ class Runtime:
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
             self._serving.look(frames)
-        self._hub.feed(name, frames)
+        self._outboxes.feed(name, frames)
         self.flush(name)
 
     def flush(self, source: str) -> None:
         """Writes what is queued; `source` waits if that is too much for somebody."""
-        while (taken := self._hub.take()) is not None:
+        while (taken := self._outboxes.take()) is not None:
             name, data = taken
             if name == UPSTREAM:
                 self._serving.answered(data)
@@ -214,7 +214,7 @@ class Runtime:
                     self.flow.wrote(name, source)
 
     def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
-        self._hub.apply(effects)
+        self._outboxes.apply(effects)
         self.flush(source)
 
     # -- what happens to connections -----------------------------------------------------------
@@ -241,13 +241,13 @@ class Runtime:
 
     def _report_lost(self, name: str) -> None:
         """Says how many copies an observer was too slow for."""
-        lost = self._hub.lost.pop(name, 0) + self.router.forget_lost(name)
+        lost = self._outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
             self._log("warning", name, f"it was too slow for {lost} copies of what it observes")
 
     def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)
-        self._hub.discard(name)
+        self._outboxes.discard(name)
         self._serving.forget(name)
         self._report_lost(name)
         if self._stopping or self._failure is not None:
@@ -375,7 +375,7 @@ class Runtime:
                 if effect.service == services.LAST_WORDS:
                     self.router.faltered(effect.peer, goes_on=False)
             return
-        self._hub.apply(self._serving.serve(effect))
+        self._outboxes.apply(self._serving.serve(effect))
 
     def _recovered(self, done: Recovered) -> None:
         """A host has started a guest again, or goes on without it."""

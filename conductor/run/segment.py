@@ -43,7 +43,7 @@ from conductor.core.policy import checks
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
 from conductor.run.guest_module import component
-from conductor.run.outboxes import Hub, Run, joined
+from conductor.run.outboxes import Outboxes, QueuedFrames, joined
 from conductor.run.reports.lines import failed_line, hop_line, relayed_line, report
 from conductor.run.rounds import Round, Rounds
 from conductor.run.segment_spec import (
@@ -59,7 +59,7 @@ from conductor.services.local import Services
 from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
-from conductor.transports.delivery import deliver, ended, explain, flooded, overdrawn
+from conductor.transports.guest import deliver, ended, explain, flooded, overdrawn
 from conductor.transports.framing import LineSplitter
 
 _HIGH_WATER: Final = 8 * 1024 * 1024
@@ -115,7 +115,7 @@ class Segment:
             owned=spec.owned,
             reserved=spec.reserved,
         )
-        self._hub = Hub(router, self._perform)
+        self._outboxes = Outboxes(router, self._perform)
         self._guests = {name: module.instantiate(name) for name, module in modules.items()}
         self._refusals = {name: partial(self._refused, name) for name in modules}
         self._verbose = spec.verbose
@@ -136,7 +136,7 @@ class Segment:
             self._reporter = Reporter(self._out.append, spec.line_limit)
         self._unsent = memoryview(b"")
         accounts = {one.name: Account(one.name, one.allowance) for one in components}
-        self._rounds = Rounds(self._hub, accounts)
+        self._rounds = Rounds(self._outboxes, accounts)
         self._asked: dict[int, Cause] = {}
         """Why a guest asked for a service that the parent performs, by token."""
         self._asked_outside: dict[bytes, Cause] = {}
@@ -149,7 +149,7 @@ class Segment:
         """Serves until the input ends; the exit code."""
         for guest in self._guests.values():
             self._start(guest)
-        self._hub.apply(self._hub.router.start())
+        self._outboxes.apply(self._outboxes.router.start())
         poll = select.poll()
         chunk = CHUNK
         large = False
@@ -165,7 +165,7 @@ class Segment:
             if self._unsent or wait is not None:
                 taken = (
                     len(self._unsent) < _HIGH_WATER
-                    and self._hub.outside.account.waiting < _HIGH_WATER
+                    and self._outboxes.outside.account.waiting < _HIGH_WATER
                 )
                 poll.register(0, select.POLLIN if taken else 0)
                 poll.register(1, select.POLLOUT if self._unsent else 0)
@@ -199,21 +199,21 @@ class Segment:
         for number, line in enumerate(lines):
             own = line.startswith(b"c")
             if own or (self._asked_outside and line.startswith(_OWN_REQUEST, 1)):
-                self._hub.feed(UPSTREAM, lines[start:number])
+                self._outboxes.feed(UPSTREAM, lines[start:number])
                 start = number + 1
                 if own:
                     self._told(line)
                 else:
                     self._answered(line)
-        self._hub.feed(UPSTREAM, lines[start:] if start else lines)
+        self._outboxes.feed(UPSTREAM, lines[start:] if start else lines)
 
     def _answered(self, line: bytes) -> None:
         """Routes the answer to a request of a guest's own: its cause is that of the request."""
-        hub = self._hub
-        cause = self._asked_outside.pop(_own_id(line), hub.outside)
-        hub.cause = cause.answered(cause.account)
-        hub.feed(UPSTREAM, [line])
-        hub.cause = hub.outside
+        outboxes = self._outboxes
+        cause = self._asked_outside.pop(_own_id(line), outboxes.outside)
+        outboxes.cause = cause.answered(cause.account)
+        outboxes.feed(UPSTREAM, [line])
+        outboxes.cause = outboxes.outside
 
     def _start(self, guest: wasm_host.Guest) -> bool:
         try:
@@ -240,14 +240,14 @@ class Segment:
             if name is None:
                 break
             if name == UPSTREAM:
-                self._send(self._hub.take_from(UPSTREAM))
+                self._send(self._outboxes.take_from(UPSTREAM))
             elif not self._work(name, now) or now > until:
                 wait = 0.0
                 break
         self._write()
         return wait
 
-    def _send(self, runs: list[Run]) -> None:
+    def _send(self, runs: list[QueuedFrames]) -> None:
         """Sends frames to the parent. Why a guest has sent a request of its own is noted: that is
         the cause of its answer, too."""
         for run in runs:
@@ -300,8 +300,8 @@ class Segment:
             self._guest_failed(name, flooded(name, account.waiting))
         elif found.over or (guest.dead and not found.lines):
             self._rounds.end(name)
-            if found.whole and (effects := self._hub.router.delivered(name)):
-                self._hub.apply(effects)
+            if found.whole and (effects := self._outboxes.router.delivered(name)):
+                self._outboxes.apply(effects)
             if guest.dead:
                 self._guest_failed(name, ended(name))
 
@@ -309,7 +309,7 @@ class Segment:
         """Delivers a piece of a guest's round; whether the guest has not failed of it."""
         name, account = guest.name, self._rounds.accounts[guest.name]
         if found.whole and not found.begun:
-            self._hub.router.delivering(name)
+            self._outboxes.router.delivering(name)
         if found.runs[0].answer:
             self._rings[name].clear()
         data, cause = found.piece()
@@ -345,17 +345,17 @@ class Segment:
 
     def _route(self, name: str, found: Round) -> None:
         """Routes a slice of what a guest returned."""
-        hub = self._hub
-        hub.cause, hub.answering = found.cause, found.answering
-        hub.feed(name, found.slice())
-        hub.cause = hub.answering = hub.outside
+        outboxes = self._outboxes
+        outboxes.cause, outboxes.answering = found.cause, found.answering
+        outboxes.feed(name, found.slice())
+        outboxes.cause = outboxes.answering = outboxes.outside
 
     def _refused(self, name: str, line: bytes, why: str) -> None:
-        self._hub.apply(self._hub.router.undeliverable(name, line, why))
+        self._outboxes.apply(self._outboxes.router.undeliverable(name, line, why))
 
     def _guest_failed(self, name: str, error: wasm_host.GuestError) -> None:
         text, hint = explain(name, error)
-        label = self._hub.router.peers[name].label
+        label = self._outboxes.router.peers[name].label
         data = {"component": name, "phase": error.phase, "limit": error.limit}
         said = self._guests[name].stderr
         if said.strip():
@@ -364,24 +364,24 @@ class Segment:
 
     def _recover(self, name: str, reason: Closure) -> None:
         """Ends a guest, and starts it again, goes on without it, or gives up."""
-        router = self._hub.router
+        router = self._outboxes.router
         self._guests[name].close()
         self._rounds.end(name)
         self._rounds.accounts[name].begin_anew(time.monotonic())
         self._rings[name].clear()
-        self._hub.discard(name)
+        self._outboxes.discard(name)
         match self._recoveries[name].failed(time.monotonic()):
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
                 self._recovered(name, "restart", text)
-                self._hub.apply(router.leaving(name, reason))
+                self._outboxes.apply(router.leaving(name, reason))
                 self._due.add(name, time.monotonic() + delay)
             case Bypass():
                 self._recovered(name, "bypass", f"{reason.text}; the chain goes on without it")
-                self._hub.apply(router.bypassed(name, reason))
+                self._outboxes.apply(router.bypassed(name, reason))
             case GiveUp():
                 self._out.append(failed_line(reason))  # before what is answered for it
-                self._hub.apply(router.closed(name, reason))
+                self._outboxes.apply(router.closed(name, reason))
 
     def _recovered(self, name: str, action: str, text: str) -> None:
         self._log("warning", name, text)
@@ -396,7 +396,7 @@ class Segment:
     def _return_due(self) -> None:
         """Does what is due: guests are started again, the router is woken."""
         for token in self._wakes.take(time.monotonic()):
-            self._hub.apply(self._hub.router.woken(token))
+            self._outboxes.apply(self._outboxes.router.woken(token))
         for name in self._due.take(time.monotonic()):
             try:
                 guest = self._guests[name] = self._modules[name].instantiate(name)
@@ -404,7 +404,7 @@ class Segment:
                 self._guest_failed(name, error)
                 continue
             if self._start(guest):
-                self._hub.apply(self._hub.router.returned(name))
+                self._outboxes.apply(self._outboxes.router.returned(name))
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, Serve):
@@ -436,10 +436,10 @@ class Segment:
 
     def _serve(self, effect: Serve) -> None:
         """Performs a service that needs nothing; asks the parent for all others."""
-        hub = self._hub
+        outboxes = self._outboxes
         if effect.service not in LOCAL:
             if effect.token is not None:
-                self._asked[effect.token] = hub.answering
+                self._asked[effect.token] = outboxes.answering
             self._out.append(relayed_line(effect))
             return
         answer: tuple[bytes | None, bytes | None]
@@ -449,24 +449,24 @@ class Segment:
         else:
             answer = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
-            hub.apply(hub.router.served(effect.token, *answer), hub.answering)
+            outboxes.apply(outboxes.router.served(effect.token, *answer), outboxes.answering)
 
     def _told(self, line: bytes) -> None:
         """The parent answers what was asked for a guest, or has something to tell one."""
         said = msgspec.json.decode(line[1:], type=_FromParent)
-        router = self._hub.router
+        router = self._outboxes.router
         if said.params is not None:
             one = said.params
             if said.method == RECONFIGURE:
-                self._hub.apply(router.reconfigure(one.component, bytes(one.params)))
+                self._outboxes.apply(router.reconfigure(one.component, bytes(one.params)))
             elif not self._guests[one.component].dead and self._may_ring(one):
                 effects = router.tell(one.component, one.method, bytes(one.params))
-                self._hub.apply(effects, self._rounds.accounts[one.component].caused[0])
+                self._outboxes.apply(effects, self._rounds.accounts[one.component].caused[0])
         elif said.id is not None:
             result = bytes(said.result) if said.result is not msgspec.UNSET else None
             error = bytes(said.error) if said.error is not msgspec.UNSET else None
-            cause = self._asked.pop(said.id, self._hub.outside)
-            self._hub.apply(router.served(said.id, result, error), cause)
+            cause = self._asked.pop(said.id, self._outboxes.outside)
+            self._outboxes.apply(router.served(said.id, result, error), cause)
 
     def _may_ring(self, one: Relayed) -> bool:
         """Whether a guest gets what its timer sends: not before it was delivered the last."""

@@ -16,7 +16,7 @@ from conductor.run.guest_module import load, memory
 from conductor.run.reports.lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, Segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
-from conductor.transports.delivery import explain
+from conductor.transports.guest import explain
 
 _LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi", "wasm_host.cache.warm")
 """What most guests need, loaded while the parent still finds out what is to be run."""

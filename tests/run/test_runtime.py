@@ -41,7 +41,7 @@ def test_a_fault_in_a_callback_fails_the_chain_instead_of_leaving_it_waiting(
 
     planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent))
     runtime = Runtime([planned], "agent", MemoryTransport(editor), Options(), log=lambda *_: None)
-    monkeypatch.setattr(runtime._hub, "feed", broken)
+    monkeypatch.setattr(runtime._outboxes, "feed", broken)
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         before = runner.get_loop().get_exception_handler()
         assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1

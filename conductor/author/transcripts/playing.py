@@ -21,7 +21,7 @@ from conductor.errors import ComponentError, UsageError
 from conductor.run.guest_host import cache_folder, guest_spec
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec.catalog import Spec
-from conductor.transports.delivery import deliver
+from conductor.transports.guest import deliver
 
 DEADLINE: Final = 60.0
 """Seconds a program may take for one delivery."""
