@@ -12,7 +12,7 @@ from conductor.author.transcripts import playing
 from conductor.author.transcripts.line_program import LineProgram
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay.player import Target
-from conductor.run.reports.deliveries import text_lines
+from conductor.run.report_lines import text_lines
 from conductor.spec.catalog import Spec
 
 

@@ -14,7 +14,7 @@ from conductor.cli import report
 from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline
 from conductor.errors import UsageError, json_text, marked
 from conductor.record.audit.file import BrokenChainError, verified
-from conductor.run.reports.changes import CHANGES
+from conductor.run.report_checks import CHANGES
 from conductor.spec import untrusted_files
 
 if TYPE_CHECKING:

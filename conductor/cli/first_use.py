@@ -19,7 +19,7 @@ import msgspec
 from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords, lacking, parse_grant, parse_rule, permits
 from conductor.core.policy.rules import SAYS
-from conductor.core.services import ALWAYS_GRANTED
+from conductor.core.service_table import ALWAYS_GRANTED
 from conductor.spec.catalog import Spec
 from conductor.spec.manifest.values import Manifest
 

@@ -18,7 +18,8 @@ from conductor.author.caged.reader import Judge
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_facts import Facts, Service, Wants
 from conductor.core import SERVICES
-from conductor.core.services import ALWAYS_GRANTED, granted_names
+from conductor.core.service_table import ALWAYS_GRANTED
+from conductor.core.services import granted_names
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options, limits, untrusted_files
 from conductor.spec.catalog import Spec

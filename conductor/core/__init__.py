@@ -45,7 +45,8 @@ from conductor.core.effects import (
     Wake,
 )
 from conductor.core.peer import Component
-from conductor.core.router import SERVICES, UPSTREAM, Router
+from conductor.core.router import UPSTREAM, Router
+from conductor.core.service_table import SERVICES
 
 __all__ = [
     "CHANNEL",

@@ -22,13 +22,13 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.roles.initialize import Initializer
 from conductor.core.roles.recovery import LostRoles
-from conductor.core.services import LAST_WORDS, SERVICES, Services
+from conductor.core.services import LAST_WORDS, Services
 from conductor.core.topology import Side, Topology
 
 _TURN: Final = b"turn:"
 """How the key of a turn begins."""
 
-__all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
+__all__ = ["LAST_WORDS", "UPSTREAM", "Router"]
 
 
 class Router:

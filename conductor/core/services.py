@@ -18,30 +18,8 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FO
 from conductor.core.peer import Lane, Peer
 from conductor.core.pending import Pending
 from conductor.core.policy.keys import size_of
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS, SHOWN_GRANTS
 from conductor.core.topology import Role
-
-CALLS: Final = {
-    "clock": "clock",
-    "random": "random",
-    "log": "log",
-    "metric": "metric",
-    "timer/start": "timer",
-    "timer/stop": "timer",
-    "kv/get": "kv",
-    "kv/set": "kv",
-    "kv/delete": "kv",
-    "kv/list": "kv",
-    "files/roots": "files",
-    "files/read": "files",
-    "files/list": "files",
-    "fetch": "fetch",
-}
-"""What proxies may call on the channel (side `c`, or `_conductor/NAME`), and the service it is
-a part of, by whose name it is granted."""
-
-SERVICES: Final = frozenset(CALLS.values())
-
-ALWAYS_GRANTED: Final = frozenset({"log", "metric"})
 
 ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
 """Names by which the oldest generation of proxies calls services (the P/ACP proposal)."""
@@ -57,15 +35,8 @@ RELAYED: Final = "service"
 """By this a child that hosts guests passes on what a guest asks for: `{component, service,
 params}`. What it may ask for, the guest itself must have been granted."""
 
-LARGEST: Final = {"kv/set": 320 * 1024, "fetch": 4 * 1024 * 1024}
-"""Bytes of params of the calls that bring values along; those of all others have at most the
-component's `service_bytes`."""
-
 _SHOWN: Final = 80
 """Characters of a component's own word that stand in an error."""
-
-SHOWN_GRANTS: Final = {"fetch": "fetch:HOST", "files": "files:GLOB"}
-"""How grants look that need more than the name."""
 
 LAST_WORDS: Final = "failed"
 """By this a child process that hosts guests says why it ends; never granted to a proxy."""
@@ -118,15 +89,21 @@ def called(lane: Lane, method: str) -> str | None:
 
 def too_large(name: str, size: int, service_bytes: int) -> str | None:
     """What is wrong with a request of so many bytes, before anything of it is read."""
-    if name in INTERNAL or size <= LARGEST.get(name, service_bytes):
+    own = CALLS[name].most if name in CALLS else None
+    most = service_bytes if own is None else own
+    if name in INTERNAL or size <= most:
         return None
-    if name in LARGEST:
-        hint = f"send less at a time: {LARGEST[name]:,} bytes are the most for everybody"
+    if own is not None:
+        hint = f"send less at a time: {own:,} bytes are the most for everybody"
     else:
         hint = f"raise it with `,limit.service_bytes={size}` behind the component"
-    most = LARGEST.get(name, service_bytes)
-    limit = "" if name in LARGEST else " (limit `service_bytes`)"
+    limit = "" if own is not None else " (limit `service_bytes`)"
     return f"`{name}` takes at most {most:,} bytes of params{limit}, not {size:,}\nhint: {hint}"
+
+
+def _service_of(name: str) -> str:
+    """The service in the data of an error: a component may have made up the name."""
+    return CALLS[name].service if name in CALLS else name[:_SHOWN]
 
 
 class Services:
@@ -154,7 +131,7 @@ class Services:
         if refused is not None:
             self._exchange.note(out, "info", peer, refused)
             if pending is not None:
-                data = {"service": CALLS.get(name, name[:_SHOWN])}
+                data = {"service": _service_of(name)}
                 self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
             return
         wrong = too_large(name, size_of(params), peer.component.allowance.service_bytes)
@@ -191,7 +168,7 @@ class Services:
         """Refuses a request for what is wrong with its params."""
         self._exchange.note(out, "warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:
-            data = {"service": CALLS.get(name, name)}
+            data = {"service": _service_of(name)}
             self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
 
     def served(self, token: int, result: bytes | None, error: bytes | None) -> list[Effect]:
@@ -228,9 +205,9 @@ class Services:
             return None
         if name in (CONFIG, KEEP):
             return None
-        service = CALLS.get(name)
-        if service is None:
+        if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
+        service = CALLS[name].service
         if granted is None or service in granted or service in ALWAYS_GRANTED:
             return None
         shown = SHOWN_GRANTS.get(service, service)

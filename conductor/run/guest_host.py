@@ -30,7 +30,7 @@ from conductor.core.services import (
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import spawn
 from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr
-from conductor.services.client import Client
+from conductor.services.calls import Grantee
 from conductor.spec import limits
 from conductor.spec.catalog import Spec
 from conductor.transports.process import ProcessTransport
@@ -84,7 +84,7 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
         on_failure=spec.on_failure,
         timeout=spec.timeout,
         files=_files(spec),
-        clients=(client(spec),),
+        grantees=(grantee(spec),),
         configurations=configurations([spec]),
     )
 
@@ -174,7 +174,7 @@ def segment(
         on_failure=_together(specs),
         timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
         files=tuple(file for spec in specs for file in _files(spec)),
-        clients=tuple(map(client, specs)),
+        grantees=tuple(map(grantee, specs)),
         configurations=configurations(specs, facts),
         belongings=belongings,
     )
@@ -295,9 +295,10 @@ def known_as(spec: Spec) -> tuple[str, ...]:
     return (spec.bundled,) if spec.bundled else ()
 
 
-def client(spec: Spec) -> Client:
+def grantee(spec: Spec) -> Grantee:
     """A proxy as the services see it."""
-    return Client(spec.name, f"{spec.name}\0{spec.bundled or spec.what}", spec.grants, spec.limits)
+    identity = f"{spec.name}\0{spec.bundled or spec.what}"
+    return Grantee(spec.name, identity, spec.grants, {**limits.DEFAULT_LIMITS, **spec.limits})
 
 
 def configuration(spec: Spec) -> dict[str, object]:

@@ -153,7 +153,7 @@ def _single(
         allowance=limits.allowance(spec.limits),
         limited=spec.quiet is not None,
     )
-    clients = (guest_host.client(spec),)
+    grantees = (guest_host.grantee(spec),)
     if spec.command is not None:
         command = spec.command
 
@@ -181,7 +181,7 @@ def _single(
             quiet=spec.quiet,
             mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
             files=tuple(word for word in command if os.path.isfile(word)),
-            clients=clients,
+            grantees=grantees,
             configurations=guest_host.configurations([spec]) if configured else (),
         )
     if spec.attribute is not None:
@@ -192,6 +192,6 @@ def _single(
             component,
             MemoryTransport(in_process.load(spec)),
             mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
-            clients=clients,
+            grantees=grantees,
         )
     return guest_host.inline(spec, options)

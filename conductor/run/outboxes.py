@@ -147,7 +147,7 @@ class Outboxes:
         return queue
 
     def take(self) -> tuple[str, bytes] | None:
-        """The next peer with queued frames, and the bytes of all of them; None when none is left."""
+        """The next peer with queued frames, and all their bytes; None when nothing is left."""
         peer = next(iter(self._queues), None)
         if peer is None:
             return None

@@ -12,7 +12,7 @@ import msgspec
 
 from conductor.core.keeping import Keeping
 from conductor.core.peer import Component
-from conductor.services.client import Client
+from conductor.services.calls import Grantee
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
 
@@ -147,7 +147,7 @@ class Planned(msgspec.Struct, frozen=True):
     configurations: tuple[Configuration, ...] = ()
     belongings: Belongings | None = None
     """Where it is a child with guests: what they have said to be theirs."""
-    clients: tuple[Client, ...] = ()
+    grantees: tuple[Grantee, ...] = ()
     """The proxies on it that may ask for services: itself, or its guests."""
 
 

@@ -40,9 +40,9 @@ from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.launch import Options, Planned
 from conductor.run.outboxes import Outboxes
-from conductor.run.reports.received import Auditing, NoAudit, Reports, Tracing
+from conductor.run.report_checks import Auditing, Reports, Tracing
 from conductor.run.segment_spec import Recovered
-from conductor.run.service_requests import Serving
+from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
 from conductor.run.tasks import Tasks
 from conductor.run.teardown import Ending, closure
@@ -93,7 +93,7 @@ class Runtime:
         self._options = options
         self._log = log
         self._tracer = tracer
-        self._audit = auditor or NoAudit()
+        self._audit = auditor or Auditing()
         self._audit.begun({one.component.name: one.guests for one in planned if one.guests})
         router = Router(
             [one.component for one in planned],
@@ -115,7 +115,7 @@ class Runtime:
         self._connections = Connections(self, self._transports, options.grace)
         held = self._connections.held
         self._outboxes = Outboxes(router, self._perform, held, options.high_water // 2)
-        self._serving = Serving(planned, router, options, log, self.apply, held=held)
+        self._services = ServiceRequests(planned, router, options, log, self.apply, held=held)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
@@ -197,7 +197,7 @@ class Runtime:
         self._ending.passed(name, frames, host=name in self._hosts)
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
-            self._serving.look(frames)
+            self._services.look(frames)
         self._outboxes.feed(name, frames)
         self.flush(name)
 
@@ -206,7 +206,7 @@ class Runtime:
         while (taken := self._outboxes.take()) is not None:
             name, data = taken
             if name == UPSTREAM:
-                self._serving.answered(data)
+                self._services.answered(data)
             transport = self._transports.get(name)
             if transport is not None:
                 transport.write(data)
@@ -248,7 +248,7 @@ class Runtime:
     def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)
         self._outboxes.discard(name)
-        self._serving.forget(name)
+        self._services.forget(name)
         self._report_lost(name)
         if self._stopping or self._failure is not None:
             if self._failure is None:  # it has been given everything, and has said all it had
@@ -310,7 +310,7 @@ class Runtime:
         """Puts an opened transport in a component's place, and closes the one before."""
         target = self._connections.replace(name, transport)
         self.flow.forget(name)
-        self._serving.forget(name)
+        self._services.forget(name)
         events.to(target)
 
     async def disconnect(self, name: str) -> None:
@@ -324,7 +324,7 @@ class Runtime:
 
     def reconfigure(self, name: str, params: bytes) -> None:
         """Tells a component its changed settings."""
-        self._serving.reconfigure(name, params)
+        self._services.reconfigure(name, params)
 
     def record(self, event: str, name: str, text: str) -> None:
         """Puts on record what became of a component."""
@@ -375,12 +375,12 @@ class Runtime:
                 if effect.service == services.LAST_WORDS:
                     self.router.faltered(effect.peer, goes_on=False)
             return
-        self._outboxes.apply(self._serving.serve(effect))
+        self._outboxes.apply(self._services.serve(effect))
 
     def _recovered(self, done: Recovered) -> None:
         """A host has started a guest again, or goes on without it."""
         self.router.faltered(done.component, goes_on=True)
-        self._serving.forget(done.component)
+        self._services.forget(done.component)
         self.record(done.action, done.component, done.text)
 
     def _violated(self, violation: Violated) -> None:
@@ -452,4 +452,4 @@ class Runtime:
         for name in self._planned:
             self._report_lost(name)
         await self._connections.shut_down()
-        await self._serving.close()  # the last words of components may be what they have counted
+        await self._services.close()  # the last words of components may be what they have counted

@@ -23,9 +23,9 @@ import anyio
 import httpcore2 as httpcore
 import msgspec
 
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.files import content
-from conductor.services.problem import ServiceError, bad_params, read
-from conductor.services.scopes import METHODS, READING, Destination, is_public
+from conductor.services.scopes import METHODS, READING, Destination, destinations, is_public
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -120,11 +120,12 @@ def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-async def fetch(places: tuple[Destination, ...] | None, params: bytes | None) -> object:
-    """Performs one request of a component that may reach `places` (None: every public address).
+async def fetch(grantee: Grantee, params: bytes | None) -> object:
+    """Performs one HTTP request of a component; without grants it may reach every public address.
 
     Raises `ServiceError`.
     """
+    places = None if grantee.grants is None else destinations(grantee.grants)
     asked = read(params, _Fetch)
     request = _checked(asked)
     try:

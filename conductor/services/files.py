@@ -2,7 +2,7 @@
 
 Only what a client said in a session's setup counts as a root, never what a component says. A path
 is resolved first; where it leads must lie below the same root and be granted too, so a link cannot
-lead out, nor to a file that was not meant. Blocking: the desk calls it on a thread of its own.
+lead out, nor to a file that was not meant. Blocking: the executor calls it in a thread.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.services.globs import compile_glob, matches
-from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.roots import Roots
+from conductor.services.scopes import compile_glob, matches, patterns
 
 READ_BYTES: Final = 8 * 1024 * 1024
 _READ: Final = 1024 * 1024
@@ -42,24 +42,24 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Files:
-    """Reads for every component; `serve` is told what each may see."""
+    """Reads for every component, as far as its grants go. Methods raise `ServiceError`."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
 
-    def serve(self, globs: tuple[str, ...], service: str, params: bytes | None) -> object:
-        """Performs one request of a component that may see `globs`. Raises `ServiceError`."""
-        if service == "files/roots":
-            return {"roots": list(self._roots.paths)}
-        try:
-            if service == "files/read":
-                return self._read(globs, read(params, _Read))
-            return self._list(globs, read(params, _List))
-        except FileNotFoundError as error:
-            name = _shown(error.filename)
-            raise ServiceError("not-found", f"{name}: there is no such file") from None
-        except OSError as error:
-            raise ServiceError("io", f"{_shown(error.filename)}: {error.strerror}") from None
+    def roots(self, _grantee: Grantee, _params: bytes | None) -> object:
+        """Performs `files/roots`."""
+        return {"roots": list(self._roots.paths)}
+
+    def read(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `files/read`."""
+        with _as_service_errors():
+            return self._read(_globs(grantee), read(params, _Read))
+
+    def list(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `files/list`."""
+        with _as_service_errors():
+            return self._list(_globs(grantee), read(params, _List))
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class Files:
         """The path asked for, made absolute, and the innermost root it lies below."""
         if "\0" in asked:
             raise bad_params("a path has no NUL in it")
-        roots = list(self._roots.paths)
+        roots = self._roots.paths
         if not roots:
             raise ServiceError("no-root", "no session has been set up yet, so there is no folder")
         if os.path.isabs(asked):
@@ -117,7 +117,7 @@ class Files:
             wanted = compile_glob(asked.glob)
         except ValueError as error:
             raise bad_params(str(error)) from None
-        starts = list(self._roots.paths) if asked.path is None else [asked.path]
+        starts = self._roots.paths if asked.path is None else (asked.path,)
         entries: list[dict[str, Any]] = []
         for start in starts:
             path, root = self._place(start)
@@ -137,6 +137,21 @@ class Files:
                             return {"entries": entries, "more": True}
                         entries += [] if described is None else [described]
         return {"entries": entries, "more": False}
+
+
+def _globs(grantee: Grantee) -> tuple[str, ...]:
+    return ("**",) if grantee.grants is None else patterns(grantee.grants)
+
+
+@contextlib.contextmanager
+def _as_service_errors() -> Generator[None, None, None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        name = _shown(error.filename)
+        raise ServiceError("not-found", f"{name}: there is no such file") from None
+    except OSError as error:
+        raise ServiceError("io", f"{_shown(error.filename)}: {error.strerror}") from None
 
 
 def content(data: bytes) -> dict[str, str]:

@@ -26,7 +26,7 @@ from conductor.core.policy.rule_syntax import (
 )
 from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, Grants
 from conductor.core.restart_state import CHOICES
-from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
+from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.spec import limits

@@ -26,7 +26,7 @@ def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, st
     try:
         return guest.deliver(data)
     except wasm_host.LimitRefused:
-        # The guest has seen nothing yet. Line by line, the harmful line costs no other its delivery.
+        # The guest has seen nothing yet. Line by line, no other line is lost.
         returned = []
         for line in data.split(b"\n")[:-1]:
             try:

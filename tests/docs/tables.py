@@ -28,6 +28,8 @@ from conductor.core.policy.rules import (
     Row,
 )
 from conductor.core.policy.states import MOVES
+from conductor.core.service_table import TABLE as CALLS
+from conductor.core.service_table import Call
 from conductor.mcp.bridge import limits as limits_of_bridge
 from conductor.mcp.doors import stdio_clients
 from conductor.mcp.http import app, connections, server, session
@@ -86,6 +88,20 @@ def _dialect(one: Dialect) -> tuple[str, ...]:
 
 def _methods(request: str | None, notification: str | None) -> str:
     return " ".join(f"`{name}`" for name in dict.fromkeys((request, notification)) if name)
+
+
+def services() -> str:
+    """What proxies may call on side `c`."""
+    rows = [
+        (f"`{call.name}`", call.summary, _granted(call), call.params, call.result) for call in CALLS
+    ]
+    return table(("method", "does", "granted", "params", "result"), rows)
+
+
+def _granted(call: Call) -> str:
+    if not call.grant:
+        return "always"
+    return "when granted" if call.grant == call.name else f"with `{call.grant}`"
 
 
 def limits() -> str:
@@ -328,6 +344,7 @@ def doors() -> str:
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "dialects": dialects,
+    "services": services,
     "limits": limits,
     "doors": doors,
     "flow": flow,

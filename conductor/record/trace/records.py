@@ -23,7 +23,7 @@ from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.services import ALIASES, PREFIX
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.record.trace.names import CONDUCTOR, proxy
-from conductor.run.reports.deliveries import Delivered, text_lines
+from conductor.run.report_lines import Delivered, text_lines
 
 FORMAT: Final = 1
 """Of records; goes up when older readers would misunderstand them."""

@@ -29,7 +29,7 @@ from conductor.record.trace.names import Names, proxy
 from conductor.record.trace.records import Conversation, header
 from conductor.record.trace.ways import Way, Ways
 from conductor.run.plan import Planned
-from conductor.run.reports.deliveries import Delivered, text_lines
+from conductor.run.report_lines import Delivered, text_lines
 from conductor.transports.base import Transport
 from conductor.transports.recorded import Recorded
 

@@ -11,17 +11,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
+from msgspec import Raw
 
-from conductor.core import Changed, Closure, Owned, Trace, Violated, services
+from conductor.core import Changed, Closure, Owned, Trace, Violated, members, services
 from conductor.run.plan import Planned
+from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
 
-Found = TypeVar("Found")
+Shape = TypeVar("Shape")
 
 ACTIONS: Final = ("restart", "bypass")
 """What a host may have done about a guest that failed."""
 
 _DIGEST: Final = r"[0-9a-f]{64}"
+
+CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped", "reordered"})
+_KINDS: Final = frozenset({"request", "response", "notification"})
+_DIRECTIONS: Final = frozenset({"up", "down"})
 
 
 class Chain(Protocol):
@@ -57,8 +63,9 @@ class Tracing(Protocol):
         """Nothing more will come."""
 
 
-class Auditing(Protocol):
-    """Is told what goes on record: see `conductor.record.audit.Auditor`."""
+class Auditing:
+    """Receives what an audit records: see `conductor.record.audit.Auditor`. This one records
+    nothing."""
 
     def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
         """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""
@@ -80,31 +87,6 @@ class Auditing(Protocol):
 
     def end(self, failure: str | None) -> None:
         """The chain has ended; nothing more will come."""
-
-
-class NoAudit:
-    """Nobody wants to know."""
-
-    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
-        """Forgets it."""
-
-    def violated(self, violation: Violated) -> None:
-        """Forgets it."""
-
-    def changed(self, changed: Changed) -> None:
-        """Forgets it."""
-
-    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
-        """Forgets it."""
-
-    def noted(self, event: str, component: str, text: str) -> None:
-        """Forgets it."""
-
-    def loaded(self, component: str, digest: str) -> None:
-        """Forgets it."""
-
-    def end(self, failure: str | None) -> None:
-        """Has nothing to close."""
 
 
 class Reports:
@@ -174,14 +156,14 @@ def last_words(params: bytes | None) -> Closure:
 def violated(params: bytes | None, guests: Collection[str]) -> Violated:
     """A rule that a guest broke."""
     found = _decoded(params, Violated)
-    _own(found.peer, guests)
+    _check_guest(found.peer, guests)
     return found
 
 
 def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
     """What the host did about a guest that failed."""
     found = _decoded(params, Recovered)
-    _own(found.component, guests)
+    _check_guest(found.component, guests)
     if found.action not in ACTIONS:
         raise ValueError(f"a host does not {found.action!r} its guests")
     return found
@@ -190,7 +172,7 @@ def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
 def owned(params: bytes | None, guests: Collection[str]) -> Owned:
     """Which addresses of MCP are a guest's own."""
     found = _decoded(params, Owned)
-    _own(found.peer, guests)
+    _check_guest(found.peer, guests)
     return found
 
 
@@ -198,19 +180,51 @@ def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
     """The digests of the modules a host has loaded, by guest."""
     found = _decoded(params, _Ready).digests
     for name, digest in found.items():
-        _own(name, guests)
+        _check_guest(name, guests)
         if not re.fullmatch(_DIGEST, digest):
             raise ValueError(f"not a digest: {digest!r}")
     return found
 
 
-def _decoded(params: bytes | None, shape: type[Found]) -> Found:
+def _decoded(params: bytes | Raw | None, shape: type[Shape]) -> Shape:
     try:
         return msgspec.json.decode(params or b"{}", type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
 
 
-def _own(name: str, guests: Collection[str]) -> None:
+def _check_guest(name: str, guests: Collection[str]) -> None:
     if name not in guests:
         raise ValueError(f"`{name}` is not one of its guests")
+
+
+class _ChangeReport(msgspec.Struct, frozen=True, kw_only=True):
+    changed: Raw
+    before_size: Sized | None = None
+    """In place of what does not fit in a line."""
+    after_size: Sized | None = None
+
+
+def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, Sized | None]:
+    """What a guest changed, and digests of payloads that did not fit, before and after."""
+    fields = members.read(raw)
+    if fields is None:
+        raise ValueError("it is no object")
+    # The payloads stay as they are: decoded and encoded again, numbers in them could change.
+    before, after = fields.pop("before", None), fields.pop("after", None)
+    report = _decoded(members.write(fields), _ChangeReport)
+    changed = _decoded(report.changed, Changed)
+    for raw_id in filter(None, (changed.source_id, changed.target_id)):
+        if "\n" in raw_id or msgspec.json.decode(raw_id, type=int | str | None) is None:
+            raise ValueError("an id is none")
+    _check_guest(changed.peer, guests)
+    words = ((changed.change, CHANGES), (changed.kind, _KINDS), (changed.direction, _DIRECTIONS))
+    for word, known in words:
+        if word not in known:
+            raise ValueError(f"no change is called {word!r}")
+    complete = msgspec.structs.replace(
+        changed,
+        before=None if before is None else bytes(before),
+        after=None if after is None else bytes(after),
+    )
+    return complete, report.before_size, report.after_size
