@@ -2,7 +2,7 @@
 
 Every message read has a number (`Exchange.number`); by it a message is known on its whole way, and
 what the conductor says of its own has one too. A host of guests is a router of its own: between it
-and the conductor above each message comes with its number (`with_number`), so that both mean the same.
+and the conductor above each message comes with its number (`with_number`).
 
 A request stands open at one place at a time. A `Trail` knows where, so that whatever becomes of the
 request, it is reported to be answered there, once, before it is open anywhere else.

@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     require_sandbox: bool = False
     """Refuse a chain with a proxy that is not sandboxed."""
     audit: str | None = None
-    """The file for records of violations and failures (`conductor.record.audit`); None: no records."""
+    """File for records of violations and failures (`conductor.record.audit`); None: no records."""
     trace: str | None = None
     """File that every message is written to (`conductor.trace`); None: no trace."""
     trace_content: str = "redacted"
