@@ -97,8 +97,8 @@ class Belongings:
     def __init__(self) -> None:
         self.own: dict[str, set[str]] = {}
         """What each guest has said to be its own."""
-        self.known: Callable[[], AbstractSet[str]] = frozenset
-        """All that the chain knows of."""
+        self.known: AbstractSet[str] = frozenset()
+        """All that the chain knows of: a live view of the router's."""
         self.kept: defaultdict[str, Keeping] = defaultdict(Keeping)
         """By guest."""
 
@@ -107,11 +107,11 @@ class Belongings:
         own = self.own.setdefault(guest, set())
         own.update(addresses)
         if len(own) > _MOST_OWN:  # the chain forgets its oldest, too
-            own.intersection_update(self.known())
+            own.intersection_update(self.known)
 
     def by_owner(self) -> dict[str, list[str]]:
         """By guest; by the empty name, those of everybody else."""
-        known = self.known()
+        known = self.known
         found = {name: sorted(own & known) for name, own in self.own.items()}
         return {**found, "": sorted(known - set().union(*self.own.values()))}
 

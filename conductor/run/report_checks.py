@@ -7,7 +7,7 @@ holds strangers' code, so it is believed nothing that does not concern its own g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -31,7 +31,7 @@ _DIRECTIONS: Final = frozenset({"up", "down"})
 
 
 class Chain(Protocol):
-    """Knows who is next to a host: see `conductor.core.Router`."""
+    """The part of `conductor.core.Router` that reports are read with."""
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
         """Who asked what a peer got on a side under the id `key`, and under which id."""
@@ -90,7 +90,7 @@ class Auditing:
 
 
 class Reports:
-    """Takes what the hosts of one chain say of their guests to whom it concerns."""
+    """Takes the reports of the hosts of one chain to the trace and the audit."""
 
     def __init__(
         self,
@@ -98,21 +98,23 @@ class Reports:
         chain: Chain,
         tracer: Tracing | None,
         audit: Auditing,
-        violated: Callable[[Violated], None],
-        recovered: Callable[[Recovered], None],
     ) -> None:
         self._planned = planned
         self._chain = chain
         self._tracer = tracer
         self._audit = audit
-        self._violated = violated
-        self._recovered = recovered
         self.last_words: dict[str, Closure] = {}
-        """Why a host is about to end, if it has said so."""
+        """Why a host is about to end, by host."""
 
-    def take(self, host: str, service: str, params: bytes | None) -> None:
-        """One report. Raises `ValueError` for nonsense."""
-        one = self._planned[host]
+    def take(
+        self, host: str, service: str, params: bytes | None
+    ) -> Violated | Recovered | Closure | None:
+        """Takes one report; returns what the chain must act on. Raises `ValueError` for nonsense.
+
+        Returns:
+            A guest's violation, the host's recovery of a guest, or why the host is about to end.
+        """
+        planned = self._planned[host]
         match service:
             case services.TRACED:
                 assert self._tracer is not None
@@ -121,20 +123,22 @@ class Reports:
                 assert self._tracer is not None
                 self._tracer.delivered(host, params or b"")
             case services.VIOLATED:
-                self._violated(violated(params, one.guests))
+                return violated(params, planned.guests)
             case services.CHANGED:
-                self._audit.reported(host, params or b"", one.guests, self._chain)
+                self._audit.reported(host, params or b"", planned.guests, self._chain)
             case services.LAST_WORDS:
                 self.last_words[host] = last_words(params)
+                return self.last_words[host]
             case services.RECOVERED:
-                self._recovered(recovered(params, one.guests))
+                return recovered(params, planned.guests)
             case services.OWNED:
-                assert one.belongings is not None
-                found = owned(params, one.guests)
-                one.belongings.add(found.peer, found.addresses)
+                assert planned.belongings is not None
+                report = owned(params, planned.guests)
+                planned.belongings.add(report.peer, report.addresses)
             case services.READY:
-                for guest, digest in loaded(params, one.guests).items():
+                for guest, digest in loaded(params, planned.guests).items():
                     self._audit.loaded(guest, digest)
+        return None
 
 
 class _LastWords(msgspec.Struct):

@@ -45,7 +45,7 @@ from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
 from conductor.run.tasks import Tasks
-from conductor.run.teardown import Ending, closure
+from conductor.run.teardown import Phase, Teardown, closure
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
@@ -81,62 +81,64 @@ class Runtime:
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
-        self._on_failure = on_failure
-        self._happened: Counter[tuple[str, str]] = Counter()
-        """What has happened to components, by event and name."""
-        if tracer is not None:
-            tracer.begin(
-                [(one.component.name, one.guests, one.component.numbers) for one in planned]
-            )
-            planned = [tracer.watched(one) for one in planned]
-        self._planned = {one.component.name: one for one in planned}
+        """
+        Args:
+            planned: The components, from the client's side to the agent's.
+            mode: `agent`, `proxy`, or `auto`: the first request decides.
+            upstream: The connection to the client or the outer conductor.
+            options: How the chain is run.
+            log: Writes a line: level, component name, text.
+            outer_dialect: The dialect of the outer conductor, where that is known.
+            tracer: Writes down every message; None: no trace.
+            auditor: Records violations and changes; None: no audit.
+            on_failure: Called once, as soon as the chain fails.
+        """
         self._options = options
         self._log = log
         self._tracer = tracer
         self._audit = auditor or Auditing()
-        self._audit.begun({one.component.name: one.guests for one in planned if one.guests})
-        router = Router(
-            [one.component for one in planned],
+        self._on_failure = on_failure
+        self._events: Counter[tuple[str, str]] = Counter()
+        """What has happened to components, by event and name, for `health`."""
+        if tracer is not None:
+            tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
+            planned = [tracer.watched(component) for component in planned]
+        self._planned = {p.component.name: p for p in planned}
+        self._audit.begun({name: p.guests for name, p in self._planned.items() if p.guests})
+        self.router = Router(
+            [p.component for p in planned],
             mode,
             upstream=outer_dialect,
             tracing=tracer is not None,
             reserved=options.reserved,
-            # A host of several guests says itself what they change.
-            audited=[one.component.name for one in planned if len(one.guests) < 2]
-            if auditor is not None
-            else (),
+            # A host of several guests reports itself what they change.
+            audited=[]
+            if auditor is None
+            else [n for n, p in self._planned.items() if len(p.guests) < 2],
         )
-        self.router = router
-        for one in planned:
-            if one.belongings is not None:
-                one.belongings.known = lambda: router.addresses
-        self._transports: dict[str, Transport] = {UPSTREAM: upstream}
-        self._transports |= {name: one.transport for name, one in self._planned.items()}
-        self._connections = Connections(self, self._transports, options.grace)
+        transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self._planned.items()}}
+        for component in planned:
+            if component.belongings is not None:
+                component.belongings.known = self.router.addresses
+        self._transports: dict[str, Transport] = transports
+        self._connections = Connections(self, transports, options.grace)
         held = self._connections.held
-        self._outboxes = Outboxes(router, self._perform, held, options.high_water // 2)
-        self._services = ServiceRequests(planned, router, options, log, self.apply, held=held)
+        self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
+        self._services = ServiceRequests(planned, self.router, options, log, self.apply, held=held)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
         terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
-        self.flow = Flow(self._transports, terminals, options, self._stalled)
-        self._failure: Closure | None = None
-        self._client_gone = False
-        self._over = asyncio.Event()
-        self._stopping = False
-        self._ending = Ending(router)
-        self._hosts = frozenset(one.component.name for one in planned if one.component.hosts)
+        self.flow = Flow(transports, terminals, options, self._stalled)
+        self._teardown = Teardown(self.router)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
-        self._reports = Reports(
-            self._planned, router, tracer, self._audit, self._violated, self._recovered
-        )
+        self._reports = Reports(self._planned, self.router, tracer, self._audit)
 
     @property
     def failure(self) -> Closure | None:
         """Why the chain failed, or None."""
-        return self._failure
+        return self._teardown.failure
 
     async def run(self) -> int:
         """Serves until the client is done or the chain fails; 0 or 1."""
@@ -152,15 +154,8 @@ class Runtime:
             self._tasks.start(self._supervisor.time_out())
             if self._options.watch:
                 self._tasks.start(self._supervisor.watch())
-            await self._over.wait()
-            if self._failure is not None:
-                await self._ending.first_request(0 if self._client_gone else _FIRST_REQUEST)
-                await self._ending.settled(_SETTLE, most=2 * _SETTLE)
-            elif self._client_gone:
-                await self._ending.settled(self._options.drain, self._options.drain_total)
-                self._report_overdue()
-                if self.router.observers():
-                    await self._ending.observed(_OBSERVED)
+            await self._teardown.begun()
+            await self._drain()
         finally:
             try:
                 await self._shut_down()
@@ -169,8 +164,19 @@ class Runtime:
                 self._tidying.stop()
                 if self._tracer is not None:
                     self._tracer.close()
-                self._audit.end(self._failure.text if self._failure is not None else None)
-        return 1 if self._failure is not None else 0
+                self._audit.end(self.failure.text if self.failure is not None else None)
+        return 1 if self.failure is not None else 0
+
+    async def _drain(self) -> None:
+        """Waits for what the end of the chain has to wait for."""
+        if self.failure is not None:
+            await self._teardown.first_request(_FIRST_REQUEST)
+            await self._teardown.settled(_SETTLE, most=2 * _SETTLE)
+        elif self._teardown.phase is Phase.DRAINING:
+            await self._teardown.settled(self._options.drain, self._options.drain_total)
+            self._report_overdue()
+            if self.router.observers():
+                await self._teardown.observed(_OBSERVED)
 
     def reload(self) -> None:
         """Replaces the proxies by their new builds, each between two messages."""
@@ -180,21 +186,20 @@ class Runtime:
         """How each component is, in a line."""
         from conductor.run import health
 
-        return list(
-            health.listed(self.router, self._planned, self._happened, self._connections.held)
-        )
+        return list(health.listed(self.router, self._planned, self._events, self._connections.held))
 
     def stop(self) -> None:
         """Ends the chain from outside (a signal): what runs is given its grace, and nothing else is
         waited for."""
-        self._over.set()
-        self._ending.stop()
+        self._teardown.stop()
 
     # -- one chunk ---------------------------------------------------------------------------
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        self._ending.passed(name, frames, host=name in self._hosts)
+        peer = self._planned.get(name)
+        hosts = peer is not None and peer.component.hosts
+        self._teardown.passed(name, frames, host=hosts)
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
             self._services.look(frames)
@@ -229,12 +234,11 @@ class Runtime:
         """A connection is gone: the client's begins the end, a component's fails the chain."""
         self._connections.gone(name)
         if name == UPSTREAM:
-            self._client_gone = True
-            self._ending.client_gone()
-            if not self._over.is_set() and how.data.get("broken"):
+            if self._teardown.phase is Phase.SERVING and how.data.get("broken"):
                 self._log("info", name, how.text)
+                # It cannot read answers any more, so nothing is worth waiting for.
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
-            self._over.set()
+            self._teardown.client_gone()
             return
         final = name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
@@ -250,11 +254,11 @@ class Runtime:
         self._outboxes.discard(name)
         self._services.forget(name)
         self._report_lost(name)
-        if self._stopping or self._failure is not None:
-            if self._failure is None:  # it has been given everything, and has said all it had
+        if self._teardown.phase is Phase.CLOSING or self.failure is not None:
+            if self.failure is None:  # it has received everything, and sent all it had
                 self.apply(self.router.settled(name))
-            # It ends because the chain does: whoever still asks is told why that is.
-            self.apply(self.router.closed(name, self._failure or reason))
+            # It ends because the chain does: requests to it are answered with the chain's reason.
+            self.apply(self.router.closed(name, self.failure or reason))
         else:
             self._supervisor.failed(name, reason, final=final)
 
@@ -263,9 +267,9 @@ class Runtime:
         self.apply(self.router.undeliverable(name, frame, why))
 
     def _closure(self, name: str, how: Ended) -> Closure:
-        said = self._reports.last_words.pop(name, None)
-        if said is not None:
-            return said
+        last_words = self._reports.last_words.pop(name, None)
+        if last_words is not None:
+            return last_words
         peer = self.router.peers[name]
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
         planned = self._planned.get(peer.name)
@@ -328,7 +332,7 @@ class Runtime:
 
     def record(self, event: str, name: str, text: str) -> None:
         """Puts on record what became of a component."""
-        self._happened[event, name] += 1
+        self._events[event, name] += 1
         self._audit.noted(event, name, text)
 
     # -- effects -------------------------------------------------------------------------------
@@ -343,7 +347,7 @@ class Runtime:
                 if self._tracer is not None:
                     self._tracer.crossed(effect, self.router.mode)
             case Fail(_, reason):
-                if not self._stopping:
+                if self._teardown.phase is not Phase.CLOSING:
                     self._fail(reason)
             case Violated():
                 if effect.peer in self._planned:
@@ -364,18 +368,26 @@ class Runtime:
 
     def _serve(self, effect: Serve) -> None:
         if effect.service in services.INTERNAL and effect.service != services.RELAYED:
-            if effect.service == services.VIOLATED:
-                self._connections.hear(effect.peer)
-            try:
-                self._reports.take(effect.peer, effect.service, effect.params)
-            except ValueError as wrong:
-                text = f"its report `{effect.service}` is dropped: {wrong}"
-                self._log("warning", effect.peer, text)
-            else:
-                if effect.service == services.LAST_WORDS:
-                    self.router.faltered(effect.peer, goes_on=False)
+            self._report(effect.peer, effect.service, effect.params)
+        else:
+            self._outboxes.apply(self._services.serve(effect))
+
+    def _report(self, host: str, service: str, params: bytes | None) -> None:
+        """A host of guests reports something of them."""
+        if service == services.VIOLATED:
+            self._connections.hear(host)
+        try:
+            reported = self._reports.take(host, service, params)
+        except ValueError as wrong:
+            self._log("warning", host, f"its report `{service}` is dropped: {wrong}")
             return
-        self._outboxes.apply(self._services.serve(effect))
+        match reported:
+            case Violated():
+                self._violated(reported)
+            case Recovered():
+                self._recovered(reported)
+            case Closure():
+                self.router.faltered(host, goes_on=False)
 
     def _recovered(self, done: Recovered) -> None:
         """A host has started a guest again, or goes on without it."""
@@ -385,7 +397,7 @@ class Runtime:
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
-        self._happened["violation", violation.peer] += 1
+        self._events["violation", violation.peer] += 1
         self._audit.violated(violation)
         way = f"{violation.direction} `{violation.method}`{violation.pointer}"
         if not violation.again:
@@ -395,15 +407,15 @@ class Runtime:
             self._component_ended(violation.peer, checks.closure(violation))
 
     def _woken(self, token: int) -> None:
-        if not self._stopping:
+        if self._teardown.phase is not Phase.CLOSING:
             self.apply(self.router.woken(token))
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, to be asked in another dialect."""
-        one = self._planned[name]
-        assert one.renew is not None
+        renew = self._planned[name].renew
+        assert renew is not None
         await self._connections.close(name)
-        if await self.connect(name, one.renew()):
+        if await self.connect(name, renew()):
             self.apply(self.router.reopened(name))
 
     async def _listen(self, name: str) -> None:
@@ -420,11 +432,8 @@ class Runtime:
         self.apply(self.router.not_launching(name))
 
     def _fail(self, reason: Closure) -> None:
-        if self._failure is None:
-            self._failure = reason
-            if self._on_failure is not None:
-                self._on_failure(reason)
-            self._over.set()
+        if self._teardown.fail(reason) and self._on_failure is not None:
+            self._on_failure(reason)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -444,10 +453,10 @@ class Runtime:
 
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
-        self._stopping = True
+        self._teardown.close()
         if self._bridged is not None:
             await self._bridged.shut_down()
-        self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
+        self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
         await self._tasks.cancel()
         for name in self._planned:
             self._report_lost(name)
