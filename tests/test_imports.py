@@ -159,7 +159,9 @@ def complaints(name: str, path: Path) -> list[str]:
             wrong.append(f"{name} imports {imported}: only {', '.join(by)} may")
         if rule is None or top in sys.stdlib_module_names or top == "__future__":
             continue
-        if imported == "conductor":  # only to learn where it is installed
+        if imported == "conductor" and below(
+            name, "conductor"
+        ):  # only to learn where it is installed
             continue
         if top in OURS or imported in siblings(name, path):
             allowed = top not in OURS or any(below(imported, prefix) for prefix in rule.ours)

@@ -2,7 +2,7 @@
 
 A guest is WebAssembly in one of three carriers (docs/channel-abi.md). It gets lines and returns
 lines; it has no files, environment, network, clock or randomness, and runs under
-:class:`Limits`. This package knows nothing of the protocol inside the lines::
+`Limits`. This package knows nothing of the protocol inside the lines::
 
     module = wasm_host.load("proxy.wasm")
     guest = module.instantiate("proxy")

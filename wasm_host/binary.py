@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from wasm_host.limits import Limits
 
-__all__ = ["MAGIC", "Binary", "looks_like", "parse", "parts"]
 
 MAGIC = b"\0asm"
 CORE_VERSION = b"\x01\0\0\0"
@@ -22,8 +21,8 @@ _COMPONENT_KINDS = {0: "core", 1: "func", 2: "value", 3: "type", 4: "component",
 _VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64", 0x7B: "v128", 0x70: "funcref",
            0x6F: "externref"}  # fmt: skip
 
-#: Sections of a core module, and of a component, whose entries are bounded, by what they hold.
 _IMPORTS_OR_EXPORTS: Final = {False: (2, 7), True: (10, 11)}
+"""Sections of a core module, and of a component, whose entries are bounded, by what they hold."""
 _PORTS: Final = "imports and exports"
 _COUNTED: Final = {
     False: {1: "types", 3: "functions", 5: "memories", 6: "globals", 10: "function bodies"},
@@ -36,16 +35,15 @@ _COUNTED: Final = {
         8: "functions",
     },
 }
-#: Sections of a component that hold a core module, or a component.
 _NESTED: Final = (1, 4)
+"""Sections of a component that hold a core module, or a component."""
 _CUSTOM: Final = 0
 
-#: Bytes of a name; those of interfaces and functions are far shorter.
 _MOST_NAME: Final = 1000
-#: Bytes of what toolchains say of themselves; more is not looked at.
+"""Bytes of a name; those of interfaces and functions are far shorter."""
 _MOST_PRODUCERS: Final = 65536
+"""Bytes of what toolchains say of themselves; more is not looked at."""
 
-#: First bytes of files that get mistaken for modules -> what they are, what to do.
 _LOOKS = (
     (b"\x7fELF", "a native ELF file or precompiled module", "give the .wasm it was made from"),
     (b"MZ", "a Windows program", "compile it for a wasm target"),
@@ -59,6 +57,7 @@ _LOOKS = (
     (b"<", "an HTML or XML page", "the download probably failed"),
     (b"{", "JSON text", "name the .wasm file itself"),
 )
+"""First bytes of files that get mistaken for modules -> what they are, what to do."""
 
 
 def looks_like(data: bytes) -> tuple[str, str]:
@@ -81,17 +80,17 @@ def looks_like(data: bytes) -> tuple[str, str]:
 
 
 class Binary:
-    """What :func:`parse` found.
+    """What `parse` found.
 
     Attributes:
         component: a component rather than a core module.
-        imports: ``(module, name, kind)``; a component's have an empty name.
-        exports: ``(name, kind)``.
-        signatures: text such as ``(i32, i32) -> i64`` of each exported function, core only.
-        import_signatures: the same of each imported function, by ``(module, name)``.
-        memory: minimum and maximum pages of the first memory; ``None`` without one, maximum
-            ``None`` without a bound.
-        constants: value of each exported function whose body is one ``i32.const``.
+        imports: `(module, name, kind)`; a component's have an empty name.
+        exports: `(name, kind)`.
+        signatures: text such as `(i32, i32) -> i64` of each exported function, core only.
+        import_signatures: the same of each imported function, by `(module, name)`.
+        memory: minimum and maximum pages of the first memory; `None` without one, maximum
+            `None` without a bound.
+        constants: value of each exported function whose body is one `i32.const`.
         language: what it was written in, where its toolchain says so.
         memories: how many there are, core only.
         tables: how many there are, core only.
@@ -119,7 +118,7 @@ class Binary:
 
 
 class Reader:
-    """A cursor over bytes; running off the end raises ``IndexError``."""
+    """A cursor over bytes; running off the end raises `IndexError`."""
 
     __slots__ = ("at", "data", "end")
 
@@ -155,7 +154,7 @@ class Reader:
         return self.data[at : self.at]
 
     def skip(self, count: int) -> int:
-        """Go on behind ``count`` bytes; where they begin."""
+        """Go on behind `count` bytes; where they begin."""
         if self.at + count > self.end:
             raise IndexError("the file ends early")
         self.at += count
@@ -325,7 +324,7 @@ def _parse_component(sections: Sections, found: Binary) -> None:
 
 
 def _skip_extern(reader: Reader, kind: int) -> None:
-    """Skip the rest of a component's extern description whose first byte was ``kind``."""
+    """Skip the rest of a component's extern description whose first byte was `kind`."""
     if kind == 0 or (kind in (2, 3) and reader.byte() == 0):
         if kind == 0:
             reader.byte()
@@ -340,13 +339,13 @@ class _Core:
     def __init__(self, found: Binary, limits: Limits) -> None:
         self.found = found
         self.limits = limits
-        #: Values that may still occur in types.
+        # Values that may still occur in types.
         self.room = limits.functions
         self.types: list[str] = []
         self.functions: list[int] = []
         self.imported = 0
         self.function_exports: dict[str, int] = {}
-        #: Bytes of what toolchains say of themselves that may still be read.
+        # Bytes of what toolchains say of themselves that may still be read.
         self.producers = _MOST_PRODUCERS
 
     def parse(self, sections: Sections) -> None:

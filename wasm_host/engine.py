@@ -22,25 +22,16 @@ if TYPE_CHECKING:
     from wasm_host.calls.common import Calls, Host
     from wasm_host.limits import Limits
 
-__all__ = [
-    "CALLS_VARIABLE",
-    "EngineKey",
-    "calls_for",
-    "choose_way",
-    "engine_for",
-    "engine_identity",
-    "host_functions",
-]
 
-#: Environment variable that forces the way guests are called: ``fast`` or ``public``.
 CALLS_VARIABLE = "WASM_HOST_CALLS"
+"""Environment variable that forces the way guests are called: `fast` or `public`."""
 
-#: What distinguishes one engine from another: stack size, and whether fuel is counted.
 EngineKey = tuple[int, bool]
+"""What distinguishes one engine from another: stack size, and whether fuel is counted."""
 
-#: Address space reserved for each memory. It holds all a 32-bit memory can grow to, so a memory
-#: never moves and the fast path may keep its base address.
 MEMORY_RESERVATION = 1 << 32
+"""Address space reserved for each memory. It holds all a 32-bit memory can grow to, so a memory
+never moves and the fast path may keep its base address."""
 
 _engines: dict[EngineKey, wasmtime.Engine] = {}
 _lock = threading.Lock()
@@ -121,7 +112,7 @@ def calls_for(
 ) -> Calls:
     """How to call a core guest: raw calls where this wasmtime has them, else its public API.
 
-    ``force`` (or, without it, the variable ``WASM_HOST_CALLS``) may be ``fast`` or ``public``.
+    `force` (or, without it, the variable `WASM_HOST_CALLS`) may be `fast` or `public`.
 
     Raises:
         ValueError: the forced way does not exist or does not work with this wasmtime.
@@ -136,7 +127,7 @@ def calls_for(
 
 
 def host_functions() -> Host:
-    """A maker of host functions, of the kind :func:`calls_for` would choose."""
+    """A maker of host functions, of the kind `calls_for` would choose."""
     from wasm_host.calls import capi
 
     if choose_way(None, capi.missing_symbols()) == "public":
@@ -147,7 +138,7 @@ def host_functions() -> Host:
 
 
 def choose_way(force: str | None, missing: list[str]) -> str:
-    """``fast``, where nothing is missing for it, or ``public``; see :func:`calls_for`."""
+    """`fast`, where nothing is missing for it, or `public`; see `calls_for`."""
     way = force or os.environ.get(CALLS_VARIABLE) or ""
     if way not in ("", "fast", "public"):
         raise ValueError(f"{CALLS_VARIABLE} must be 'fast' or 'public', not {way!r}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["GuestError", "LimitRefused", "LoadError", "over"]
-
 
 class GuestError(Exception):
     """A guest broke a rule, trapped, or ran into a limit.
 
-    Unless it is a :class:`LimitRefused` or a :class:`LoadError`, the instance is dead afterwards.
+    Unless it is a `LimitRefused` or a `LoadError`, the instance is dead afterwards.
 
     Attributes:
-        phase: ``load``, ``instantiate``, ``start``, ``deliver`` or ``close``.
-        limit: the field of :class:`wasm_host.Limits` that was exceeded, or ``None``.
+        phase: `load`, `instantiate`, `start`, `deliver` or `close`.
+        limit: the field of `wasm_host.Limits` that was exceeded, or `None`.
         detail: more than fits a sentence: the trap message, a trimmed backtrace, stderr.
         hint: what the reader can do next; empty when there is nothing to advise.
         outbox: complete lines the guest had written before it failed (WASI carrier only).
@@ -45,12 +43,12 @@ class LoadError(GuestError):
         super().__init__("load", message, limit=limit, detail=detail, hint=hint)
 
     def of(self, label: str) -> LoadError:
-        """The same, about the module called ``label``."""
+        """The same, about the module called `label`."""
         return LoadError(f"{label}: {self}", limit=self.limit, detail=self.detail, hint=self.hint)
 
 
 def over(limit: str, found: str, bound: int) -> LoadError:
-    """The error for a module beyond a limit, of which ``found`` was found."""
+    """The error for a module beyond a limit, of which `found` was found."""
     return LoadError(
         f"{found}: the limit {limit} is {bound}",
         limit=limit,

@@ -15,12 +15,10 @@ from wasm_host.errors import LoadError, over
 from wasm_host.limits import Limits
 from wasm_host.signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
 
-__all__ = ["ModuleInfo", "describe", "info_of", "read_source", "refusal"]
-
-#: Bytes of a file that are read at once.
 _CHUNK = 1024 * 1024
-#: Names that a message lists.
+"""Bytes of a file that are read at once."""
 _LISTED = 50
+"""Names that a message lists."""
 
 _ABI_EXPORTS = {
     "channel_abi": "() -> i32",
@@ -41,20 +39,20 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Static facts about a module; nothing of it was executed.
 
     Attributes:
-        carrier: ``core``, ``component``, ``wasi``, or ``unknown`` when it is none of them.
+        carrier: `core`, `component`, `wasi`, or `unknown` when it is none of them.
         digest: SHA-256 of the file in hex.
         size: bytes of the file.
-        imports: ``(module, name, kind)`` of each import; a component's have an empty name.
-        exports: ``(name, kind)`` of each export.
-        forbidden: imports for which the module is refused, as ``module.name``.
-        wasi: imports from WASI, answered by stubs that give nothing away, as ``module.name``.
-        abi: channel ABI version where it can be read off the code, else ``None``.
-        memory_pages: minimum and maximum pages of 64 KiB (maximum ``None``: no bound of its
-            own); ``None`` without a memory, and for components.
+        imports: `(module, name, kind)` of each import; a component's have an empty name.
+        exports: `(name, kind)` of each export.
+        forbidden: imports for which the module is refused, as `module.name`.
+        wasi: imports from WASI, answered by stubs that give nothing away, as `module.name`.
+        abi: channel ABI version where it can be read off the code, else `None`.
+        memory_pages: minimum and maximum pages of 64 KiB (maximum `None`: no bound of its
+            own); `None` without a memory, and for components.
         language: what it was written in, where its toolchain says so.
         tables: how many there are in a core module.
         widest_type: most parameters and results of one type of a core module.
-        problems: why :func:`wasm_host.load` would refuse it; empty when it would not.
+        problems: why `wasm_host.load` would refuse it; empty when it would not.
     """
 
     carrier: str
@@ -83,7 +81,7 @@ def read_source(
     """The bytes of a module and what to call it in messages.
 
     Raises:
-        LoadError: the file cannot be read, is none, or is larger than ``module_bytes``.
+        LoadError: the file cannot be read, is none, or is larger than `module_bytes`.
     """
     most = limits.module_bytes
     if isinstance(source, bytes | bytearray):
@@ -122,7 +120,7 @@ def _at_once(path: str, flags: int) -> int:
 def describe(
     source: str | os.PathLike[str] | bytes | bytearray, limits: Limits | None = None
 ) -> ModuleInfo:
-    """Describe a module, also one that :func:`wasm_host.load` would refuse; never runs it.
+    """Describe a module, also one that `wasm_host.load` would refuse; never runs it.
 
     Raises:
         LoadError: it cannot be read, is beyond a limit, or is not WebAssembly at all.
@@ -133,7 +131,7 @@ def describe(
 
 
 def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
-    """As :func:`describe`, from bytes already read."""
+    """As `describe`, from bytes already read."""
     try:
         found = parse(data, limits)
     except LoadError as error:
@@ -161,7 +159,7 @@ def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
 
 
 def refusal(info: ModuleInfo, label: str) -> LoadError | None:
-    """The error :func:`wasm_host.load` raises for a module with problems."""
+    """The error `wasm_host.load` raises for a module with problems."""
     if not info.problems:
         return None
     return LoadError(

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["TICK_MS", "Limits"]
-
 MIB = 1024 * 1024
 
-#: Most that ``stack_bytes`` may ask for; threads have 8 MiB, the host needs some itself.
 MAX_STACK_BYTES = MIB
+"""Most that `stack_bytes` may ask for; threads have 8 MiB, the host needs some itself."""
 
-#: Length of one epoch tick; CPU limits are rounded up to whole ticks.
 TICK_MS = 10
+"""Length of one epoch tick; CPU limits are rounded up to whole ticks."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Resource bounds of one guest instance (docs/architecture.md, "wasm_host").
 
-    Exceeding one raises :class:`wasm_host.GuestError` whose ``limit`` is the field's name.
+    Exceeding one raises `wasm_host.GuestError` whose `limit` is the field's name.
 
     Attributes:
         memory_bytes: size one linear memory may grow to.
         cpu_ms: milliseconds of processor time one delivery may take, rounded up to ticks of
             10 ms; and how long a program may sleep in it.
-        fuel: WebAssembly instructions (roughly) one delivery may execute; ``None``: not counted.
-            Deterministic, unlike ``cpu_ms``, and 10 to 45 % slower.
+        fuel: WebAssembly instructions (roughly) one delivery may execute; `None`: not counted.
+            Deterministic, unlike `cpu_ms`, and 10 to 45 % slower.
         stack_bytes: the guest's native stack.
         table_elements: entries one table may grow to.
         message_bytes: one line, either way, its newline included.
@@ -77,5 +75,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ticks(self) -> int:
-        """``cpu_ms`` in epoch ticks; one more, since the current tick has already begun."""
+        """`cpu_ms` in epoch ticks; one more, since the current tick has already begun."""
         return -(-self.cpu_ms // TICK_MS) + 1

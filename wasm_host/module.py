@@ -21,21 +21,20 @@ if TYPE_CHECKING:
 
     from wasm_host.carriers.guest import Guest
 
-__all__ = ["GRANTS", "Module", "load"]
 
-#: What ``grants`` may hold; each opens one WASI service to the guest.
 GRANTS = frozenset(("clock", "random"))
+"""What `grants` may hold; each opens one WASI service to the guest."""
 
 
 class Module:
     """A compiled guest, from which any number of instances can be made.
 
     Attributes:
-        info: static facts, see :class:`wasm_host.ModuleInfo`.
+        info: static facts, see `wasm_host.ModuleInfo`.
         limits: bounds of its instances.
         grants: WASI services its instances get.
-        cache_report: what the compile cache did: ``off``, ``hit``, ``stored``, or
-            ``ignored: …`` with the reason.
+        cache_report: what the compile cache did: `off`, `hit`, `stored`, or
+            `ignored: …` with the reason.
         preface: lines every instance of a component is given when it is made.
     """
 
@@ -72,7 +71,7 @@ class Module:
 
     @property
     def carrier(self) -> str:
-        """``core``, ``component`` or ``wasi``."""
+        """`core`, `component` or `wasi`."""
         return self.info.carrier
 
     @property
@@ -86,13 +85,13 @@ class Module:
         return self.info.size
 
     def instantiate(self, name: str = "guest", *, calls: str | None = None) -> Guest:
-        """A fresh instance, called ``name`` in every message about it.
+        """A fresh instance, called `name` in every message about it.
 
-        ``calls`` forces the way core modules and components are called, ``fast`` or ``public``;
+        `calls` forces the way core modules and components are called, `fast` or `public`;
         by default the fast way is taken where the installed wasmtime has it.
 
         Raises:
-            GuestError: phase ``instantiate``: it trapped or exceeded a limit while starting.
+            GuestError: phase `instantiate`: it trapped or exceeded a limit while starting.
         """
         engine, compiled, limits = self._engine, self._compiled, self.limits
         grants, wasi = self.grants, bool(self.info.wasi)
@@ -130,11 +129,11 @@ def load(
     """Check, compile (or take from the cache) and return a guest module; runs none of it.
 
     Args:
-        source: path of a ``.wasm`` file, or its bytes.
-        limits: bounds of every instance; the defaults of :class:`Limits` when omitted.
+        source: path of a `.wasm` file, or its bytes.
+        limits: bounds of every instance; the defaults of `Limits` when omitted.
         cache_dir: directory of compiled modules; made when absent, ignored (see
-            ``Module.cache_report``) unless it is ours alone. No cache when omitted.
-        grants: ``clock`` and ``random`` give WASI guests the real ones.
+            `Module.cache_report`) unless it is ours alone. No cache when omitted.
+        grants: `clock` and `random` give WASI guests the real ones.
         check: told what the bytes are that are about to be compiled; may raise to refuse them.
         digest: SHA-256 the caller vouches for; where the cache holds what was compiled from it,
             the file is not even read.
@@ -248,7 +247,7 @@ def _kind(info: ModuleInfo) -> Any:
 
 
 def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:
-    """A module that was loaded before, by the digest of its file; ``None``: load it."""
+    """A module that was loaded before, by the digest of its file; `None`: load it."""
     text = cache.recall(digest)
     if text is None:
         return None

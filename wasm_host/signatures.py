@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-__all__ = ["PREVIEW1_MODULES", "PREVIEW1_SIGNATURES"]
-
-#: Not ``wasi_unstable``: its structures have other layouts and no toolchain emits it now.
 PREVIEW1_MODULES = frozenset(("wasi_snapshot_preview1",))
+"""Not `wasi_unstable`: its structures have other layouts and no toolchain emits it now."""
 
 _BY_SHAPE = {
     "(i32) -> i32": "fd_close fd_datasync fd_sync proc_raise",
@@ -30,7 +28,7 @@ _BY_SHAPE = {
     "(i32)": "proc_exit",
 }
 
-#: Function name -> signature as :mod:`wasm_host.binary` writes it.
 PREVIEW1_SIGNATURES = {
     name: signature for signature, names in _BY_SHAPE.items() for name in names.split()
 }
+"""Function name -> signature as `wasm_host.binary` writes it."""

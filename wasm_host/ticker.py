@@ -20,16 +20,15 @@ from wasm_host.limits import TICK_MS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TICKER", "Ticker"]
 
-#: Ticks without any guest running after which the thread goes to sleep.
 IDLE_TICKS = 100
+"""Ticks without any guest running after which the thread goes to sleep."""
 
 TICK_NS = TICK_MS * 1_000_000
 
 
 class Ticker:
-    """Advances the epoch of every engine each ``TICK_MS`` of processor time while a guest runs.
+    """Advances the epoch of every engine each `TICK_MS` of processor time while a guest runs.
 
     Usage, for each entry into a guest::
 
@@ -50,7 +49,7 @@ class Ticker:
         self.clock = clock
         self.running: set[object] = set()
         self.asleep = True
-        #: Ticks given since the process began; for tests and diagnosis.
+        # Ticks given since the process began; for tests and diagnosis.
         self.ticks = 0
         self._engines: tuple[Callable[[], None], ...] = ()
         self._reset()
@@ -64,12 +63,12 @@ class Ticker:
         self.asleep = True
 
     def add_engine(self, increment_epoch: Callable[[], None]) -> None:
-        """Advance one more engine from now on; ``increment_epoch`` must not raise."""
+        """Advance one more engine from now on; `increment_epoch` must not raise."""
         with self._lock:
             self._engines = (*self._engines, increment_epoch)
 
     def wake(self) -> None:
-        """Make sure the thread ticks; called by whoever finds ``asleep`` set after entering."""
+        """Make sure the thread ticks; called by whoever finds `asleep` set after entering."""
         with self._lock:
             self.asleep = False
             if self._stop:
@@ -117,7 +116,7 @@ class Ticker:
     def _doze(self) -> None:
         """Block until a guest is entered.
 
-        The order matters: ``asleep`` is raised first and ``running`` looked at second, while an
+        The order matters: `asleep` is raised first and `running` looked at second, while an
         entering thread does it the other way round, so one of the two always sees the other.
         """
         self._bell.clear()

@@ -10,17 +10,15 @@ from wasm_host.errors import GuestError
 if TYPE_CHECKING:
     from wasm_host.limits import Limits
 
-__all__ = ["EXITED", "cause", "explain"]
 
-#: Text of the trap the host itself raises to end a guest that called ``proc_exit``.
 EXITED = "guest called proc_exit"
+"""Text of the trap the host itself raises to end a guest that called `proc_exit`."""
 
-#: Backtrace lines kept in a message's detail.
 FRAMES = 12
+"""Backtrace lines kept in a message's detail."""
 
 _FRAME = re.compile(r"^\s*\d+:")
 
-#: Trap text -> (limit, what it means in words).
 _BY_LIMIT = (
     ("wasm trap: interrupt", "cpu_ms", "ran longer than"),
     ("all fuel consumed", "fuel", "used more fuel than"),
@@ -30,6 +28,7 @@ _BY_LIMIT = (
     ("exceeds table limits", "table_elements", "asks for a larger table than"),
     ("table minimum size", "table_elements", "asks for a larger table than"),
 )
+"""Trap text -> (limit, what it means in words)."""
 _UNITS = {"cpu_ms": "ms", "fuel": "units", "stack_bytes": "bytes", "memory_bytes": "bytes",
           "table_elements": "elements"}  # fmt: skip
 
@@ -43,9 +42,9 @@ def explain(
     memory: int | None = None,
     stderr: str = "",
 ) -> GuestError:
-    """The :class:`GuestError` for a trap or error of wasmtime.
+    """The `GuestError` for a trap or error of wasmtime.
 
-    ``memory`` is the size of the guest's linear memory when it failed, if known; ``stderr`` the
+    `memory` is the size of the guest's linear memory when it failed, if known; `stderr` the
     last of what it wrote there.
     """
     text = str(error)
@@ -102,7 +101,7 @@ def cause(text: str) -> str:
 
 
 def _trimmed(text: str) -> str:
-    """The text with at most ``FRAMES`` backtrace lines."""
+    """The text with at most `FRAMES` backtrace lines."""
     kept: list[str] = []
     frames = dropped = 0
     for line in text.splitlines():

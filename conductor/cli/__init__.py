@@ -1,20 +1,18 @@
 """The command line: `main` is what the installed `conductor` runs.
 
-    fast      `agent` and `proxy`, parsed without loading typer: an editor waits for these
-    app       every command, its help and its errors, with typer
-    run       runs a chain on this process's standard input and output
-    options   the options of chains, for typer
-    usage     what is wrong with a command line
-    exec_     one prompt from the terminal: client, client_output, client_permissions, client_files
-    inspect_  what a component is and may do: inspect_policy, inspect_text
-    lock      what a chain is and may do, written down
-    replay    one component, run again on what a trace recorded of it
-    audit     whether the record of --audit is as it was written
-    join      the successor side of an `scp` proxy
-    conductor.mcp.doors.shim   `mcp`: an MCP server for agents that know stdio only
-    report    errors and hints for people
+    options        the table of options of `agent`, `proxy` and `exec`
+    fast           parses `agent` and `proxy` without typer: an editor waits for these
+    typer_options  gives typer commands their options from the table
+    app            every command, its help and its errors, with typer; chains: those that run one
+    usage          explains what is wrong with a command line
+    run            starts a chain, and runs it on this process's standard input and output
+    exec_          one prompt from the terminal: client, client_handlers, client_output
+    inspect_       what a component is and may do: inspect_policy, inspect_text
+    first_use      what a component asks for that is new here
+    report         prints errors, log lines and results for people
 
-Errors go to stderr as `error: …`, a blank line, `hint: …`; stdout carries protocol only.
+Each other module is the command of its name. Standard error gets errors as `error: …`, a blank
+line, `hint: …`; standard output carries protocol only.
 """
 
 from __future__ import annotations
@@ -24,6 +22,14 @@ import sys
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
+    if sys.platform == "win32":
+        # Before all else, and not by `report`, which needs `select.poll`. A chain reads pipes in an
+        # event loop, and those of Windows watch sockets only.
+        sys.stderr.write(
+            "error: conductor does not run on Windows: it needs the pipes and processes of POSIX\n"
+            "\nhint: install it inside WSL 2 (Windows Subsystem for Linux), and run it there\n"
+        )
+        return 1
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
         from conductor.mcp.doors import shim
@@ -44,12 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _chain(given: list[str]) -> int | None:
     """Runs `agent` or `proxy`; None where typer has to explain something."""
+    # In this order: the host of guests starts first, and loads its engine during our own imports.
     import gc
 
     from conductor.run import fast_msgspec, spawn
 
     spawn.start(given)
-    gc.disable()  # until the chain runs there is no garbage to speak of
+    gc.disable()  # start-up makes next to no garbage, and collecting takes time
     try:
         fast_msgspec.load()
         from conductor.cli import fast

@@ -15,32 +15,30 @@ import typer
 from conductor.cli import (
     audit_commands,
     build_,
-    cache_,
+    cache,
     chains,
     check_,
     new_,
-    options,
     replay,
     report,
     test_,
     usage,
 )
-from conductor.cli.chain_options import ChainOptions
-from conductor.cli.options import paragraphs
+from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.run.plan import LOCK_FILE
 
 _EXAMPLES: Final = paragraphs(
-    "One prompt through a bundled proxy to the bundled demo agent, here in the terminal:",
+    "Send one prompt from this terminal, through a bundled proxy to the bundled demo agent:",
     '  conductor exec datetime demo -p "what day is it?"',
-    "What an editor starts instead of the agent alone:",
+    "Have your editor start this instead of the agent:",
     "  conductor agent datetime claude-code-acp",
-    "What a module can do, without running it:",
+    "See what a module can do, without running it:",
     "  conductor inspect ./proxy.wasm",
-    "Whether everything is there:",
+    "Check that everything is installed:",
     "  conductor doctor",
-    "`conductor COMMAND --help` says more.",
+    "`conductor COMMAND --help` explains each command.",
 )
 
 app = typer.Typer(
@@ -67,7 +65,7 @@ def _conductor(
         ),
     ] = False,
 ) -> None:
-    """Puts proxies between an editor and its AI coding agent, untrusted ones in a sandbox.
+    """Runs proxies between an editor and its AI coding agent, untrusted proxies in a sandbox.
 
     Speaks the Agent Client Protocol (ACP).
 
@@ -82,9 +80,11 @@ app.command(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chain
 
 @app.command(
     epilog="Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json",
-    help="Say what a component is and what it can do, without running it: what it may see, change, "
-    "answer and send, and what it may never do.\n\n"
-    "Exit code 1 when it is a module that would be refused.",
+    help=paragraphs(
+        "Show what a component is and what it may do, without running it: what it may see, "
+        "change, answer and send, and what it may never do.",
+        "Exit code 1 when conductor would refuse the module.",
+    ),
 )
 def inspect(
     component: Annotated[
@@ -95,56 +95,78 @@ def inspect(
             show_default=False,
         ),
     ],
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json_: Json = False,
 ) -> int:
-    """Says what a component is and what it can do."""
+    """Shows what a component is and what it may do."""
     from conductor.cli import inspect_
 
     return inspect_.show(component, as_json=json_)
+
+
+_Lockable = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The components as `agent`, `proxy` and `exec` take them.",
+        show_default=False,
+    ),
+]
+_LockFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
+]
+_Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
+]
+_ForProxy = Annotated[
+    bool,
+    typer.Option(
+        "--proxy",
+        help="Lock a chain for `conductor proxy`: its last component is no agent. "
+        "Default: the last component is the agent, unless it is sandboxed.",
+    ),
+]
+_LockAgent = Annotated[
+    bool | None,
+    typer.Option(
+        "--lock-agent/--no-lock-agent",
+        help="Refuse an agent whose program has changed, instead of reporting it. "
+        "Default: keep the lock file's setting; off in a new one.",
+        show_default=False,
+    ),
+]
+_Upgrade = Annotated[
+    bool,
+    typer.Option(
+        "--upgrade",
+        help="Rewrite a lock file of an older version in today's words, and show what changed. "
+        "Takes no components.",
+    ),
+]
 
 
 @app.command(
     epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude-code-acp\n\n"
     "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude-code-acp",
     help=paragraphs(
-        "Write down what the components of a chain are and what each may do at most. With "
-        "--locked, `agent`, `proxy` and `exec` refuse one that has changed or may do more.",
+        "Write a lock file: what the components of a chain are, and the most that each may do. "
+        "With --locked, `agent`, `proxy` and `exec` refuse a component that has changed or may do "
+        "more.",
         "Exit code 1 with --check, when the file would change.",
     ),
 )
+@takes("lock")
 def lock(
-    components: options.Lockable = None,
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write."),
-    ] = LOCK_FILE,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
-    ] = False,
-    proxy: Annotated[
-        bool, typer.Option("--proxy", help="For `conductor proxy`: the last one is no agent.")
-    ] = False,
-    lock_agent: Annotated[
-        bool | None,
-        typer.Option(
-            "--lock-agent/--no-lock-agent",
-            help="Refuse an agent whose program has changed, instead of reporting it. "
-            "Default: as the file says so far, at first no.",
-            show_default=False,
-        ),
-    ] = None,
-    isolation: options.Isolation = None,
-    upgrade: Annotated[
-        bool,
-        typer.Option(
-            "--upgrade", help="Rewrite a file of an older version in today's words; no components."
-        ),
-    ] = False,
+    components: _Lockable = None,
+    output: _LockFile = LOCK_FILE,
+    check: _Check = False,
+    proxy: _ForProxy = False,
+    lock_agent: _LockAgent = None,
+    upgrade: _Upgrade = False,
+    **isolation: str,
 ) -> int:
-    """Writes down what a chain is and may do."""
+    """Writes the lock file of a chain."""
     from conductor.cli import lock as locking
 
-    given = ChainOptions(isolation=isolation).fields()
     wanted = locking.Wanted(
         components=components or [],
         path=output,
@@ -152,14 +174,14 @@ def lock(
         proxy=proxy,
         pin_agent=lock_agent,
         upgrade=upgrade,
-        **given,
+        **isolation,
     )
     return locking.run(wanted)
 
 
 @app.command(help="List the components that come with conductor.")
 def components(
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON array.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ) -> int:
     """Lists the bundled components."""
     from conductor.cli import components as listing
@@ -168,26 +190,21 @@ def components(
 
 
 @app.command(
-    help="Check this machine and this installation: what is there, what is missing, and whether "
-    "the process of sandboxed proxies can be locked up.\n\nExit code 1 when something needed is "
-    "missing.",
+    help=paragraphs(
+        "Check this machine and this installation: what is there, what is missing, and whether "
+        "the system can lock up the process of sandboxed proxies.",
+        "Exit code 1 when something that conductor needs is missing.",
+    ),
 )
-def doctor(
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    cache: options.Cache = None,
-) -> int:
+@takes("doctor")
+def doctor(json_: Json = False, cache: str | None = None) -> int:
     """Checks this machine and this installation."""
-    from conductor.cli.doctor import checks as examination
+    from conductor.cli import doctor as examination
 
-    found = examination.checks(cache)
-    if json_:
-        report.say_json(examination.as_json(found))
-    else:
-        report.say(*examination.lines(found))
-    return examination.exit_code(found)
+    return examination.show(cache, as_json=json_)
 
 
-app.add_typer(cache_.app, name="cache")
+app.add_typer(cache.app, name="cache")
 app.command(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
 app.command(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 app.command(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
@@ -197,7 +214,7 @@ app.command(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay
 app.add_typer(audit_commands.audit_app, name="audit")
 
 
-@app.command(hidden=True, help="Carry a proxy's successor traffic; proxies start this themselves.")
+@app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")
 def join(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The conductor's socket.")],
 ) -> int:
@@ -207,7 +224,7 @@ def join(
     return joining.main([path])
 
 
-@app.command(hidden=True, help="Be an MCP server over stdio; agents start this themselves.")
+@app.command(hidden=True, help="Be an MCP server over stdio. Agents start this themselves.")
 def mcp(
     address: Annotated[
         str,

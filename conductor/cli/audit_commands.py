@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.options import paragraphs
+from conductor.cli.typer_options import paragraphs
 
 audit_app = typer.Typer(help="Work with the files that --audit writes.")
 

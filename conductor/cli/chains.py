@@ -1,19 +1,36 @@
-"""`conductor agent`, `proxy` and `exec` as typer sees them: what runs a chain.
+"""`conductor agent`, `proxy` and `exec` as typer sees them.
 
-The first two get here only when `conductor.cli.fast` leaves them to be explained.
+The first two arrive here only when `conductor.cli.fast` leaves a command line to be explained.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import chain_options, fast, options
-from conductor.cli.chain_options import ChainOptions
-from conductor.cli.options import paragraphs
+from conductor.cli import options
+from conductor.cli.typer_options import paragraphs, takes
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.spec.component_options import NAMES
+
+Components = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The proxies from the editor's side on, then the agent, written as above.",
+        show_default=False,
+    ),
+]
+Proxies = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The proxies from the editor's side on, written as above. Without any, the conductor "
+        "passes every message on unchanged.",
+        show_default=False,
+    ),
+]
 
 _EXPLAINED: Final = {
     "grant": "grant (a service: clock, kv, fetch …)",
@@ -65,96 +82,27 @@ EXEC_EPILOG: Final = paragraphs(
 )
 
 
-@chain_options.taken()
-def agent(
-    components: options.Components,
-    proxy: options.AsProxy = False,
-    *,
-    given: ChainOptions,
-) -> int:
+@takes("agent")
+def agent(components: Components, **values: Any) -> int:
     """Runs a chain of proxies and an agent."""
-    return _run(given.parsed("proxy" if proxy else "auto", components))
+    return _run("agent", components, values)
 
 
-@chain_options.taken()
-def proxy(
-    components: options.Proxies = None,
-    dialect: options.Dialect = None,
-    *,
-    given: ChainOptions,
-) -> int:
+@takes("proxy")
+def proxy(components: Proxies = None, **values: Any) -> int:
     """Runs a chain of proxies that is itself a proxy."""
-    return _run(given.parsed("proxy", components or [], dialect))
+    return _run("proxy", components or [], values)
 
 
-def _run(parsed: fast.Parsed) -> int:
-    from conductor.cli import run  # whoever asks for help needs no event loop
+def _run(command: str, components: list[str], values: dict[str, Any]) -> int:
+    from conductor.cli import run  # --help does not need it
 
-    return run.chain(parsed)
+    return run.chain(options.assemble(command, components, **values))
 
 
-@chain_options.taken(without=("stall", "drain", "drain_total", "watch"))
-def exec_(
-    components: options.Components,
-    prompt: Annotated[
-        str,
-        typer.Option(
-            "--prompt", "-p", metavar="TEXT", help="The prompt; `-` reads it from standard input."
-        ),
-    ],
-    cwd: Annotated[
-        str,
-        typer.Option("--cwd", metavar="FOLDER", help="The session's working directory."),
-    ] = ".",
-    permissions: Annotated[
-        str | None,
-        typer.Option(
-            "--permissions",
-            "--allow",
-            metavar="deny|ask|allow-once",
-            help="How the agent's requests for permission are answered; `none` and `once` are "
-            "other names of the first and last. Default: ask on a terminal, else deny.",
-        ),
-    ] = None,
-    fs: Annotated[
-        str,
-        typer.Option(
-            "--fs",
-            metavar="none|read|write",
-            help="Which access to files under the working directory the chain is offered.",
-        ),
-    ] = "none",
-    timeout: Annotated[
-        str | None,
-        typer.Option("--timeout", metavar="SECONDS", help="Give up after this time."),
-    ] = None,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="text|json",
-            help="`text` streams the answer; `json` prints every message received, one a line.",
-        ),
-    ] = "text",
-    json_: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    *,
-    given: ChainOptions,
-) -> int:
+@takes("exec")
+def exec_(components: Components, **values: Any) -> int:
     """Sends one prompt through a chain and prints the answer."""
     from conductor.cli import exec_ as turns
-    from conductor.cli import exec_options
 
-    parsed = given.parsed("agent", components)
-    return turns.execute(
-        turns.Turn(
-            components=components,
-            prompt=exec_options.prompt(prompt),
-            cwd=exec_options.folder(cwd),
-            permissions=exec_options.permissions(permissions, prompt_from_stdin=prompt == "-"),
-            fs=options.read("--fs", fs, exec_options.FS),
-            timeout=exec_options.time_limit(timeout),
-            format="json" if json_ else options.read("--format", format_, exec_options.FORMAT),
-            log=parsed.log,
-            options=parsed.options,
-        )
-    )
+    return turns.execute(components, **values)

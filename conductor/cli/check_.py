@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import fast, options, report
+from conductor.cli import options, report
 from conductor.errors import UsageError, visible
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def check(
     unknown = [name for name in only or () if name not in known]
     if unknown:
         raise UsageError(f"no check `{unknown[0]}`", f"checks are: {', '.join(known)}")
-    limit = (timeout and options.read("--timeout", timeout, fast.seconds)) or suite.TIMEOUT
+    limit = (timeout and options.read("--timeout", timeout, options.seconds)) or suite.TIMEOUT
     spec = catalog.resolve(component)
     if spec.bundled is not None and (found := catalog.manifest(spec.bundled)) is not None:
         _no_agent(component, found.kind)
-    first_use.tell_program(spec)
+    first_use.announce_program(spec)
     found_all: list[Outcome] = []
     for one in suite.outcomes(spec, only or (), limit, cache):
         found_all.append(one)

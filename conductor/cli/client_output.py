@@ -1,7 +1,7 @@
-"""What `conductor exec` shows of a turn: the answer on stdout, everything else on stderr.
+"""Shows a turn of `conductor exec`: the answer on standard output, all else on standard error.
 
-The text comes from components nobody has to trust. On a terminal its control characters are shown,
-not obeyed: an escape sequence could rewrite what the user sees.
+Nobody has to trust the components that the text comes from. On a terminal its control characters
+are written out: an escape sequence could change what the user sees.
 """
 
 from __future__ import annotations
@@ -10,61 +10,45 @@ import asyncio
 import os
 import select
 import sys
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from conductor.cli import report
 from conductor.errors import one_line, visible
 
 _ATOMIC: Final = 4096
-"""Bytes a pipe that is reported writable takes without blocking, at least."""
+"""Bytes that a pipe takes without blocking once `select` says that it has room."""
 _POLL: Final = 0.01
-"""Seconds between looks at an output that takes nothing."""
+"""Seconds between two tries to write to an output that is full."""
 
 
 class OutputClosed(Exception):  # noqa: N818 - an event, not a mistake
-    """Nobody reads standard output any more."""
-
-
-class View(Protocol):
-    """Shows a turn as it goes."""
-
-    async def frame(self, line: bytes) -> None:
-        """One frame received from the chain, as it stood on the wire."""
-
-    async def update(self, update: dict[str, Any]) -> None:
-        """One `session/update` of our session."""
-
-    def note(self, text: str) -> None:
-        """A line beside the answer."""
-
-    async def finish(self) -> None:
-        """The turn is over."""
+    """The reader of standard output is gone."""
 
 
 class Output:
-    """Standard output, written without ever blocking the event loop.
+    """Standard output, written without blocking the event loop.
 
-    The descriptor may be shared with other programs, so it is not made non-blocking; pieces a
-    pipe takes at once are written only when there is room.
+    Making the descriptor non-blocking would affect all programs that share it. So `data` writes
+    only when there is room, and never more than a pipe takes at once.
     """
 
     def __init__(self, fd: int = 1) -> None:
         self._fd = fd
         self._terminal = os.isatty(fd)
         self.line_open = False
-        """Whether what was written last does not end with a newline."""
+        """Whether the last line has no newline yet."""
 
     @property
     def terminal(self) -> bool:
-        """Whether a person reads this."""
+        """Whether a person reads the output."""
         return self._terminal
 
     async def text(self, text: str) -> None:
-        """Writes text of the agent. Raises `OutputClosed`."""
+        """Writes the agent's text. Raises `OutputClosed`."""
         await self.data((visible(text) if self._terminal else text).encode(errors="replace"))
 
     async def data(self, data: bytes) -> None:
-        """Writes bytes as they are. Raises `OutputClosed`."""
+        """Writes bytes unchanged. Raises `OutputClosed`."""
         view = memoryview(data)
         while view:
             if not self._ready():
@@ -72,7 +56,7 @@ class Output:
                 continue
             try:
                 view = view[os.write(self._fd, view[:_ATOMIC]) :]
-            except BlockingIOError:  # somebody who shares the descriptor made it non-blocking
+            except BlockingIOError:  # another program has made the shared descriptor non-blocking
                 await asyncio.sleep(_POLL)
             except OSError as error:
                 raise OutputClosed(error.strerror or str(error)) from None
@@ -85,41 +69,45 @@ class Output:
         return bool(select.select([], [self._fd], [], 0)[1])
 
 
-class JsonView:
-    """Every frame received, one line each, byte for byte."""
+class View:
+    """Shows a turn as it goes. This one shows nothing but notes."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
+
+    async def frame(self, line: bytes) -> None:
+        """Takes a frame from the chain, byte for byte. Raises `OutputClosed`."""
+
+    async def update(self, update: dict[str, Any]) -> None:
+        """Takes a `session/update` of the turn's session. Raises `OutputClosed`."""
+
+    def note(self, text: str) -> None:
+        """Shows a line beside the answer, on standard error."""
+        report.write(text)
+
+    async def finish(self) -> None:
+        """Takes the end of the turn. Raises `OutputClosed`."""
+
+
+class JsonView(View):
+    """Writes every frame from the chain to standard output, one a line, unchanged."""
 
     async def frame(self, line: bytes) -> None:
         """Writes the frame."""
         await self._output.data(line + b"\n")
 
-    async def update(self, update: dict[str, Any]) -> None:
-        """Nothing: the frame it came in has been written."""
 
-    def note(self, text: str) -> None:
-        """A line on stderr."""
-        report.write(text)
-
-    async def finish(self) -> None:
-        """Nothing is left to write."""
-
-
-class TextView:
-    """The agent's text on stdout as it comes; tool calls, plans and thoughts dimmed on stderr."""
+class TextView(View):
+    """The agent's text on standard output; tool calls, plans and thoughts dim on standard error."""
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        super().__init__(output)
         self._titles: dict[str, str] = {}
         self._shown: dict[str, str] = {}
         self._thought = ""
 
-    async def frame(self, line: bytes) -> None:
-        """Nothing: what matters of it comes as an update."""
-
     async def update(self, update: dict[str, Any]) -> None:
-        """Shows one update; kinds that say nothing to a reader are left out."""
+        """Shows one update, if its kind means something to a reader."""
         kind = update.get("sessionUpdate")
         if kind == "agent_thought_chunk":
             self._think(_text_of(update.get("content")))
@@ -139,14 +127,14 @@ class TextView:
             self.note(f"mode: {one_line(update.get('currentModeId'))}")
 
     def note(self, text: str) -> None:
-        """A dim line on stderr, on a line of its own also when stdout is the same terminal."""
+        """Shows a dim line, and begins a new one if the answer is on the same terminal."""
         if self._output.line_open and self._output.terminal:
             report.write("")
             self._output.line_open = False
         report.write(text, dim=True)
 
     async def finish(self) -> None:
-        """Ends the last line if the agent did not."""
+        """Ends the last line if the agent has not."""
         self._end_thought()
         if self._output.line_open:
             await self._output.data(b"\n")
@@ -174,7 +162,7 @@ class TextView:
                 self._once(f"plan {at} {content}", content, entry.get("status"), "plan")
 
     def _once(self, key: str, title: str, status: object, what: str) -> None:
-        """A line for what is new or has changed; agents repeat the rest."""
+        """Shows what is new or has changed: agents repeat the rest in each update."""
         line = f"{what}: {title}" + (f" ({one_line(status)})" if status else "")
         if self._shown.get(key) != line and (status or key not in self._shown):
             self._shown[key] = line
@@ -187,8 +175,8 @@ def _text_of(content: object) -> str:
 
 
 def _described(content: dict[str, Any]) -> str:
-    """A content block that is no text, in words."""
+    """A content block other than text, in words."""
     resource = content.get("resource")
     held = resource if isinstance(resource, dict) else content
     details = [held.get(key) for key in ("name", "uri", "mimeType")]
-    return " ".join([str(content.get("type")), *(str(one) for one in details if one)])
+    return " ".join([str(content.get("type")), *(str(detail) for detail in details if detail)])

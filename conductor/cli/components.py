@@ -7,23 +7,23 @@ from conductor.spec import catalog
 
 
 def show(*, as_json: bool) -> int:
-    """Prints name, kind and description of each; 0."""
-    found = [one for name in catalog.bundled() if (one := catalog.manifest(name)) is not None]
+    """Prints name, kind and description of each bundled component; 0."""
+    manifests = [each for name in catalog.bundled() if (each := catalog.manifest(name)) is not None]
     if as_json:
         rows = [
             {
-                "name": one.name,
-                "kind": one.kind,
-                "version": one.version,
-                "description": one.description,
-                "sandboxed": one.file is not None,
+                "name": manifest.name,
+                "kind": manifest.kind,
+                "version": manifest.version,
+                "description": manifest.description,
+                "sandboxed": manifest.file is not None,
             }
-            for one in found
+            for manifest in manifests
         ]
         report.say_json(rows)
         return 0
-    width = max((len(one.name) for one in found), default=0)
-    for one in found:
-        kind = "sandboxed proxy" if one.file is not None else one.kind
-        report.say(f"{one.name:<{width}}  {kind:<15}  {one.description}")
+    width = max((len(manifest.name) for manifest in manifests), default=0)
+    for manifest in manifests:
+        kind = "sandboxed proxy" if manifest.file is not None else manifest.kind
+        report.say(f"{manifest.name:<{width}}  {kind:<15}  {manifest.description}")
     return 0

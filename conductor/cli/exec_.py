@@ -1,20 +1,18 @@
-"""`conductor exec COMPONENT… -p PROMPT`: one prompt through a chain, from the terminal.
+"""`conductor exec COMPONENT… -p PROMPT`: sends one prompt through a chain, from the terminal.
 
-The chain runs in this process, with `conductor.cli.client` where an editor would be.
+The chain runs in this process, with `conductor.cli.client` in the editor's place.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import msgspec
-
-from conductor.cli import report
+from conductor.cli import options, report
 from conductor.cli.client import (
     PERMISSION,
     UNSUPPORTED_VERSION,
@@ -23,25 +21,12 @@ from conductor.cli.client import (
     Handler,
     RpcError,
 )
-from conductor.cli.client_files import Files
+from conductor.cli.client_handlers import Files, Permissions, ask_terminal
 from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
-from conductor.cli.client_permissions import CANCELLED, Permissions, ask_terminal
-from conductor.cli.run import (
-    locked,
-    refusals,
-    run_loop,
-    start_audit,
-    start_trace,
-    tell_first_use,
-)
-from conductor.cli.version import version
-from conductor.errors import ConductorError
-from conductor.run.launch import Options, plan
+from conductor.cli.run import Started, run_loop
+from conductor.errors import ConductorError, UsageError
 from conductor.run.runtime import Runtime
-from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import MemoryTransport
-
-FORMATS: Final = ("text", "json")
 
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
@@ -50,13 +35,13 @@ EXIT_REFUSED: Final = 5
 EXIT_INTERRUPTED: Final = 130
 
 _CANCEL_GRACE: Final = 2.0
-"""Seconds an agent has to end a turn that ran out of time."""
+"""Seconds that an agent gets to end a turn that ran out of time."""
 
-_LOOK: Final = "run it again with --log debug to see what the chain does"
+_DEBUG: Final = "run it again with --log debug to see what the chain does"
 
 _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     "end_turn": (0, "", ""),
-    "refusal": (EXIT_REFUSED, "the agent refused to go on", "ask in other words"),
+    "refusal": (EXIT_REFUSED, "the agent refused to continue", "rephrase the prompt"),
     "max_tokens": (
         EXIT_FAILED,
         "the answer is cut off: the agent ran out of tokens",
@@ -64,10 +49,10 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     ),
     "max_turn_requests": (
         EXIT_FAILED,
-        "the turn was cut off: the agent made as many model requests as it may",
+        "the turn was cut off: the agent reached its limit of model requests",
         "ask for less, or give the agent a higher limit",
     ),
-    "cancelled": (EXIT_FAILED, "the turn was cancelled from within the chain", _LOOK),
+    "cancelled": (EXIT_FAILED, "a component of the chain cancelled the turn", _DEBUG),
 }
 """Stop reason -> exit code, error, hint."""
 
@@ -78,57 +63,41 @@ _ADVICE: Final = {
 """Error code -> hint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What to run. `cwd`: absolute folder of the session. `timeout`: seconds, None: no limit."""
+def execute(
+    components: list[str],
+    *,
+    prompt: str,
+    cwd: str = ".",
+    permissions: str | None = None,
+    fs: str = "none",
+    timeout: float | None = None,
+    format: str = "text",  # noqa: A002 - the option's name
+    json: bool = False,
+    **chain: Any,
+) -> int:
+    """Runs one turn; the exit code: see `conductor exec --help`. Raises `UsageError`.
 
-    components: list[str]
-    prompt: str
-    cwd: str
-    format: str = "text"
-    permissions: str = "deny"
-    fs: str = "none"
-    timeout: float | None = None
-    log: str = "warning"
-    options: Options = field(default_factory=Options)
-
-
-def execute(turn: Turn) -> int:
-    """Runs the turn; the exit code: see `conductor exec --help`."""
-    # Once the turn is over nothing of it is left to wait for.
-    options = msgspec.structs.replace(turn.options, drain=0.0)
+    The parameters are the options of `conductor exec`; `chain` holds those that `agent` has too.
+    """
+    # drain: once the turn is over no request is open that the chain would have to wait for.
+    parsed = options.assemble("exec", components, drain=0.0, **chain)
+    if timeout == 0:
+        raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
+    output = Output()
+    view: View = JsonView(output) if json or format == "json" else TextView(output)
+    client = _client(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
     try:
-        specs = resolve_all(turn.components)
-        tell_first_use(specs)
-        tracer = start_trace(options, turn.log)
-        auditor = start_audit(options, turn.log, "agent", specs)
-        with refusals(auditor):
-            specs = locked(specs, options, turn.log, agent_last=True)
-            lines = report.lines(turn.log, specs)
-            planned, guardian = plan(
-                specs, options, agent_last=True, on_stderr=report.relay(turn.log, lines)
-            )
+        started = Started(parsed)
     except ConductorError as error:
         report.error(error.text, error.hint)
         return error.exit_code
-    output = Output()
-    view: View = JsonView(output) if turn.format == "json" else TextView(output)
-    client = _client(turn, view)
-    runtime = Runtime(
-        planned,
-        "agent",
-        MemoryTransport(client.run),
-        options,
-        log=lines.say,
-        tracer=tracer,
-        auditor=auditor,
-    )
-    control = _Control(client, runtime, view, turn.timeout)
+    runtime = started.runtime(MemoryTransport(client.run))
+    control = _Control(client, runtime, view, timeout)
     try:
         run_loop(control.run())
     finally:
-        guardian.release()
-        lines.close()
+        started.guardian.release()
+        started.lines.close()
     if client.defect is not None:
         raise client.defect
     if output.line_open and output.terminal:
@@ -136,27 +105,57 @@ def execute(turn: Turn) -> int:
     return _report(control, client, runtime)
 
 
-def _client(turn: Turn, view: View) -> Client:
-    files = Files(Path(turn.cwd), turn.fs)
-    permissions = Permissions(turn.permissions, view.note, ask_terminal)
-    handlers: dict[str, Handler] = {PERMISSION: permissions.request}
+def _prompt(text: str) -> str:
+    """The prompt's text, read from standard input for `-`. Raises `UsageError`."""
+    if text == "-":
+        text = sys.stdin.buffer.read().decode(errors="replace")
+    if not text.strip():
+        raise UsageError("the prompt is empty", 'write one: -p "what day is it?"')
+    return text
+
+
+def _folder(text: str) -> str:
+    """The absolute path of a folder that exists. Raises `UsageError`."""
+    path = Path(text).absolute()
+    if not path.is_dir():
+        raise UsageError(f"no such folder: `{text}`", "--cwd names the session's directory")
+    return os.path.normpath(path)
+
+
+def _permissions(mode: str | None, prompt: str) -> str:
+    """`deny`, `ask` or `allow-once`; by default `ask` on a terminal. Raises `UsageError`."""
+    # A prompt from standard input leaves nobody to type an answer there.
+    terminal = os.isatty(0) and os.isatty(2) and prompt != "-" and hasattr(os, "ttyname")
+    if mode is None:
+        return "ask" if terminal else "deny"
+    if mode == "ask" and not terminal:
+        raise UsageError(
+            "there is no terminal to ask for permission on",
+            "use --permissions deny or --permissions allow-once",
+        )
+    return {"none": "deny", "once": "allow-once"}.get(mode, mode)
+
+
+def _client(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> Client:
+    files = Files(Path(cwd), fs)
+    handlers: dict[str, Handler] = {
+        PERMISSION: Permissions(permissions, view.note, ask_terminal).request
+    }
     if files.reads:
         handlers["fs/read_text_file"] = files.read
     if files.writes:
         handlers["fs/write_text_file"] = files.write
     return Client(
-        prompt=turn.prompt,
-        cwd=turn.cwd,
-        info={"name": "conductor-exec", "title": "conductor exec", "version": version()},
+        prompt=prompt,
+        cwd=cwd,
         capabilities={"fs": files.capability(), "terminal": False},
         view=view,
         handlers=handlers,
-        cancelled_permission=CANCELLED,
     )
 
 
 class _Control:
-    """Ends the turn before it ends itself: signals and the time limit."""
+    """Ends the turn early: on a signal, or at the time limit."""
 
     def __init__(self, client: Client, runtime: Runtime, view: View, timeout: float | None) -> None:
         self._client = client
@@ -180,7 +179,7 @@ class _Control:
         again = self.signal == signal.SIGINT
         self.signal = self.signal or signal.SIGINT
         if not again and self._client.cancel():
-            self._view.note("cancelling the turn; Ctrl-C again ends it at once")
+            self._view.note("cancelling the turn; press Ctrl-C again to end it at once")
         else:
             self._runtime.stop()
 
@@ -199,19 +198,19 @@ class _Control:
 
 
 def _report(control: _Control, client: Client, runtime: Runtime) -> int:
-    """Says what went wrong, once, and finds the exit code."""
+    """Reports one error at most; returns the exit code."""
     if control.signal:
         return 128 + control.signal
     if control.timed_out:
         report.error(
-            f"no end of the turn within {control.timeout:g} s",
-            "give it longer with --timeout SECONDS",
+            f"the turn did not end within {control.timeout:g} s",
+            "allow more time with --timeout SECONDS",
         )
         return EXIT_TIMEOUT
     if client.stop_reason is not None:
         code, text, hint = _STOPS.get(
             client.stop_reason,
-            (EXIT_FAILED, f"the turn ended with `{client.stop_reason}`", _LOOK),
+            (EXIT_FAILED, f"the turn ended with `{client.stop_reason}`", _DEBUG),
         )
         if text:
             report.error(text, hint)
@@ -225,11 +224,11 @@ def _report(control: _Control, client: Client, runtime: Runtime) -> int:
 def _report_error(client: Client) -> int:
     match client.error:
         case RpcError(code=code, message=message):
-            # Of a hint in it nobody can tell whether it is ours: all of it is quoted.
-            report.error(f"{client.stage} failed: {message}", _ADVICE.get(code, _LOOK))
+            # The message may hold a hint of an inner conductor or of anybody: quote all of it.
+            report.error(f"{client.stage} failed: {message}", _ADVICE.get(code, _DEBUG))
             return EXIT_NO_SESSION if client.stage == "session/new" else EXIT_FAILED
         case OutputClosed():
-            report.error(f"standard output cannot be written: {client.error}", "read it to its end")
+            report.error(f"cannot write standard output: {client.error}", "read it to its end")
         case ChainEnded() | None:
-            report.error("the chain ended without an answer", _LOOK)
+            report.error("the chain ended without an answer", _DEBUG)
     return EXIT_FAILED

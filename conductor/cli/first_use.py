@@ -1,9 +1,9 @@
-"""What a stranger's component asks for, told once, before it is used for the first time.
+"""Reports what a stranger's component asks for, once, before the component runs for the first time.
 
-It is told on standard error and never asked about: an editor has no terminal, and the answer is the
-command line, where everything has to be granted by name. What was told is remembered in the user's
-state folder by the place of the component, and told again when it asks for something else. So is
-what the command line says in words of older versions.
+The report goes to standard error and asks no question: an editor has no terminal, and the user
+answers on the command line, which grants everything by name. A file in the user's state folder
+remembers each report by the component's place; a component that asks for something else is reported
+again. So are words of older versions on the command line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,117 +25,130 @@ from conductor.spec.manifest.values import Manifest
 
 _DEFAULT: Final = PolicyWords().profile
 HIDDEN: Final = (
-    'no profile can be read off its source, as it could be off `Proxy(…, profile="observer")`'
+    'conductor cannot read a profile off its source, as it could off `Proxy(…, profile="observer")`'
 )
-"""What is said of a source that may name a profile, but not in such words."""
+"""The report of a source that may name a profile in some other form."""
 
 
-def tell(specs: Sequence[Spec]) -> None:
-    """Tells of those components that were not told of, or ask for something else by now."""
+def announce(specs: Sequence[Spec]) -> None:
+    """Reports the components that are new here, or ask for something else than before."""
     for spec in specs:
         if spec.bundled is None:
-            _tell(_place(spec), _asks(spec), lines(spec))
-        said = f"older {spec.source} {spec.name}".encode("utf-8", "backslashreplace").decode()
-        _tell(said, spec.older, older(spec))
+            _announce(_place(spec), _claims(spec), lines(spec))
+        _announce(_text(f"older {spec.source} {spec.name}"), spec.older, older(spec))
 
 
-def tell_program(spec: Spec) -> None:
-    """The same of a component that is only tried out, if that runs a program of a stranger's."""
+def announce_program(spec: Spec) -> None:
+    """Does the same before a command only tries a component out, if that runs a program."""
     if spec.command is not None:
-        tell([spec])
+        announce([spec])
 
 
-def _tell(place: str, what: Any, said: Iterable[str]) -> None:
+def allows(words: PolicyWords, rule: str) -> bool:
+    """Whether a component may do what a rule (`up:session/update:carry`) says."""
+    return permits(words.policy(), parse_rule(rule))
+
+
+def gives(words: PolicyWords, grant: str) -> bool:
+    """Whether a component has a named grant (`turns=within`)."""
+    policy = words.policy()
+    if policy is None:
+        return True
+    held = msgspec.structs.replace(policy.grants, turns=policy.turns)
+    return not lacking(parse_grant(grant), held).names()
+
+
+def serves(spec: Spec, service: str) -> bool:
+    """Whether a component may use a service."""
+    return spec.grants is None or service in spec.grants or service in ALWAYS_GRANTED
+
+
+def _announce(place: str, what: Any, text: Iterable[str]) -> None:
     if what and _remember(place, what):
-        for line in said:
-            # On one line: what follows the first line of an entry is indented, as ours are.
+        for line in text:
+            # The author's words stay on their line: a new one could pass for conductor's own.
             report.write(line.replace("\n", " "))
 
 
 def _place(spec: Spec) -> str:
-    """Where it is; a name may hold bytes that are no text, which are told apart all the same."""
-    place = spec.manifest or spec.script or spec.wasm or ""
-    return place.encode("utf-8", "backslashreplace").decode()
+    return _text(spec.manifest or spec.script or spec.wasm or "")
 
 
-def _asks(spec: Spec) -> Any:
-    """What is worth telling of it; nothing: it is not told of."""
-    found = spec.asked
-    if found is None or not (found.wants or found.command):
+def _text(name: str) -> str:
+    """A file name with bytes that are not text written out, so that it is unique and storable."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _claims(spec: Spec) -> Any:
+    """What to report of a component and to remember; None if there is nothing to report."""
+    asked = spec.asked
+    if asked is None or not (asked.wants or asked.command):
         if not spec.sandboxed or spec.chosen:
             return None
         return HIDDEN if spec.hidden else _DEFAULT
-    return [found.wants, found.command] if found.command else found.wants
+    return [asked.wants, asked.command] if asked.command else asked.wants
 
 
 def lines(spec: Spec) -> Iterator[str]:
-    """What it asks for and why, and whether it gets it; or that it says nothing."""
-    found = spec.asked or Manifest(name=spec.name)
-    version = f" {found.version}" if found.version else ""
-    wants, words = found.wants, spec.policy
+    """What a component asks for and why, and whether it gets it."""
+    manifest = spec.asked or Manifest(name=spec.name)
+    version = f" {manifest.version}" if manifest.version else ""
+    wants, words = manifest.wants, spec.policy
     asks = ", which asks for" if wants else ""
     yield f"conductor: first use of `{spec.name}`{version} ({spec.source}){asks}"
     if spec.command is not None:
         yield f"  it is a program, not sandboxed, and runs with your rights: {spec.what}"
     if wants.profile is not None:
         why = f", {wants.reason}" if wants.reason else ""
-        fate = "given"
+        fate = "granted"
         if words.profile != wants.profile:
-            more = f"; `,profile={wants.profile}` behind it gives that"
-            fate = f"it is given {words.profile}{more if spec.sandboxed else ''}"
+            more = f"; add `,profile={wants.profile}` to grant it" if spec.sandboxed else ""
+            fate = f"it gets {words.profile}{more}"
         yield f"  profile {wants.profile}{why}: {fate}"
     elif spec.sandboxed and not spec.chosen:
         says = HIDDEN if spec.hidden else "it names no profile"
         yield (
-            f"  {says}, so it has `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
-            "`,profile=full` behind it gives all within the guards"
+            f"  {says}, so it gets `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
+            "add `,profile=full` to grant all within the guards"
         )
-    policy = words.policy()
-    rights = [rule for rule in wants.rights if permits(policy, parse_rule(rule))]
-    grants = [
-        one
-        for one in wants.grants
-        if policy is None or not lacking(parse_grant(one), words.grants).names()
-    ]
-    services = wants.services if spec.grants is None else spec.grants | ALWAYS_GRANTED
-    yield from _each("right", wants.rights.items(), rights, "allow=")
-    yield from _each("grant", wants.grants.items(), grants, "")
-    yield from _each("service", wants.services.items(), services, "grant=")
-
-
-def older(spec: Spec) -> Iterator[str]:
-    """How what was said of it in words of older versions is said today."""
-    for one in spec.older:
-        said = f"is written `{one.today}` today" if one.today else "is left out today"
-        yield f"conductor: `{spec.name}`: `{one.said}` {said}"
-        if one.lost:
-            yield f"  {one.lost}"
-            yield f"  hint: `conductor inspect {spec.source}` shows what it may do"
+    yield from _each("right", wants.rights, "allow=", lambda rule: allows(words, rule))
+    yield from _each("grant", wants.grants, "", lambda grant: gives(words, grant))
+    yield from _each("service", wants.services, "grant=", lambda name: serves(spec, name))
 
 
 def _each(
-    word: str, asked: Iterable[tuple[str, str]], given: Iterable[str], option: str
+    noun: str, wanted: dict[str, str], option: str, granted: Callable[[str], bool]
 ) -> Iterator[str]:
-    held = frozenset(given)
-    for key, reason in asked:
-        fate = "given" if key in held else f"not given; `,{option}{key}` behind it gives it"
-        yield f"  {word} {key}, {reason}: {fate}"
+    for key, reason in wanted.items():
+        fate = "granted" if granted(key) else f"not granted; add `,{option}{key}` to grant it"
+        yield f"  {noun} {key}, {reason}: {fate}"
+
+
+def older(spec: Spec) -> Iterator[str]:
+    """Today's form of what the command line says in words of older versions."""
+    for word in spec.older:
+        today = f"is written `{word.today}` today" if word.today else "has no effect today"
+        yield f"conductor: `{spec.name}`: `{word.said}` {today}"
+        if word.lost:
+            yield f"  {word.lost}"
+            yield f"  hint: `conductor inspect {spec.source}` shows what it may do"
 
 
 def _remember(place: str, what: Any) -> bool:
-    """Whether this was not told yet."""
-    told = msgspec.json.encode([place, what], order="sorted")
-    # Not by a digest: the module for those takes its time, and all of it is compared anyway.
+    """Remembers a report; False if an earlier run has made it."""
+    reported = msgspec.json.encode([place, what], order="sorted")
+    # Checksums, not a digest: an editor would wait for OpenSSL to load. Two reports that share a
+    # file do no harm, since `_read` compares the whole content.
     key = place.encode()
     file = os.path.join(folder(), f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}")
-    if _read(file) == told:
+    if _read(file) == reported:
         return False
     try:
         os.makedirs(folder(), mode=0o700, exist_ok=True)
         with open(file, "wb") as now:
-            now.write(told)
+            now.write(reported)
     except OSError:
-        return True  # it cannot be remembered, so it will be told again: better twice than never
+        return True  # reported again each time: better than never
     return True
 
 
@@ -148,7 +161,7 @@ def _read(file: str) -> bytes:
 
 
 def folder() -> str:
-    """Where it is remembered what was told: in the user's state folder."""
+    """The folder, in the user's state folder, that remembers reports."""
     if sys.platform == "darwin":
         base = "~/Library/Application Support"
     elif sys.platform == "win32":

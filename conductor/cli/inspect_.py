@@ -1,7 +1,7 @@
-"""`conductor inspect COMPONENT`: what a component is and what it can do. Nothing of it is run.
+"""`conductor inspect COMPONENT`: what a component is and what it may do. Runs nothing of it.
 
-The card a user decides on: what is known of the component, what it may do to the conversation, what
-it asks for and was not granted, and what keeps it in.
+A user decides by this page: what is known of the component, what it may do to the conversation,
+what it asks for and does not get, and what keeps it in.
 """
 
 from __future__ import annotations
@@ -9,35 +9,106 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 import wasm_host
 from conductor.author.caged.reader import Judge
 from conductor.cli import first_use, inspect_policy, inspect_text, report
-from conductor.cli.inspect_facts import Facts, Service, Wants
+from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
-from conductor.core.service_table import ALWAYS_GRANTED
 from conductor.core.services import granted_names
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options, limits, untrusted_files
 from conductor.spec.catalog import Spec
 from conductor.spec.manifest import grants
 from conductor.spec.manifest.values import Manifest, Setting
+from conductor.spec.python_guest import scripts
+from wasm_host.harden import Layer
 from wasm_host.harden.probe import probe
 
-if TYPE_CHECKING:
-    from conductor.spec.python_guest.settings import Field
-
 EXIT_REFUSED: Final = 1
+DETECTED: Final = "detected when it starts"
 
-_HINTS: Final = {
-    True: "a guest may import nothing but WASI; whatever else it needs it asks for by a message "
-    "(docs/channel-abi.md)",
-    False: "docs/channel-abi.md says what a guest exports",
-}
-"""What to do about a module that is refused; by whether that is for its imports."""
+_IMPORTS_HINT: Final = (
+    "a guest may import nothing but WASI; it asks for anything else by a message "
+    "(docs/channel-abi.md)"
+)
+_EXPORTS_HINT: Final = "docs/channel-abi.md says what a guest exports"
+
+
+class Service(msgspec.Struct, frozen=True):
+    """One service of the conductor. `reason`: why the component wants it, in its author's words."""
+
+    name: str
+    granted: bool
+    reason: str | None = None
+
+
+class Wants(msgspec.Struct, frozen=True, kw_only=True):
+    """What a component asks for, by name, with its author's reasons."""
+
+    source: str = "manifest"
+    """Where it asks: in its `manifest`, or in its `source` (Python without a manifest)."""
+    profile: str | None = None
+    reason: str = ""
+    """Why it needs that profile."""
+    services: dict[str, str] = {}
+    rights: dict[str, str] = {}
+    grants: dict[str, str] = {}
+    not_granted: list[str] = []
+    """The services that it does not get."""
+    rights_not_granted: list[str] = []
+    grants_not_given: list[str] = []
+    profile_granted: bool = True
+    """Whether its policy allows all that the profile it asks for would."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a component, as `--json` prints it."""
+
+    component: str
+    name: str
+    kind: str
+    """`bundled component`, `module`, `Python file`, `command`, `in-process code` …"""
+    role: str
+    sandboxed: bool
+    version: str | None = None
+    description: str | None = None
+    command: list[str] | None = None
+    file: str | None = None
+    sha256: str | None = None
+    recorded_sha256: str | None = None
+    """The digest in its manifest."""
+    size: int | None = None
+    """Bytes."""
+    carrier: str | None = None
+    abi: int | None = None
+    memory_pages: tuple[int, int | None] | None = None
+    imports: list[str] | None = None
+    exports: list[str] | None = None
+    wasi: list[str] | None = None
+    forbidden: list[str] | None = None
+    dialect: str
+    """Its name, or `DETECTED`."""
+    services: list[Service] = []
+    settings: dict[str, Setting] = {}
+    config: dict[str, Any] = {}
+    """The settings that the user has given."""
+    limits: dict[str, int | None] | None = None
+    isolation: str
+    cage: list[Layer] = []
+    """What keeps the process of sandboxed components in, as tried out on this machine."""
+    policy: PolicyFacts | None = None
+    """What it may do to the conversation as a proxy; None for an agent."""
+    wants: Wants = Wants()
+    on_failure: str = "fail"
+    timeout: float | None = None
+    notes: list[str] = []
+    problems: list[str] = []
+    """Why conductor refuses it, or why nobody should trust it."""
+    hint: str = ""
 
 
 def show(component: str, *, as_json: bool) -> int:
@@ -54,39 +125,37 @@ def show(component: str, *, as_json: bool) -> int:
 
 
 def gather(component: str) -> Facts:
-    """Everything known of what a user typed. Raises `UsageError`."""
+    """All that is known of a component as typed. Raises `UsageError`."""
     text = component.strip()
     path, given = ("", []) if text.startswith("{") else component_options.split(text)
     with Judge() as judge:
-        info = None
-        if os.path.isfile(path):
-            if path.endswith(".wasm"):
-                chosen = component_options.read(path, given).limits
-                try:
-                    info = judge.module(path, _most({**limits.DEFAULT_LIMITS, **chosen}))
-                except wasm_host.LoadError as error:
-                    return _no_module(component, Path(path), error)
-            elif _is_module(path):
-                raise UsageError(
-                    f"`{path}` is a WebAssembly module, but would be run as a program",
-                    "rename it: the name of a module ends with .wasm",
-                )
-        spec = catalog.resolve(component)
-        if spec.script:
-            return _script(component, spec, judge)
-        if spec.wasm is None:
-            return _unsandboxed(component, spec)
-        if info is None:
-            try:
-                info = judge.module(spec.wasm, _most({**limits.DEFAULT_LIMITS, **spec.limits}))
-            except wasm_host.LoadError as error:
-                return _no_module(component, Path(spec.wasm), error)
-        return _module(component, spec, info)
+        try:
+            info = None
+            if os.path.isfile(path):
+                if path.endswith(".wasm"):
+                    # Before `resolve`, whose error for a file that is no module says less.
+                    chosen = component_options.read(path, given).limits
+                    info = judge.module(path, _module_bytes(chosen))
+                elif _is_module(path):
+                    raise UsageError(
+                        f"`{path}` is a WebAssembly module, but would be run as a program",
+                        "rename it: the name of a module ends with .wasm",
+                    )
+            spec = catalog.resolve(component)
+            if spec.script:
+                return _script(component, spec, judge)
+            if spec.wasm is None:
+                return _unsandboxed(component, spec)
+            path = spec.wasm
+            info = info or judge.module(path, _module_bytes(spec.limits))
+        except wasm_host.LoadError as error:
+            return _no_module(component, Path(path), error)
+        return _module(component, spec, path, info)
 
 
-def _most(held: dict[str, int]) -> int:
-    """Bytes that a module may have."""
-    return held["module_bytes"]
+def _module_bytes(chosen: dict[str, int]) -> int:
+    """The most bytes that a module may have."""
+    return {**limits.DEFAULT_LIMITS, **chosen}["module_bytes"]
 
 
 def _is_module(path: str) -> bool:
@@ -94,51 +163,57 @@ def _is_module(path: str) -> bool:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
 
 
-def _facts(component: str, spec: Spec, manifest: Manifest | None, **found: Any) -> Facts:
-    """What is told of every component, and what was `found` of this one: fields of `Facts`."""
+def _manifest(spec: Spec) -> Manifest | None:
+    """The manifest of a component: only a claim of its author."""
+    return catalog.manifest(spec.bundled) if spec.bundled is not None else spec.asked
+
+
+def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) -> Facts:
+    """The facts that every component has, and its `own`."""
+    manifest = manifest or Manifest(name=spec.name)
     wants = _wants(spec, manifest)
-    found.setdefault("settings", manifest.settings if manifest is not None else {})
+    if spec.sandboxed:
+        held = {**limits.DEFAULT_LIMITS, **spec.limits}
+        own |= {
+            "role": "proxy",
+            "limits": {limit.name: held.get(limit.name) for limit in limits.TABLE},
+            "isolation": "process",
+            "cage": list(probe()),
+        }
     return Facts(
-        component=component,
-        name=spec.name,
-        version=manifest.version or None if manifest is not None else None,
-        description=manifest.description or None if manifest is not None else None,
-        services=_services(spec, wants.services),
-        config=spec.config,
-        wants=wants,
-        on_failure=spec.on_failure,
-        timeout=spec.timeout,
-        **found,
+        **{
+            "component": component,
+            "name": spec.name,
+            "sandboxed": spec.sandboxed,
+            "version": manifest.version or None,
+            "description": manifest.description or None,
+            "services": _services(spec, wants.services),
+            "settings": manifest.settings,
+            "config": spec.config,
+            "policy": inspect_policy.facts(spec.policy),
+            "wants": wants,
+            "on_failure": spec.on_failure,
+            "timeout": spec.timeout,
+            **own,
+        }
     )
-
-
-def _sandboxed(spec: Spec) -> dict[str, Any]:
-    """What holds for every sandboxed proxy."""
-    return {
-        "role": "proxy",
-        "sandboxed": True,
-        "isolation": "process",
-        "cage": list(probe()),
-        "policy": inspect_policy.facts(spec.policy),
-    }
 
 
 def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
     manifest = _manifest(spec)
-    agent = manifest is not None and manifest.kind == "agent"
+    agent = {"policy": None} if manifest is not None and manifest.kind == "agent" else {}
     return _facts(
         component,
         spec,
         manifest,
         kind=kind if spec.bundled is None else "bundled component",
         role="proxy or agent, by its place" if manifest is None else manifest.kind,
-        sandboxed=False,
         command=spec.command,
         file=spec.command[0] if spec.command is not None else None,
-        dialect=spec.dialect or inspect_text.DETECTED,
+        dialect=spec.dialect or DETECTED,
         isolation="none",
-        policy=None if agent else inspect_policy.facts(spec.policy),
+        **agent,
     )
 
 
@@ -158,53 +233,24 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
     )
 
 
-def _manifest(spec: Spec) -> Manifest | None:
-    """The manifest of a component. Only a claim of its author."""
-    return catalog.manifest(spec.bundled) if spec.bundled is not None else spec.asked
-
-
-def _wants(spec: Spec, manifest: Manifest | None) -> Wants:
-    if manifest is None:
-        return Wants()
-    asked = manifest.wants
-    held = frozenset(one.name for one in _services(spec, asked.services) if one.granted)
-    return Wants(
-        source="source" if spec.script and not (spec.manifest or spec.bundled) else "manifest",
-        profile=asked.profile,
-        reason=asked.reason,
-        services=asked.services,
-        rights=asked.rights,
-        grants=asked.grants,
-        not_granted=[name for name in asked.services if name not in held],
-        profile_granted=asked.profile is None or inspect_policy.covers(spec.policy, asked.profile),
-        rights_not_granted=[
-            rule for rule in asked.rights if not inspect_policy.allows(spec.policy, rule)
-        ],
-        grants_not_given=[
-            one for one in asked.grants if not inspect_policy.gives(spec.policy, one)
-        ],
-    )
-
-
-def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
-    assert spec.wasm is not None
-    path = Path(spec.wasm)
-    bundled = spec.bundled or path.parent.parent == catalog.components_folder()
+def _module(component: str, spec: Spec, path: str, info: wasm_host.ModuleInfo) -> Facts:
+    bundled = spec.bundled or Path(path).parent.parent == catalog.components_folder()
     manifest = _manifest(spec)
-    limits, problems, hint = _limits(spec)
-    if info.problems:
-        problems = [f"refused: it {problem}" for problem in info.problems] + problems
-        hint = _HINTS[bool(info.forbidden)]
-    recorded = manifest.sha256 or None if manifest is not None and not spec.script else None
+    problems, hint = [f"refused: it {problem}" for problem in info.problems], ""
+    if problems:
+        hint = _IMPORTS_HINT if info.forbidden else _EXPORTS_HINT
+    recorded = manifest.sha256 or None if manifest is not None else None
     if recorded not in (None, info.digest):
         problems.append("the file is not the one its manifest records: its sha256 differs")
         hint = hint or "install conductor again, or build the component anew"
+    # A carrier of the channel speaks it by its shape; a WASI command may speak any dialect.
+    channel = info.carrier in ("core", "component")
     return _facts(
         component,
         spec,
         manifest,
         kind="bundled component" if bundled else "module",
-        file=spec.wasm,
+        file=path,
         sha256=info.digest,
         recorded_sha256=recorded,
         size=info.size,
@@ -215,90 +261,73 @@ def _module(component: str, spec: Spec, info: wasm_host.ModuleInfo) -> Facts:
         exports=[f"{name} ({kind})" for name, kind in info.exports],
         wasi=list(info.wasi),
         forbidden=list(info.forbidden),
-        dialect=_dialect(spec, info.carrier),
-        limits=limits,
+        dialect="channel" if channel else spec.dialect or DETECTED,
         problems=problems,
         hint=hint,
-        **_sandboxed(spec),
     )
 
 
 def _script(component: str, spec: Spec, judge: Judge) -> Facts:
-    """Python source: what runs it is the same for all."""
-    from conductor.spec.python_guest import scripts
-
+    """The facts of Python source. The module that runs it is the same for all."""
     try:
         script = scripts.read(spec.script)
     except OSError as error:
         raise UsageError(
-            f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
+            f"cannot read {error.filename}: {error.strerror}", "check its permissions"
         ) from None
-    said = judge.source(script, spec.script)
-    limits, problems, hint = _limits(spec)
+    declared = judge.source(script, spec.script)
     manifest = _manifest(spec)
-    # What the source declares is for those who give the file alone.
     notes = []
     if spec.hidden and not spec.chosen:
         notes = [f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
-    asked = manifest or grants.of_source(spec.name, os.path.basename(spec.script), said)
+    settings = {key: Setting(**msgspec.structs.asdict(f)) for key, f in declared.settings.items()}
+    if manifest is not None and manifest.settings:
+        settings = {
+            # The source alone knows the defaults; a manifest need not repeat them.
+            key: msgspec.structs.replace(setting, default=settings[key].default)
+            if setting.default is None and key in settings
+            else setting
+            for key, setting in manifest.settings.items()
+        }
     return _facts(
         component,
         spec,
-        asked,
-        notes=notes,
+        manifest or grants.of_source(spec.name, os.path.basename(spec.script), declared),
         kind="Python file" if spec.script.endswith(".py") else "Python folder",
         file=spec.script,
         sha256=script.sha256,
         size=sum(len(text.encode()) for text in script.files.values()),
         carrier="python",
         dialect="channel",
-        limits=limits,
-        problems=problems,
-        hint=hint,
-        settings=_settings(manifest, said.settings),
-        **_sandboxed(spec),
+        settings=settings,
+        notes=notes,
     )
 
 
-def _settings(manifest: Manifest | None, said: dict[str, Field]) -> dict[str, Setting]:
-    """What a manifest says of the settings, with the defaults that the source has; or all that
-    the source says."""
-    read = {key: Setting(**msgspec.structs.asdict(one)) for key, one in said.items()}
-    if manifest is None or not manifest.settings:
-        return read
-    return {
-        key: msgspec.structs.replace(one, default=read[key].default)
-        if one.default is None and key in read
-        else one
-        for key, one in manifest.settings.items()
-    }
-
-
-def _limits(spec: Spec) -> tuple[dict[str, int | None] | None, list[str], str]:
-    """The limits it would run under; or None, what is wrong with them, and a hint."""
-    try:
-        wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
-        held = {**limits.DEFAULT_LIMITS, **spec.limits}
-        return {one.name: held.get(one.name) for one in limits.TABLE}, [], ""
-    except ValueError as error:
-        return None, [str(error)], "give another value: limit.NAME=NUMBER after a comma"
-
-
-def _dialect(spec: Spec, carrier: str) -> str:
-    """Carriers of the channel speak it by their shape; others may speak any dialect."""
-    if carrier in ("core", "component"):
-        return "channel"
-    return spec.dialect or inspect_text.DETECTED
+def _wants(spec: Spec, manifest: Manifest) -> Wants:
+    wants, words = manifest.wants, spec.policy
+    return Wants(
+        source="source" if spec.script and not (spec.manifest or spec.bundled) else "manifest",
+        profile=wants.profile,
+        reason=wants.reason,
+        services=wants.services,
+        rights=wants.rights,
+        grants=wants.grants,
+        not_granted=[name for name in wants.services if not first_use.serves(spec, name)],
+        profile_granted=wants.profile is None or inspect_policy.covers(words, wants.profile),
+        rights_not_granted=[rule for rule in wants.rights if not first_use.allows(words, rule)],
+        grants_not_given=[grant for grant in wants.grants if not first_use.gives(words, grant)],
+    )
 
 
 def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
-    """Every service, whether it may be used, and what for; no grants at all means all.
+    """Every service, whether the component may use it, and its reason.
 
-    One that is granted, or wanted, for something is listed with that: `files:**/AGENTS.md`.
+    A service that the user grants, or the component wants, for one purpose is listed with that:
+    `files:**/AGENTS.md`.
     """
-    grants = spec.grants
-    named = (grants or frozenset()) | reasons.keys()
+    named = (spec.grants or frozenset()) | reasons.keys()
     return [
-        Service(name, grants is None or name in grants or name in ALWAYS_GRANTED, reasons.get(name))
+        Service(name, first_use.serves(spec, name), reasons.get(name))
         for name in sorted((SERVICES - granted_names(named)) | named)
     ]

@@ -1,6 +1,7 @@
-"""What `conductor inspect` says of a component's policy, for people and machines.
+"""What `conductor inspect` shows of a component's policy.
 
-Drawn from the tables the policy is enforced by (`conductor.core.policy`, `conductor.core.guards`).
+Comes from the tables that enforce the policy (`conductor.core.policy`, `conductor.core.guards`), so
+that the page cannot promise anything else.
 """
 
 from __future__ import annotations
@@ -11,14 +12,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rule_syntax import (
-    PolicyWords,
-    lacking,
-    parse_grant,
-    parse_rule,
-    permits,
-    within,
-)
+from conductor.core.policy.rule_syntax import PolicyWords, within
 from conductor.core.policy.rules import (
     GRANT_NAMES,
     PROFILES,
@@ -54,7 +48,7 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_UP, "mcp/*"): "calls of others' MCP servers",
     (_DOWN, "mcp/*"): "what others' MCP servers say",
 }
-"""What rows are about, by their first key. Those that only named grants open are told as such."""
+"""What the keys of a row are about, by the row's first key. `GRANTS` describes all other rows."""
 
 RIGHTS: Final = {
     Right.CARRY: "change",
@@ -80,7 +74,7 @@ _TURNS: Final = {"within": "within a turn of the user's", "unprompted": "at any 
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Rights held on keys that go one way: `down` to the agent, `up` to the client."""
+    """Rights on keys that go one direction: `down` to the agent, `up` to the client."""
 
     direction: str
     rights: list[str]
@@ -98,19 +92,19 @@ class GuardFact(msgspec.Struct, frozen=True):
 
 
 class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a component may do to the conversation. `enforced` is false for trusted ones only."""
+    """What a component may do to the conversation. A trusted one has no rules to enforce."""
 
     profile: str
     says: str
-    """What the profile is, in a sentence."""
+    """The profile in a sentence."""
     enforced: bool
     rights: list[Held] = []
     grants: list[str] = []
-    """What is granted by name, that of its profile included: `turns=within`."""
+    """The named grants, those of its profile included: `turns=within`."""
     serves: bool = True
     """Whether it may have MCP servers of its own."""
     may: list[tuple[str, str]] = []
-    """The same for people: `["change", "prompts"]`."""
+    """The rights for people: `["change", "prompts"]`."""
     guards: list[GuardFact] = []
     on_violation: str
     fails: str
@@ -119,13 +113,13 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def speaks(self) -> bool:
-        """Whether anything it says can reach anybody."""
-        watches = all(held.rights == ["copy"] for held in self.rights)
-        return not self.enforced or self.serves or bool(self.grants) or not watches
+        """Whether any of its messages can reach anybody."""
+        only_copies = all(held.rights == ["copy"] for held in self.rights)
+        return not self.enforced or self.serves or bool(self.grants) or not only_copies
 
 
 def facts(words: PolicyWords) -> PolicyFacts:
-    """The policy a component is given."""
+    """The facts of a component's policy."""
     policy = words.policy()
     if policy is None:
         return PolicyFacts(
@@ -146,13 +140,13 @@ def facts(words: PolicyWords) -> PolicyFacts:
         may=[*_may(policy), *_named(grants)],
         guards=[
             GuardFact(
-                one.name,
-                one.protects,
-                one.attack,
-                one.lifted_by,
-                widener(one.lifted_by) in grants.names(),
+                guard.name,
+                guard.protects,
+                guard.attack,
+                guard.lifted_by,
+                widener(guard.lifted_by) in grants.names(),
             )
-            for one in GUARDS
+            for guard in GUARDS
         ],
         on_violation=policy.on_violation,
         fails=policy.fails,
@@ -162,81 +156,67 @@ def facts(words: PolicyWords) -> PolicyFacts:
 
 
 def widener(lifted_by: str) -> str:
-    """The grant that widens a guard, out of `methods=NAME`; empty: none does."""
+    """The grant in `methods=NAME` that widens a guard; empty if none does."""
     name = lifted_by.partition("=")[0]
     return name if name in GRANT_NAMES else ""
 
 
 def _held(policy: Policy) -> list[Held]:
-    """The rights by key, those with the same rights together."""
+    """The rights on each key; keys with the same rights together."""
     groups: dict[tuple[Direction, Right], list[str]] = {}
     keys = [(row.direction, key) for row in ROWS for key in row.keys]
-    keys += [(way, method) for way in Direction for method in policy.grants.methods]
-    for way, key in dict.fromkeys(keys):
-        if rights := Right(policy.rights(way, key)):
-            groups.setdefault((way, rights), []).append(key)
+    keys += [(direction, method) for direction in Direction for method in policy.grants.methods]
+    for direction, key in dict.fromkeys(keys):
+        if rights := Right(policy.rights(direction, key)):
+            groups.setdefault((direction, rights), []).append(key)
     ordered = sorted(groups.items(), key=lambda group: group[0][0] is _UP)
-    return [Held(way.value, rights.words, keys) for (way, rights), keys in ordered]
+    return [Held(direction.value, rights.words, keys) for (direction, rights), keys in ordered]
 
 
-def _may(given: Policy) -> list[tuple[str, str]]:
-    """What it may do to which messages, by right; without what named grants add."""
-    policy = msgspec.structs.replace(given, grants=Grants())
+def _may(whole: Policy) -> list[tuple[str, str]]:
+    """What it may do to which messages, by right, without what named grants add."""
+    policy = msgspec.structs.replace(whole, grants=Grants())
     rows = [row for row in ROWS if (row.direction, row.keys[0]) in NAMES]
-    found = [(label, _about(policy, rows, right)) for right, label in RIGHTS.items()]
+    lines = [(label, _about(policy, rows, right)) for right, label in RIGHTS.items()]
     if policy.serves:
-        found.append(("serve", "MCP servers of its own"))
+        lines.append(("serve", "MCP servers of its own"))
     copied = [row for row in rows if row.full & Right.COPY]
     seen = Right.COPY | Right.CARRY
     if all(policy.rights(row.direction, key) & seen.value for row in copied for key in row.keys):
-        found.append(("get copies of", "all else but the traffic of MCP servers and extensions"))
+        copies = "all else but the traffic of MCP servers and extensions"
     else:
-        found.append(("get copies of", _about(policy, rows, Right.COPY, Right.CARRY)))
-    return [(label, what) for label, what in found if what]
+        copies = _about(policy, rows, Right.COPY, without=Right.CARRY)
+    return [(label, what) for label, what in [*lines, ("get copies of", copies)] if what]
 
 
-def _about(policy: Policy, rows: Iterable[Row], right: Right, other: Right = Right.NONE) -> str:
-    """What the keys that hold a right, and not the other, are about."""
-    found = []
+def _about(policy: Policy, rows: Iterable[Row], right: Right, without: Right = Right.NONE) -> str:
+    """What the keys are about on which it holds a right, and not the right `without`."""
+    names: list[str] = []
     for row in rows:
-        held = []
         if right is Right.ORIGINATE and PROMPT in row.keys:
-            continue  # by `turns`, as a grant
+            continue  # the grant `turns` describes it
+        held = []
         for key in row.keys:
             rights = Right(policy.rights(row.direction, key))
-            if right in rights and not (other and other in rights):
+            if right in rights and not (without and without in rights):
                 held.append(key)
         if len(held) == len(row.keys):
-            found.append(NAMES[row.direction, row.keys[0]])
+            names.append(NAMES[row.direction, row.keys[0]])
         else:
-            found += [key.removeprefix("session/update").strip("[]") for key in held]
-    return ", ".join(dict.fromkeys(found))
+            names += [key.removeprefix("session/update").strip("[]") for key in held]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _named(grants: Grants) -> list[tuple[str, str]]:
     """What the named grants let it do."""
-    found = []
+    lines = []
     for name in grants.names():
         value = getattr(grants, name)
         listed = ", ".join(value) if isinstance(value, tuple) else _TURNS.get(value, "")
-        found.append((name, GRANTS[name].format("any" if listed == "*" else listed)))
-    return found
+        lines.append((name, GRANTS[name].format("any" if listed == "*" else listed)))
+    return lines
 
 
-def covers(given: PolicyWords, wanted: str) -> bool:
-    """Whether a component may do all that the profile `wanted` would allow."""
-    return wanted not in PROFILES or within(Policy(wanted), given.policy())
-
-
-def allows(given: PolicyWords, rule: str) -> bool:
-    """Whether a component may do what a rule (`up:session/update:carry`) says."""
-    return permits(given.policy(), parse_rule(rule))
-
-
-def gives(given: PolicyWords, grant: str) -> bool:
-    """Whether a component is granted this by name (`turns=within`)."""
-    policy = given.policy()
-    if policy is None:
-        return True
-    held = msgspec.structs.replace(policy.grants, turns=policy.turns)
-    return not lacking(parse_grant(grant), held).names()
+def covers(words: PolicyWords, wanted: str) -> bool:
+    """Whether a policy allows all that the profile `wanted` would."""
+    return wanted not in PROFILES or within(Policy(wanted), words.policy())

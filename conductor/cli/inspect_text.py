@@ -1,4 +1,4 @@
-"""The facts of `conductor inspect` as a person reads them."""
+"""The page of `conductor inspect`, for people."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from conductor.cli import inspect_policy
+from conductor.cli.inspect_policy import GuardFact, PolicyFacts
 from conductor.errors import CONTINUED, one_line
 from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
 
 if TYPE_CHECKING:
-    from conductor.cli.inspect_facts import Facts
-    from conductor.cli.inspect_policy import GuardFact, PolicyFacts
-
-DETECTED: Final = "detected when it starts"
+    from conductor.cli.inspect_ import Facts
 
 _WIDTH: Final = 11
+"""Columns of the labels."""
 _LONGEST_DEFAULT: Final = 72
 _NARROWEST: Final = 60
 _CARRIERS: Final = {
@@ -25,13 +24,13 @@ _CARRIERS: Final = {
     "component": "WebAssembly component: channel/1 as text",
     "python": "Python source, run by CPython inside WebAssembly: channel/1 as text",
     "wasi": "WASI command: JSON-RPC lines on its standard input and output",
-    "unknown": "unknown: it has no way in for messages",
+    "unknown": "unknown: nothing can pass messages to it",
 }
-_POWERS: Final = {
+_ABILITIES: Final = {
     "none": "this module cannot call anything; it can only return messages",
-    "wasi": "this module can only return messages: its WASI imports are answered by stubs that "
-    "give nothing away; clock and random work if granted",
-    "forbidden": "this module asks for functions no guest gets, so it is refused",
+    "wasi": "this module can only return messages: stubs that give nothing away answer its WASI "
+    "imports; clock and random work if granted",
+    "forbidden": "this module needs functions that no guest gets, so conductor refuses it",
     "subprocess": "UNSANDBOXED: it runs with your rights, so it can read and write your files, "
     "use the network and start programs",
 }
@@ -40,18 +39,18 @@ _ISOLATION: Final = (
     "(--isolation separate|inline: alone, or in the conductor itself)"
 )
 _VIOLATIONS: Final = {
-    "pass": "What breaks a rule is undone and reported; the session goes on",
-    "fail": "What breaks a rule is undone and reported, and ends the component",
+    "pass": "Conductor undoes and reports what breaks a rule; the session goes on",
+    "fail": "Conductor undoes and reports what breaks a rule, and ends the component",
 }
 _HELD: Final = {
-    "open": "A request it held when it failed goes on as it was",
-    "closed": "A request it held when it failed is refused",
+    "open": "If the component fails, a request that it holds goes on unchanged",
+    "closed": "If the component fails, conductor refuses a request that it holds",
 }
 _FAILURES: Final = {
-    "fail": "the chain ends if it fails",
-    "restart": "it is started again if it fails, a few times; then the chain ends",
-    "bypass": "the chain goes on without it if it fails",
-    "restart+bypass": "it is started again if it fails, a few times; then the chain goes on "
+    "fail": "if it fails, the chain ends",
+    "restart": "if it fails, conductor restarts it, a few times; then the chain ends",
+    "bypass": "if it fails, the chain goes on without it",
+    "restart+bypass": "if it fails, conductor restarts it, a few times; then the chain goes on "
     "without it",
 }
 
@@ -74,13 +73,13 @@ def lines(facts: Facts, width: int) -> Iterator[str]:
 
 
 class _Page:
-    """Wraps what is printed; words are never broken, so that paths and digests can be copied."""
+    """Wraps lines, and never breaks a word: a user copies paths and digests."""
 
     def __init__(self, width: int) -> None:
         self._width = width
 
     def field(self, label: str, *values: str, width: int = _WIDTH) -> Iterator[str]:
-        """A label and what belongs to it, one or more lines each."""
+        """A label and its values, each on one or more lines."""
         for at, value in enumerate(values):
             head = f"  {'' if at else label:<{width}}"
             yield from self._wrapped(value, head, " " * len(head))
@@ -90,7 +89,7 @@ class _Page:
         yield from self._wrapped(text, "", "")
 
     def quoted(self, text: str) -> Iterator[str]:
-        """A paragraph in somebody else's words: none of its lines begins as ours do."""
+        """A paragraph in somebody else's words, whose lines cannot pass for conductor's own."""
         yield from self._wrapped(text, CONTINUED, CONTINUED)
 
     def _wrapped(self, text: str, first: str, rest: str) -> Iterator[str]:
@@ -105,7 +104,7 @@ class _Page:
 
 
 def _what(facts: Facts, page: _Page) -> Iterator[str]:
-    yield from page.field("can do", _power(facts))
+    yield from page.field("can do", _ability(facts))
     if facts.command is not None:
         yield from page.field("command", " ".join(map(one_line, facts.command)))
     if facts.file is not None:
@@ -121,28 +120,25 @@ def _what(facts: Facts, page: _Page) -> Iterator[str]:
         yield from page.field("exports", ", ".join(map(one_line, facts.exports or ["none"])))
     if facts.dialect != "none":
         yield from page.field("dialect", facts.dialect)
-    if facts.services:
-        yield from page.field("services", *map(one_line, _services(facts)))
-    if facts.settings:
-        yield from page.field("settings", *_settings(facts))
-    if facts.config:
-        yield from page.field("config", *(f"{k} = {one_line(v)}" for k, v in facts.config.items()))
+    yield from page.field("services", *map(one_line, _services(facts)))
+    yield from page.field("settings", *_settings(facts))
+    yield from page.field("config", *(f"{k} = {one_line(v)}" for k, v in facts.config.items()))
     if facts.limits is not None:
         yield from page.field("limits", ", ".join(_limits(facts)))
     if facts.isolation != "none":
         yield from page.field("isolation", _ISOLATION, *_cage(facts))
-    if facts.kind != "file" and facts.policy is not None:
+    if facts.policy is not None:
         yield from page.field("failure", _FAILURES[facts.on_failure])
 
 
-def _power(facts: Facts) -> str:
+def _ability(facts: Facts) -> str:
     if not facts.sandboxed:
-        return _POWERS["subprocess"]
+        return _ABILITIES["subprocess"]
     if facts.carrier is None:
-        return "nothing: this is no WebAssembly module"
+        return "nothing: this is not a WebAssembly module"
     if facts.forbidden:
-        return _POWERS["forbidden"]
-    return _POWERS["wasi" if facts.wasi else "none"]
+        return _ABILITIES["forbidden"]
+    return _ABILITIES["wasi" if facts.wasi else "none"]
 
 
 def _verified(facts: Facts) -> Iterator[str]:
@@ -177,19 +173,19 @@ def _services(facts: Facts) -> Iterator[str]:
 
 
 def _settings(facts: Facts) -> Iterator[str]:
-    """What may be set, as its manifest says."""
-    for key, one in facts.settings.items():
-        more = [] if one.type == "any" else [one.type]
-        more += ["required"] if one.required else []
-        more += [f"one of {', '.join(map(str, one.enum))}"] if one.enum else []
-        more += [f"{_default(one.default)} if not given"] if one.default is not None else []
-        said = f": {one.description}" if one.description else ""
-        kind = f" ({'; '.join(more)})" if more else ""
-        yield one_line(f"{key}{kind}{said}")
+    """The settings that the component knows."""
+    for key, setting in facts.settings.items():
+        notes = [] if setting.type == "any" else [setting.type]
+        notes += ["required"] if setting.required else []
+        notes += [f"one of {', '.join(map(str, setting.enum))}"] if setting.enum else []
+        notes += [f"default {_default(setting.default)}"] if setting.default is not None else []
+        kind = f" ({'; '.join(notes)})" if notes else ""
+        description = f": {setting.description}" if setting.description else ""
+        yield one_line(f"{key}{kind}{description}")
 
 
 def _default(value: object) -> str:
-    """A default as it would be given, or the beginning of it."""
+    """A default as a user would write it, or the beginning of it."""
     if value in ("", [], {}):
         return "empty"
     if isinstance(value, str) and " " not in value:
@@ -199,9 +195,12 @@ def _default(value: object) -> str:
 
 
 def _limits(facts: Facts) -> Iterator[str]:
-    found = (facts.limits or {}).items()
-    own = [(name, n) for name, n in found if n is not None and n != DEFAULT_LIMITS.get(name)]
-    for name, value in own:
+    own = {
+        name: value
+        for name, value in (facts.limits or {}).items()
+        if value is not None and value != DEFAULT_LIMITS.get(name)
+    }
+    for name, value in own.items():
         yield f"{name} = {_SHOWN.get(LIMITS[name], str)(value)}"
     yield f"{'all others' if own else 'all'} at their defaults (docs/limits.md)"
     if facts.timeout is not None:
@@ -216,7 +215,7 @@ def _sized(number: int) -> str:
 
 
 _SHOWN: Final = {"size": _sized, "time": "{} ms".format, "percent": "{} %".format}
-"""How limits are written, by what they are measured in."""
+"""How to write a limit, by its measure."""
 
 
 def _cage(facts: Facts) -> Iterator[str]:
@@ -228,15 +227,12 @@ def _cage(facts: Facts) -> Iterator[str]:
             yield f"NOT in force: {layer.name}: {one_line(layer.detail)}"
 
 
-# -- what it may do to the conversation --------------------------------------------------------
-
-
 def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
     yield ""
     if not policy.enforced:
         yield from page.text(
-            "Trusted: no rule is enforced on what it does to the conversation. A profile changes "
-            "that, e.g. `,profile=filter` after the component: then the guards apply."
+            "Trusted: no rule limits what it does to the conversation. A profile changes that, "
+            "e.g. `,profile=filter` after the component: then the guards apply."
         )
         return
     yield f"To the conversation it may (profile {policy.profile})"
@@ -247,56 +243,57 @@ def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
         return
     yield ""
     yield from page.text(
-        "Guards hold, whatever it may do: some unless a grant widens them, the others always "
+        "Guards hold in addition: a grant widens some of them, the others always hold "
         "(docs/security.md says what each stops)"
     )
-    for how, names in _guards(policy.guards):
-        yield from page.field(how, names, width=25)
+    for condition, names in _guards(policy.guards):
+        yield from page.field(condition, names, width=25)
     yield ""
-    yield from page.text(f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}")
+    yield from page.text(f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}.")
     if policy.hold is not None:
         yield from page.text(f"It may hold a prompt for {policy.hold:g} s.")
 
 
 def _rest(policy: PolicyFacts) -> str:
     if not policy.speaks:
-        return "nothing it says reaches anybody, so no guard is needed"
-    return "all else goes past it unseen, and nothing else of its own goes out"
+        return "none of its messages reaches anybody, so no guard is needed"
+    return "it does not see any other message, and cannot send any other of its own"
 
 
 def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
-    """The guards by what widens them, those first that are widened."""
+    """The guards by the grant that widens them; first those that are widened."""
     groups: dict[str, list[str]] = {}
     for guard in guards:
         grant = inspect_policy.widener(guard.lifted_by)
-        how = f"WIDENED by {grant}" if guard.lifted else grant or "always"
-        groups.setdefault(how, []).append(guard.name)
-    for how in sorted(groups, key=lambda how: (not how.startswith("WIDENED"), how == "always")):
-        yield how, ", ".join(groups[how])
+        condition = f"WIDENED by {grant}" if guard.lifted else grant or "always"
+        groups.setdefault(condition, []).append(guard.name)
+    for condition in sorted(
+        groups, key=lambda key: (not key.startswith("WIDENED"), key == "always")
+    ):
+        yield condition, ", ".join(groups[condition])
 
 
 def _wants(facts: Facts, page: _Page) -> Iterator[str]:
     wants, policy = facts.wants, facts.policy
-    missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
-    asked = wants.profile or wants.services or wants.rights or wants.grants
-    if policy is None or not asked:
+    if policy is None or not (wants.profile or wants.services or wants.rights or wants.grants):
         return
+    missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
     if not wants.profile_granted:
         why = f", {wants.reason}" if wants.reason else ""
-        missing.append(f"profile {wants.profile}{why}; it is given {policy.profile}")
+        missing.append(f"profile {wants.profile}{why}; it gets {policy.profile}")
     missing += [f"the right {rule}, {wants.rights[rule]}" for rule in wants.rights_not_granted]
-    missing += [f"{one}, {wants.grants[one]}" for one in wants.grants_not_given]
+    missing += [f"{grant}, {wants.grants[grant]}" for grant in wants.grants_not_given]
     yield ""
     if missing:
-        yield f"Its {wants.source} asks for what it is not granted"
-        for one in missing:
-            yield from page.field("", one_line(one), width=0)
+        yield f"Its {wants.source} asks for what it does not get"
+        for line in missing:
+            yield from page.field("", one_line(line), width=0)
     else:
-        yield f"Its {wants.source} asks for nothing that it is not granted"
+        yield f"It gets all that its {wants.source} asks for"
     if wants.profile_granted and wants.profile not in (None, policy.profile):
         yield from page.text(
             one_line(
-                f"It is given more than it asks for: profile {policy.profile}, where "
-                f"{wants.profile} would do (`,profile={wants.profile}` after the component)"
+                f"It gets more than it asks for: profile {policy.profile}, where {wants.profile} "
+                f"would do (`,profile={wants.profile}` after the component)"
             )
         )

@@ -17,11 +17,11 @@ from conductor.cli import report
 
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 _CHUNK = 256 * 1024
-_BY_HAND = "a proxy starts this command by itself; there is no need to run it by hand"
+_BY_HAND = "proxies start this command themselves; you need not run it"
 
 
 def main(arguments: list[str]) -> int:
-    """Joins the socket at the one argument's path; 0 when the connection ended, 1 if refused."""
+    """Joins the socket at the path in `arguments`; 1 if the conductor refuses it, else 0."""
     (path,) = arguments
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
@@ -37,47 +37,47 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         report.error(
             f"cannot join the conductor at `{path}`: {error.strerror or error}",
-            f"is the conductor still running? {_BY_HAND}",
+            f"check that the conductor is running; {_BY_HAND}",
         )
         return 1
     return _pump(connection, path)
 
 
 def _pump(connection: socket.socket, path: str) -> int:
-    """Both directions until the socket ends; a thread of its own feeds it."""
+    """Copies both directions until the socket ends. A thread feeds the socket."""
     input_ended = threading.Event()
     threading.Thread(
         target=_feed, args=(connection, input_ended), name="join-input", daemon=True
     ).start()
-    heard = False
+    received = False
     while True:
         try:
             data = connection.recv(_CHUNK)
-        except OSError:  # reset: what was refused may be refused like this
+        except OSError:  # a refusal may reset the connection
             data = b""
         if not data:
             break
-        heard = True
+        received = True
         if not _write_all(data):
-            return 0  # nobody reads our output any more: the proxy is done with its successor
-    if heard or input_ended.is_set():
+            return 0  # nobody reads the output: the proxy is done with its successor
+    if received or input_ended.is_set():
         return 0
     report.error(
-        f"the conductor at `{path}` closed the connection without a word",
-        f"either {TOKEN_VARIABLE} is not the one it gave out, or it was ending",
+        f"the conductor at `{path}` closed the connection without an answer",
+        f"either {TOKEN_VARIABLE} is not the token it issued, or it was ending",
     )
     return 1
 
 
 def _feed(connection: socket.socket, ended: threading.Event) -> None:
-    """Standard input to the socket; at its end the socket is told that no more will come."""
+    """Copies standard input to the socket, and shuts that direction down at the end."""
     try:
         while data := os.read(0, _CHUNK):
             connection.sendall(data)
         ended.set()
         connection.shutdown(socket.SHUT_WR)
     except OSError:
-        return  # the socket is gone, which the other direction sees too
+        return  # the socket is gone, and `_pump` sees it too
 
 
 def _write_all(data: bytes) -> bool:

@@ -15,7 +15,7 @@ import guest_sdk
 from conductor.cli import report
 from conductor.errors import UsageError
 
-TEMPLATES: Final = Path(__file__).parent.parent / "templates"
+TEMPLATES: Final = Path(__file__).parents[1] / "author" / "templates"
 _ENDING: Final = ".tmpl"
 _ALSO: Final = {"javascript": "js", "py": "python", "rs": "rust", "golang": "go"}
 """Other names of languages."""

@@ -1,274 +1,382 @@
-"""The options of `agent`, `proxy` and `exec` as typer sees them, and how their texts are read.
+"""The options of `agent`, `proxy` and `exec`: one row declares all about an option.
 
-The same table as in `conductor.cli.fast` reads the values, so both parsers agree. Commands
-take them by `conductor.cli.chain_options`.
+Both parsers of the command line (`conductor.cli.fast` and, for help and errors, typer through
+`conductor.cli.typer_options`) and the tables of docs/cli.md come from `TABLE`. Must not import
+typer: an editor waits for `agent` and `proxy` to start.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Annotated, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-import typer
+import msgspec
 
-from conductor.cli import fast
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.run.launch import ISOLATIONS, TRACE_CONTENTS, Options
-from conductor.run.plan import LOCK_FILE
+from conductor.run.plan import ISOLATIONS, LOCK_FILE, TRACE_CONTENTS, Options
 
 Value = TypeVar("Value")
 
-_DEFAULTS: Final = Options()
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def size(text: str) -> int:
+    """Bytes from `64M`, `64MiB`, `512k` or a plain number. Raises `ValueError`."""
+    match = re.fullmatch(r"([0-9]{1,12})([kmg]?)(?:i?b)?", text.lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError("a size is a number of bytes above 0, such as 65536, 512k or 64M")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, not negative. Raises `ValueError`."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ValueError("a time is a number of seconds, such as 30 or 0.5")
+    return number
+
+
+def moment(text: str) -> str:
+    """A point in time in ISO 8601, unchanged. Raises `ValueError`."""
+    import datetime  # only --clock needs it
+
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a time is written like 2026-03-01T12:00:00+01:00") from None
+    return text
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """A reader that accepts only these values."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"possible values: {', '.join(values)}")
+        return text
+
+    return read
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What an option takes: the value's name in help, and its reader. A switch has no reader."""
+
+    metavar: str = ""
+    read: Callable[[str], Any] | None = None
+
+
+def choice(*values: str) -> Kind:
+    """An option that takes one of these values."""
+    return Kind("|".join(values), one_of(*values))
+
+
+SWITCH: Final = Kind()
+SIZE: Final = Kind("SIZE", size)
+SECONDS: Final = Kind("SECONDS", seconds)
+TIME: Final = Kind("TIME", moment)
+FILE: Final = Kind("FILE", str)
+FOLDER: Final = Kind("FOLDER", str)
+
+ALL: Final = ("agent", "proxy", "exec")
+LONG_LIVED: Final = ("agent", "proxy")
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. Its longest flag names the field of `Options` that it sets: `--line-limit` sets
+    `line_limit`. `assemble` and `conductor.cli.exec_` take the options that are no such field.
+    """
+
+    flags: str
+    """As typed, separated by spaces; the first one is the name."""
+    kind: Kind
+    what: str
+    """Help: sentences that end with a full stop."""
+    commands: tuple[str, ...] = ALL
+    panel: str = "Options"
+    """Heading of the box in which help shows it."""
+    default: str = ""
+    """What holds without the option, where the default in `Options` does not say it."""
+    page: str = ""
+    """Sentences in Markdown that docs/cli.md adds."""
+    required: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the field it sets, and of the command's parameter."""
+        return self.flags.split()[0].removeprefix("--").replace("-", "_")
+
+    @property
+    def help(self) -> str:
+        """Help text with the default."""
+        default = self.default or self._default()
+        return f"{self.what} Default: {default}." if default else self.what
+
+    def _default(self) -> str:
+        value = getattr(Options(), self.name, None)
+        if value is None or isinstance(value, bool):
+            return ""
+        if self.kind is SIZE:
+            return f"{value // 1024**2}M"
+        return f"{value:g}" if self.kind is SECONDS else str(value)
+
+
 _SANDBOX: Final = "Sandbox"
 _LIMITS: Final = "Limits"
 _OUTPUT: Final = "Output"
 
-
-def paragraphs(*texts: str) -> str:
-    """Help text; each paragraph is wrapped by itself."""
-    return "\n\n".join(texts)
-
-
-def _option(*names: str, what: str, panel: str, metavar: str | None = None) -> object:
-    return typer.Option(
-        *names, help=what, metavar=metavar, rich_help_panel=panel, show_default=False
-    )
-
-
-Components = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The proxies from the editor's side on, then the agent; see above for how to "
-        "write one.",
-        show_default=False,
+TABLE: Final = (
+    Option(
+        "--prompt -p",
+        Kind("TEXT", str),
+        "The prompt; `-` reads it from standard input.",
+        commands=("exec",),
+        required=True,
     ),
-]
-Lockable = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The components as `agent`, `proxy` and `exec` take them.",
-        show_default=False,
+    Option(
+        "--cwd",
+        FOLDER,
+        "Working directory of the session.",
+        commands=("exec",),
+        default="the current one",
     ),
-]
-Proxies = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The proxies, from the editor's side on; see above for how to write one. Without "
-        "any, all passes as it is.",
-        show_default=False,
+    Option(
+        "--permissions --allow",
+        Kind("deny|ask|allow-once", one_of("deny", "ask", "allow-once", "none", "once")),
+        "How to answer the agent's requests for permission; `none` means `deny`, `once` means "
+        "`allow-once`. No answer holds for longer than once.",
+        commands=("exec",),
+        default="ask on a terminal, else deny",
     ),
-]
-AsProxy = Annotated[
-    bool,
-    _option(
+    Option(
+        "--fs",
+        choice("none", "read", "write"),
+        "Access to files below the working directory that the chain gets.",
+        commands=("exec",),
+        default="none",
+    ),
+    Option("--timeout", SECONDS, "Cancel the turn after this time.", ("exec",), default="no limit"),
+    Option(
+        "--format",
+        choice("text", "json"),
+        "`text` prints the answer as it arrives; `json` prints every message received, one a line.",
+        commands=("exec",),
+        default="text",
+    ),
+    Option("--json", SWITCH, "The same as `--format json`.", ("exec",)),
+    Option(
         "--proxy",
-        what="Run as `conductor proxy` does. Without it the first message received decides.",
-        panel="Options",
+        SWITCH,
+        "Run as `conductor proxy` does.",
+        commands=("agent",),
+        default="the first message received decides",
     ),
-]
-Watch = Annotated[
-    bool,
-    _option(
-        "--watch",
-        what="Replace a proxy by its new build when its file changes, between two messages. "
-        "SIGHUP does it once.",
-        panel="Options",
-    ),
-]
-Dialect = Annotated[
-    str | None,
-    _option(
+    Option(
         "--dialect",
-        what=f"What the conductor above speaks: {', '.join(DIALECTS)}. Without it, detected.",
-        panel="Options",
-        metavar="NAME",
+        Kind("NAME", one_of(*DIALECTS)),
+        f"Dialect of the outer conductor: {', '.join(DIALECTS)}.",
+        commands=("proxy",),
+        default="detected",
     ),
-]
-RequireSandbox = Annotated[
-    bool,
-    _option(
+    Option(
         "--require-sandbox",
-        what="Refuse any proxy that is not sandboxed: commands and Python code. The agent is "
-        "exempt.",
+        SWITCH,
+        "Refuse every proxy that is not sandboxed: commands and Python code in this process. The "
+        "agent is exempt.",
         panel=_SANDBOX,
+        page="`agent` then never runs as a proxy of another conductor.",
     ),
-]
-RequireHardening = Annotated[
-    bool,
-    _option(
+    Option(
         "--require-hardening",
-        what="Refuse to run sandboxed proxies unless this system locks up their process as well; "
+        SWITCH,
+        "Refuse to run sandboxed proxies unless this system also locks up their process; "
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
+        page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
     ),
-]
-Locked = Annotated[
-    bool,
-    _option(
+    Option(
         "--locked",
-        what="Refuse components that are not what `conductor lock` wrote down, or may do more.",
+        SWITCH,
+        "Refuse components that differ from the lock file, or may do more than it allows.",
         panel=_SANDBOX,
+        page="`agent` then never runs as a proxy of another conductor. See [Locks](#locks).",
     ),
-]
-LockFile = Annotated[
-    str | None,
-    _option(
+    Option(
         "--lock-file",
-        what=f"The lock file to hold the chain to, as --locked does. Default: {LOCK_FILE}.",
+        FILE,
+        "The lock file to enforce; implies `--locked`.",
         panel=_SANDBOX,
-        metavar="FILE",
+        default=LOCK_FILE,
     ),
-]
-Isolation = Annotated[
-    str | None,
-    _option(
+    Option(
         "--isolation",
-        what="Where sandboxed proxies run: `process`, neighbours together in one child process; "
-        "`separate`, each in a child of its own; `inline`, in this process. Default: process.",
+        choice(*ISOLATIONS),
+        "Where sandboxed proxies run: `process`, neighbours share one child process; `separate`, "
+        "each has a child process of its own; `inline`, all run in this process.",
+        commands=(*ALL, "lock"),
         panel=_SANDBOX,
-        metavar="|".join(ISOLATIONS),
     ),
-]
-Cache = Annotated[
-    str | None,
-    _option(
+    Option(
         "--cache",
-        what="Folder for compiled modules. Default: one in the user's cache folder.",
+        FOLDER,
+        "Folder of compiled modules.",
+        commands=(*ALL, "doctor", "cache"),
         panel=_SANDBOX,
-        metavar="FOLDER",
+        default="in the user's cache folder",
     ),
-]
-Clock = Annotated[
-    str | None,
-    _option(
+    Option(
         "--clock",
-        what="What proxies are told when they ask for the time, such as "
-        "2026-03-01T12:00:00+01:00; for runs that can be repeated. Default: the time.",
+        TIME,
+        "Fixed time that the `clock` service tells proxies, such as 2026-03-01T12:00:00+01:00; for "
+        "runs that can be repeated.",
         panel=_SANDBOX,
-        metavar="TIME",
+        default="the current time",
     ),
-]
-LineLimit = Annotated[
-    str | None,
-    _option(
+    Option(
         "--line-limit",
-        what="Longest message taken; a longer one is skipped and its request answered with an "
-        f"error. Default: {_DEFAULTS.line_limit // 1024**2}M.",
+        SIZE,
+        "Longest message accepted. The conductor skips a longer one, and answers it with an error "
+        "if it is a request.",
         panel=_LIMITS,
-        metavar="SIZE",
     ),
-]
-Stall = Annotated[
-    str | None,
-    _option(
+    Option(
         "--stall",
-        what="How long a component may take nothing while others wait for it to. "
-        f"Default: {_DEFAULTS.stall:g}.",
+        SECONDS,
+        "How long a component may read nothing while others wait for it. Then the conductor ends "
+        "its connection.",
+        commands=LONG_LIVED,
         panel=_LIMITS,
-        metavar="SECONDS",
     ),
-]
-Grace = Annotated[
-    str | None,
-    _option(
+    Option(
         "--grace",
-        what="What a component gets to end before each harder step (end of its input, SIGTERM, "
-        f"SIGKILL). Default: {_DEFAULTS.grace:g}.",
+        SECONDS,
+        "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
+        "SIGKILL.",
         panel=_LIMITS,
-        metavar="SECONDS",
     ),
-]
-Drain = Annotated[
-    str | None,
-    _option(
+    Option(
         "--drain",
-        what="When the editor has closed its end: how long requests still open may go without a "
-        f"message. Default: {_DEFAULTS.drain:g}.",
+        SECONDS,
+        "After the editor closes its end: how long open requests may go without a message.",
+        commands=LONG_LIVED,
         panel=_LIMITS,
-        metavar="SECONDS",
+        page="Only messages of the agent and of other programs count, not those of guests.",
     ),
-]
-DrainTotal = Annotated[
-    str | None,
-    _option(
+    Option(
         "--drain-total",
-        what="When the editor has closed its end: how long requests still open may take "
-        f"altogether. Default: {_DEFAULTS.drain_total:g}.",
+        SECONDS,
+        "After the editor closes its end: how long open requests may take in total.",
+        commands=LONG_LIVED,
         panel=_LIMITS,
-        metavar="SECONDS",
     ),
-]
-McpBridge = Annotated[
-    str | None,
-    _option(
+    Option(
         "--mcp-bridge",
-        what="How the agent is given the MCP servers of proxies: as programs (`stdio`), at local "
-        "addresses (`http`), over ACP (`acp`), or by what it says it takes (`auto`, the default).",
-        panel="Options",
-        metavar="|".join(MCP_KINDS),
+        choice(*MCP_KINDS),
+        "How the agent reaches the MCP servers of proxies: as programs (`stdio`), at local "
+        "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
+        "agents advertise transports they do not support; override them here.",
+        page="See [mcp.md](mcp.md).",
     ),
-]
-Trace = Annotated[
-    str | None,
-    _option(
+    Option(
         "--trace",
-        what="File that every message between components is written to, one JSON object a line. "
-        "What is in it is overwritten.",
+        FILE,
+        "Write every message between components to this file, one JSON object a line. Overwrites "
+        "the file.",
         panel=_OUTPUT,
-        metavar="FILE",
+        page="The file also records what each proxy received and sent; see [Traces](#traces).",
     ),
-]
-TraceContent = Annotated[
-    str | None,
-    _option(
+    Option(
         "--trace-content",
-        what="What of each message is traced: all of it; all but what looks like a secret; or "
-        "nothing but who, when, which method and how many bytes. Default: redacted.",
+        choice(*TRACE_CONTENTS),
+        "How much of each message traces and audits hold: `redacted`, all but what looks like a "
+        "secret; `all`; or `none`, only sender, receiver, method and size.",
         panel=_OUTPUT,
-        metavar="|".join(TRACE_CONTENTS),
     ),
-]
-Audit = Annotated[
-    str | None,
-    _option(
+    Option(
         "--audit",
-        what="File that goes on record: which components ran under which policy, what they tried "
-        "against it, how they failed. What is in it is continued; `conductor audit verify` checks "
-        "it.",
+        FILE,
+        "Append a record of the run to this file: its components and their policies, what they "
+        "changed, which rules they broke, how they failed. `conductor audit verify` checks the "
+        "file.",
         panel=_OUTPUT,
-        metavar="FILE",
+        page="See [Audits](#audits).",
     ),
-]
-Metrics = Annotated[
-    str | None,
-    _option(
+    Option(
         "--metrics",
-        what="File that the numbers which proxies count are kept in, as text that Prometheus "
-        "understands; it is replaced once a second at most.",
+        FILE,
+        "Keep the numbers that proxies count in this file, in the text format of Prometheus. The "
+        "conductor replaces the file at most once a second.",
         panel=_OUTPUT,
-        metavar="FILE",
     ),
-]
-Log = Annotated[
-    str | None,
-    _option(
+    Option(
+        "--watch",
+        SWITCH,
+        "Replace a proxy by its new build when its file changes, between two messages. The signal "
+        "SIGHUP does it once, even if no file has changed.",
+        commands=LONG_LIVED,
+    ),
+    Option(
         "--log",
-        what="What is told on standard error. Default: warning.",
+        choice(*LEVELS),
+        "Lowest level that the log on standard error shows.",
         panel=_OUTPUT,
-        metavar="|".join(fast.LEVELS),
+        default="warning",
+        page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
-]
-Verbose = Annotated[bool, _option(*fast.VERBOSE, what="The same as --log debug.", panel=_OUTPUT)]
+    Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT),
+)
 
 
-def read(option: str, text: str, reader: Callable[[str], Value]) -> Value:
+def of(command: str) -> list[Option]:
+    """The options of one command."""
+    return [option for option in TABLE if command in option.commands]
+
+
+def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
     """The value of an option. Raises `UsageError`."""
     try:
         return reader(text)
     except ValueError as error:
-        raise UsageError(f"invalid value `{text}` for `{option}`", str(error)) from None
+        raise UsageError(f"invalid value `{text}` for `{flag}`", str(error)) from None
+
+
+class Parsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A chain to run, as the command line describes it."""
+
+    mode: str
+    """`agent`, `proxy`, or `auto`: the first message received decides."""
+    components: list[str]
+    dialect: str | None = None
+    log: str = "warning"
+    options: Options
+
+
+def assemble(
+    command: str,
+    components: list[str],
+    *,
+    proxy: bool = False,
+    dialect: str | None = None,
+    log: str | None = None,
+    verbose: bool = False,
+    **fields: Any,
+) -> Parsed:
+    """The chain that a command line describes; `fields` are fields of `Options`."""
+    log = log or ("debug" if verbose else "warning")
+    options = Options(**fields, verbose=log in ("debug", "info"))
+    if proxy or command == "proxy":
+        mode = "proxy"
+    elif command == "exec" or options.require_sandbox or options.lock is not None:
+        # Never `auto`: as a proxy of another conductor its last component would be a proxy too,
+        # and these options exempt the last component as the agent.
+        mode = "agent"
+    else:
+        mode = "auto"
+    return Parsed(mode=mode, components=components, dialect=dialect, log=log, options=options)

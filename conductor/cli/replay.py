@@ -82,9 +82,9 @@ def replay(
     json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> int:
     """Runs components again, one by one."""
-    from conductor.cli import fast, options
+    from conductor.cli import options
 
-    limit = options.read("--timeout", timeout, fast.seconds)
+    limit = options.read("--timeout", timeout, options.seconds)
     if agent or not components:
         if components or not agent:
             raise UsageError(

@@ -1,7 +1,7 @@
-"""How errors, log lines and what commands print look to a person.
+"""Prints errors, log lines and results for people.
 
-Nothing else in `conductor.cli` writes to standard error, or for people to standard output: what is
-quoted of others goes through `conductor.errors` here, so that no command can forget it.
+Nothing else in `conductor.cli` writes to standard error, or for people to standard output. Here all
+text goes through `conductor.errors`, so that no command can forget to make others' text harmless.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from conductor.spec.catalog import Spec
 
 _PATIENCE_MS: Final = 1000
-"""How long a reader of our standard error who was there until now is waited for."""
+"""How long to wait for a reader of standard error who has read everything so far."""
 
 _ATOMIC: Final = 512
-"""Bytes for which POSIX promises room in a pipe that can be written to."""
+"""Bytes that a pipe takes without blocking once `poll` says that it has room (POSIX PIPE_BUF)."""
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
 _LOGGED: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
-"""A line that the host of sandboxed proxies has put into the log."""
+"""A log entry of the process that hosts sandboxed proxies."""
 _LOGGED_FURTHER: Final = "  "
-"""What a further line of such an entry begins with."""
+"""How a further line of such an entry begins."""
 _COLOURED: Final = re.compile(r"\x1b\[[\d;]*m")
-"""What changes colours and nothing else: many programs do that in their logs."""
+"""Sequences that only change colours. Many programs put them into their logs."""
 _DIM: Final = "\x1b[2m"
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 
@@ -47,10 +47,14 @@ def _coloured(text: str, colour: str) -> str:
 
 
 def write(text: str, *, word: str = "", dim: bool = False) -> None:
-    """One entry on stderr, as `conductor.errors.marked` shows it.
+    """Writes one entry to standard error, as `conductor.errors.marked` shows it.
 
-    It begins with `word`, in its colour, and is dim where it is to step back. What a reader who is
-    gone, or does not read, does not get is lost.
+    Args:
+        text: The entry; may quote anybody.
+        word: The level or kind before the text, in its colour.
+        dim: Whether the entry is less important than its surroundings.
+
+    Drops the entry if nobody reads standard error.
     """
     text = _coloured(marked(text), _DIM if dim else "")
     if word:
@@ -63,11 +67,11 @@ def write(text: str, *, word: str = "", dim: bool = False) -> None:
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
     except (OSError, ValueError):
-        return  # nobody reads our standard error: there is nowhere to say so
+        return  # nobody reads standard error: there is nowhere to report it
 
 
 _lost = 0
-"""Lines that nobody has read, since the last one that somebody did."""
+"""Lines dropped since the last one that somebody has read."""
 
 
 def _is_pipe() -> bool:
@@ -79,10 +83,10 @@ def _is_pipe() -> bool:
 
 
 def _to_pipe(fd: int, line: bytes) -> None:
-    """Writes a line as far as there is room in a pipe.
+    """Writes a line if the pipe has room for it.
 
-    An editor that never reads our standard error must not be what the whole chain waits for, and
-    what fills it is for components to choose.
+    The chain must not wait for an editor that never reads standard error: any component could fill
+    the pipe and so stop everybody.
     """
     global _lost  # noqa: PLW0603 - there is one standard error
     room = select.poll()
@@ -94,7 +98,7 @@ def _to_pipe(fd: int, line: bytes) -> None:
         if not room.poll(0 if _lost else _PATIENCE_MS):
             _lost += 1
             return
-        left = left[os.write(fd, left[:_ATOMIC]) :]  # a pipe that has room has so much of it
+        left = left[os.write(fd, left[:_ATOMIC]) :]
     _lost = 0
 
 
@@ -107,14 +111,14 @@ def error(text: str, hint: str = "") -> None:
 
 
 def say(*lines: str) -> None:
-    """Lines on stdout, for people; one that holds a newline goes on in marked ones."""
+    """Writes lines to standard output for people; marks the further lines of one with newlines."""
     sys.stdout.write("".join(f"{marked(line)}\n" for line in lines))
     sys.stdout.flush()
 
 
 def say_json(value: Any) -> None:
-    """A value on stdout, for programs, and safe for a terminal."""
-    import msgspec  # `conductor join` needs none
+    """Writes a value to standard output as JSON, safe for a terminal."""
+    import msgspec  # `conductor join` must start without it
 
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
     sys.stdout.write(json_text(text) + "\n")
@@ -122,9 +126,9 @@ def say_json(value: Any) -> None:
 
 
 def logger(level: str) -> Callable[[str, str, str], None]:
-    """A log function `(level, component, text)` that writes from `level` on.
+    """A log function `(level, component, text)` that writes entries of `level` and above.
 
-    Unless more than warnings was asked for, it never floods.
+    At level `warning` and `error` it shows a bounded number of entries of each component.
     """
     least = _RANK[level]
     counts: dict[tuple[str, str], int] = {}
@@ -135,7 +139,7 @@ def logger(level: str) -> Callable[[str, str, str], None]:
         count = counts[rank, name] = counts.get((rank, name), 0) + 1
         if least > _RANK["info"] and count > _MOST_REPEATS:
             if count == _MOST_REPEATS + 1:
-                write(f"{name}: further lines are not shown (--log info shows all)", word=rank)
+                write(f"{name}: conductor hides further lines (--log info shows all)", word=rank)
             return
         write(f"{name}: {text}", word=rank)
 
@@ -143,44 +147,45 @@ def logger(level: str) -> Callable[[str, str, str], None]:
 
 
 def lines(level: str, specs: Iterable[Spec]) -> LogLines:
-    """The lines that components put into the log from `level` on, each no more than its limit."""
+    """The log lines of components, of `level` and above, each component within its limit."""
     from conductor.services.log_lines import LogLines
     from conductor.spec.limits import DEFAULT_LIMITS
 
-    limits = {one.name: one.limits.get("log_lines", DEFAULT_LIMITS["log_lines"]) for one in specs}
+    default = DEFAULT_LIMITS["log_lines"]
+    limits = {spec.name: spec.limits.get("log_lines", default) for spec in specs}
     return LogLines(limits, logger(level), level)
 
 
 def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
-    """A function `(component, line)` for lines of a component's standard error.
+    """A function `(component, line)` that takes lines of a component's standard error.
 
-    Without a component it is the host of sandboxed ones, whose entries in the log are written from
-    `level` on as all others are. All else that it says is marked as its own words.
+    An empty name stands for the process that hosts sandboxed proxies. Its log entries of `level`
+    and above look like all others; any other line of it is marked `[host]`.
     """
     hidden = False
-    open_ = False
+    in_entry = False
 
-    def told(name: str, line: str) -> None:
-        nonlocal hidden, open_
+    def show(name: str, line: str) -> None:
+        nonlocal hidden, in_entry
         if name:
             if not lines.admits(name, line):
                 return
             write(f"[{name}] {_COLOURED.sub('', line)}")
-        elif (found := _LOGGED.fullmatch(line)) and not is_reserved(found[2]):
-            hidden, open_ = _RANK[found[1]] < _RANK[level], True
-            lines.say(found[1], found[2], found[3])
-        elif open_ and line.startswith(_LOGGED_FURTHER):
+        elif (entry := _LOGGED.fullmatch(line)) and not is_reserved(entry[2]):
+            hidden, in_entry = _RANK[entry[1]] < _RANK[level], True
+            lines.say(entry[1], entry[2], entry[3])
+        elif in_entry and line.startswith(_LOGGED_FURTHER):
             if not hidden:
                 write(CONTINUED + line.removeprefix(_LOGGED_FURTHER))
         else:
-            open_ = False
-            write(_of_host(line))
+            in_entry = False
+            write(_from_host(line))
 
-    return told
+    return show
 
 
-def _of_host(line: str) -> str:
-    """What the host says besides its log: one thing we know, or what went wrong with it."""
+def _from_host(line: str) -> str:
+    """A line of the host outside of its log: our notice that it compiles, or a failure of it."""
     from conductor.spec.python_guest.scripts import COMPILING
 
     return line if line == COMPILING else f"[host] {line}"

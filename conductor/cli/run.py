@@ -6,7 +6,6 @@ both happen at the same time.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -16,86 +15,122 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import report
-from conductor.cli.fast import Parsed
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.run import spawn
-from conductor.run.launch import Options, Planned, plan
+from conductor.run.launch import Planned, plan
 from conductor.spec.catalog import resolve_all
-from conductor.transports.process_groups import Guardian, adopt_orphans, end_strays
+from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Sequence
+    from collections.abc import Coroutine, Sequence
 
+    from conductor.cli.options import Parsed
     from conductor.record.audit.auditor import Auditor
     from conductor.record.trace.tracer import Tracer
+    from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
     from conductor.spec.catalog import Spec
+    from conductor.transports.base import Transport
+    from conductor.transports.process_groups import Guardian
 
 _FIRST_REQUEST: Final = 2.0
-"""Seconds a client has to send the request that a failed start is reported to."""
+"""Seconds that a client has to send the request which reports a failed start to it."""
 
 
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
-        specs = resolve_all(parsed.components, agent_last=parsed.mode != "proxy")
-        tell_first_use(specs)
-        tracer = start_trace(parsed.options, parsed.log)
-        auditor = start_audit(parsed.options, parsed.log, parsed.mode, specs)
-        with refusals(auditor):
-            specs = locked(specs, parsed.options, parsed.log, agent_last=parsed.mode != "proxy")
-            planned, guardian = plan(
-                specs,
-                parsed.options,
-                agent_last=parsed.mode != "proxy",
-                on_stderr=report.relay(parsed.log, lines := report.lines(parsed.log, specs)),
-            )
+        started = Started(parsed)
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
-    del specs
-    return _run(parsed, planned, guardian, lines, tracer, auditor)
+    return _run(started)
 
 
-def tell_first_use(specs: Sequence[Spec]) -> None:
-    """Tells what components ask for that are used for the first time."""
+class Started:
+    """A chain whose components run, and all that belongs to it. Raises `ConductorError`.
+
+    Its parts open in this order so that a refusal is on the audit, and nothing of the chain runs
+    before the lock file allows it.
+    """
+
+    def __init__(self, parsed: Parsed) -> None:
+        options, log = parsed.options, parsed.log
+        agent_last = parsed.mode != "proxy"
+        self.parsed = parsed
+        specs = resolve_all(parsed.components, agent_last=agent_last)
+        _announce_first_use(specs)
+        self.tracer = _trace(options, log)
+        self.auditor = _audit(options, log, parsed.mode, specs)
+        try:
+            specs = _locked(specs, options, log, agent_last=agent_last)
+            self.lines: LogLines = report.lines(log, specs)
+            self.planned: list[Planned]
+            self.guardian: Guardian
+            self.planned, self.guardian = plan(
+                specs, options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
+            )
+        except ConductorError as error:
+            if self.auditor is not None:
+                self.auditor.end(error.text)
+            raise
+
+    def runtime(self, upstream: Transport, **others: Any) -> Runtime:
+        """The runtime of the chain, with `upstream` at the client's end of it."""
+        from conductor.run.runtime import Runtime  # the event loop: while the components start
+
+        return Runtime(
+            self.planned,
+            self.parsed.mode,
+            upstream,
+            self.parsed.options,
+            log=self.lines.say,
+            tracer=self.tracer,
+            auditor=self.auditor,
+            **others,
+        )
+
+
+def _announce_first_use(specs: Sequence[Spec]) -> None:
+    """Reports what components ask for that run here for the first time."""
     if any(spec.older or spec.asked or (spec.sandboxed and not spec.bundled) for spec in specs):
         from conductor.cli import first_use
 
-        first_use.tell(specs)
+        first_use.announce(specs)
 
 
-def start_trace(options: Options, log: str) -> Tracer | None:
-    """The trace that was asked for, its file open. Raises `UsageError` where that cannot be."""
+def _trace(options: Options, log: str) -> Tracer | None:
+    """The trace, its file open; None without --trace. Raises `UsageError`."""
     if options.trace is None:
         return None
     from conductor.record.trace.file import TraceFile
     from conductor.record.trace.tracer import Tracer
 
-    file = TraceFile.create(options.trace, report.logger(log))
-    return Tracer(file, options.trace_content)
+    return Tracer(TraceFile.create(options.trace, report.logger(log)), options.trace_content)
 
 
-def start_audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
-    """The audit that was asked for, with what is about to run on record. Raises `UsageError`."""
+def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
+    """The audit, with a record of what is about to run; None without --audit.
+
+    Raises `UsageError`.
+    """
     if options.audit is None:
         return None
     from conductor.cli.version import version
     from conductor.record.audit.auditor import Auditor
     from conductor.record.audit.file import AuditFile
 
-    file = AuditFile.open(options.audit, report.logger(log))
-    auditor = Auditor(file, options.trace_content)
+    auditor = Auditor(AuditFile.open(options.audit, report.logger(log)), options.trace_content)
     auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
     return auditor
 
 
-def locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -> list[Spec]:
-    """The components, held to the lock file if one was asked for. Raises `UsageError`."""
+def _locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -> list[Spec]:
+    """The components, held to the lock file with --locked. Raises `UsageError`."""
     if options.lock is None:
         return specs
     from conductor.spec.lock import enforcement
@@ -110,40 +145,16 @@ def locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -
     )
 
 
-@contextlib.contextmanager
-def refusals(auditor: Auditor | None) -> Iterator[None]:
-    """Puts on record that a chain was refused; the error goes on."""
-    try:
-        yield
-    except ConductorError as error:
-        if auditor is not None:
-            auditor.end(error.text)
-        raise
-
-
-def _run(
-    parsed: Parsed,
-    planned: list[Planned],
-    guardian: Guardian,
-    lines: LogLines,
-    tracer: Tracer | None,
-    auditor: Auditor | None,
-) -> int:
+def _run(started: Started) -> int:
     import gc
 
-    from conductor.run.runtime import Runtime
     from conductor.transports.stdio import StdioTransport
 
-    runtime = Runtime(
-        planned,
-        parsed.mode,
+    parsed = started.parsed
+    runtime = started.runtime(
         StdioTransport(line_limit=parsed.options.line_limit),
-        parsed.options,
-        log=lines.say,
         on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
-        tracer=tracer,
-        auditor=auditor,
     )
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()
@@ -151,8 +162,8 @@ def _run(
     gc.enable()
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
-    lines.close()
-    guardian.release()
+    started.lines.close()
+    started.guardian.release()
     end_strays()
     return 128 + stopped[0] if stopped else code
 
@@ -172,19 +183,19 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
-        loop.add_signal_handler(signal.SIGUSR1, tell_health, runtime)
+        loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
     adopt_orphans()
     return await runtime.run()
 
 
-def tell_health(runtime: Runtime) -> None:
-    """Writes how each component is to standard error."""
+def _tell_health(runtime: Runtime) -> None:
+    """Writes the state of each component to standard error."""
     for name, text in runtime.health():
         report.write(f"health: {name}: {text}")
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:
-    """Runs `work` on uvloop where there is one."""
+    """Runs `work` on uvloop, which Windows does not have."""
     if sys.platform == "win32":
         import asyncio
 
@@ -195,9 +206,10 @@ def run_loop(work: Coroutine[Any, Any, int]) -> int:
 
 
 def tell_client(error: ConductorError) -> None:
-    """Answers the client's first request with why the chain could not be started.
+    """Answers the client's first request with the reason why the chain did not start.
 
-    An editor shows that; an exit without an answer it can only call a crash. Not on a terminal.
+    An editor shows that reason; an exit without an answer looks like a crash to it. Does nothing
+    on a terminal, where a person reads standard error.
     """
     if sys.stdin is None or sys.stdin.closed or os.isatty(0):
         return

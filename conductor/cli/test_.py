@@ -176,7 +176,7 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
 
     failed = 0
     spec = resolve(component)
-    first_use.tell_program(spec)
+    first_use.announce_program(spec)
     with playing.targets(spec) as make:
         for path in files:
             try:

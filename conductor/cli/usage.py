@@ -1,4 +1,4 @@
-"""Says what is wrong with a command line, in the words our other errors use."""
+"""Explains what is wrong with a command line, in the form of all other errors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import typer
 from conductor.errors import UsageError
 
 Foreign: TypeAlias = Any
-"""An object of the parser, whose classes have no public names."""
+"""An object of typer's parser. Its classes have no public names."""
 
-# typer brings these classes along under a private name; what it exports leads to them.
+# typer has a private copy of click; the classes that it exports derive from this one.
 COMPLAINT: Final = cast("type[Exception]", typer.BadParameter.__mro__[2])
-"""What the parser raises for a command line it does not take (`typer.BadParameter` and others)."""
+"""The base of all errors that the parser raises (`typer.BadParameter` and others)."""
 
 _TAKE_COMPONENTS: Final = frozenset({"agent", "proxy", "exec", "inspect", "lock", "check"})
 _QUOTE: Final = 'a command with arguments is one component: put it in quotes, "python proxy.py --x"'
 
 
 def explained(error: Foreign, arguments: list[str], commands: Collection[str]) -> UsageError:
-    """What the parser raised for `arguments`, as an error of ours."""
+    """Makes a `UsageError` of an error of the parser."""
     command = arguments[0] if arguments and arguments[0] in commands else ""
     context = getattr(error, "ctx", None)
-    # The parser does not always say where it was.
+    # Some errors of the parser do not name the command.
     path = f"conductor {command}".rstrip() if context is None else str(context.command_path)
     text, hint = _worded(error, context, path)
-    return UsageError(text, hint or f"`{path} --help` explains what it takes")
+    return UsageError(text, hint or f"see `{path} --help`")
 
 
 def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
@@ -49,7 +49,7 @@ def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
 
 
 def _parameter(parameter: Foreign) -> str:
-    """An option by its longest name, an argument by what stands for it in the help."""
+    """An option by its longest name, an argument by its name in the help."""
     name = max(parameter.opts, key=len)
     return f"`{name}`" if name.startswith("-") else f"a {parameter.metavar or name.upper()}"
 
@@ -60,7 +60,7 @@ def _commands(context: Foreign) -> list[str]:
 
 
 def _quoted(message: str) -> str:
-    """The command's name out of "No such command 'x'."; the parser keeps it nowhere else."""
+    """The name in "No such command 'x'.": the parser has no field for it."""
     return message.partition("'")[2].partition("'")[0]
 
 
@@ -75,7 +75,9 @@ def _commands_like(name: str, context: Foreign, path: str) -> str:
 
 def _options_like(option: str, context: Foreign) -> str:
     known = [] if context is None else [o for p in context.command.params for o in p.opts]
-    close = difflib.get_close_matches(option, [o for o in known if o.startswith("-")], 1)
+    known = [name for name in known if name.startswith("-")]
+    # Stricter than the default of 0.6: an option of a command without quotes is no typing error.
+    close = difflib.get_close_matches(option, known, 1, cutoff=0.7)
     if close:
         return f"did you mean `{close[0]}`?"
     return _QUOTE if context is None or context.command.name in _TAKE_COMPONENTS else ""

@@ -118,8 +118,8 @@ def test_json_frames_are_byte_for_byte() -> None:
         ("end_turn", 0, ""),
         ("refusal", 5, "refused"),
         ("max_tokens", 1, "out of tokens"),
-        ("max_turn_requests", 1, "as many model requests"),
-        ("cancelled", 1, "cancelled from within"),
+        ("max_turn_requests", 1, "limit of model requests"),
+        ("cancelled", 1, "cancelled the turn"),
         ("tired", 1, "`tired`"),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_refused_module_is_reported(tmp_path: Path) -> None:
 def test_out_of_time_before_and_during_the_turn() -> None:
     for agent, prompt in (("py:agents:silent", "x"), ("demo", "/hang")):
         ran = conductor("exec", agent, "-p", prompt, "--timeout", "1")
-        ran.assert_error(3, "no end of the turn within 1 s", "--timeout")
+        ran.assert_error(3, "the turn did not end within 1 s", "--timeout")
 
 
 def test_nothing_is_left_behind_by_stubborn_agents() -> None:
@@ -194,7 +194,7 @@ def test_nobody_reads_the_answer() -> None:
         running.process.stdout.close()
         running._open.discard(running.out)
         ran = running.end()
-    ran.assert_error(1, "standard output cannot be written: Broken pipe")
+    ran.assert_error(1, "cannot write standard output: Broken pipe")
 
 
 def test_odd_updates_and_texts_do_no_harm() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conductor.cli.client import RpcError
-from conductor.cli.client_files import Files
+from conductor.cli.client_handlers import Files
 
 from .support import conductor
 
@@ -76,7 +76,7 @@ def test_reading(folder: Path, extra: dict[str, Any], content: str) -> None:
         ("missing", "no such file"),
         (".", "no such file"),
         ("pipe", "no such file"),
-        ("latin", "no text in UTF-8"),
+        ("latin", "not UTF-8 text"),
         ("nul\0", "absolute path"),
     ],
 )

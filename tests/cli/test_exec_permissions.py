@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli.client_permissions import option_of
+from conductor.cli.client_handlers import option_of
 
 from .support import Running, conductor
 

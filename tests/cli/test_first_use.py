@@ -15,8 +15,8 @@ from conductor.spec.manifest import section
 PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
 DEFAULT = (
-    "  it names no profile, so it has `context`: it may add to prompts and to a session's set-up, "
-    "and serve MCP servers of its own; `,profile=full` behind it gives all within the guards"
+    "  it names no profile, so it gets `context`: it may add to prompts and to a session's set-up, "
+    "and serve MCP servers of its own; add `,profile=full` to grant all within the guards"
 )
 
 
@@ -36,7 +36,7 @@ class Told:
         self._capsys = capsys
 
     def __call__(self, *components: str) -> list[str]:
-        first_use.tell([resolve(one) for one in components])
+        first_use.announce([resolve(one) for one in components])
         return self._capsys.readouterr().err.splitlines()
 
 
@@ -67,19 +67,19 @@ def test_what_a_module_says_of_itself_is_told_with_what_it_gets(here: Path, told
     section.embed(str(here / "p.wasm"), text.encode())
     assert told("./p.wasm,turns=unprompted") == [
         "conductor: first use of `p` 1.0 (./p.wasm), which asks for",
-        "  profile filter, to look: it is given context; `,profile=filter` behind it gives that",
-        "  right down:session/prompt:carry, to add: given",
+        "  profile filter, to look: it gets context; add `,profile=filter` to grant it",
+        "  right down:session/prompt:carry, to add: granted",
         (
-            "  right down:session/prompt:answer, to refuse: not given; "
-            "`,allow=down:session/prompt:answer` behind it gives it"
+            "  right down:session/prompt:answer, to refuse: not granted; "
+            "add `,allow=down:session/prompt:answer` to grant it"
         ),
-        "  grant texts, to look there too: not given; `,texts` behind it gives it",
-        "  grant turns=within, to ask: given",
-        "  service clock, to know: not given; `,grant=clock` behind it gives it",
+        "  grant texts, to look there too: not granted; add `,texts` to grant it",
+        "  grant turns=within, to ask: granted",
+        "  service clock, to know: not granted; add `,grant=clock` to grant it",
     ]
     assert told("./p.wasm") == []
     section.embed(str(here / "p.wasm"), text.replace("clock", "kv").encode())
-    assert "  service kv, to know: given" in told("./p.wasm,profile=trusted,grant=kv")
+    assert "  service kv, to know: granted" in told("./p.wasm,profile=trusted,grant=kv")
 
 
 def test_what_a_source_says_is_told(here: Path, told: Told) -> None:
@@ -87,8 +87,8 @@ def test_what_a_source_says_is_told(here: Path, told: Told) -> None:
     source.write_text("proxy = Proxy('x', profile='observer', wants={'kv': 'to keep'})")
     assert told("./x.py,grant=kv") == [
         "conductor: first use of `x` (./x.py), which asks for",
-        "  profile observer: given",
-        "  service kv, to keep: given",
+        "  profile observer: granted",
+        "  service kv, to keep: granted",
     ]
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py") == ["conductor: first use of `x` (./x.py)", DEFAULT]
@@ -102,8 +102,8 @@ def test_a_profile_that_cannot_be_read_off_a_source_is_not_called_absent(
     assert told("./x.py")[1] == DEFAULT
     source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
     assert told("./x.py")[1].startswith(
-        '  no profile can be read off its source, as it could be off `Proxy(…, profile="observer")`'
-        ", so it has `context`: "
+        "  conductor cannot read a profile off its source, as it could off "
+        '`Proxy(…, profile="observer")`, so it gets `context`: '
     )
     assert told("./x.py,profile=observer") == []
 
@@ -125,7 +125,7 @@ def test_a_manifest_without_a_profile(here: Path, told: Told) -> None:
     assert told("./") == [
         "conductor: first use of `theirs` 1.0 (./), which asks for",
         DEFAULT,
-        "  service kv, to keep: not given; `,grant=kv` behind it gives it",
+        "  service kv, to keep: not granted; add `,grant=kv` to grant it",
     ]
     (here / "component.toml").write_text('name = "p"\ncommand = ["{python}", "-c", "pass"]')
     program = told("./")
@@ -142,7 +142,7 @@ def test_words_of_older_versions_are_told_once(told: Told) -> None:
             "conductor: `passthrough`: `allow=up:session/update:modify` is written "
             "`allow=up:session/update:copy+carry+drop` today"
         ),
-        "conductor: `passthrough`: `unguard=files` is left out today",
+        "conductor: `passthrough`: `unguard=files` has no effect today",
         "  the guard `files` is lifted by `profile=trusted` only",
         "  hint: `conductor inspect passthrough` shows what it may do",
         "conductor: `passthrough`: `unguard=tool-calls` is written `texts` today",
@@ -163,8 +163,8 @@ def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: T
     )
     assert told("./,name=mine") == [
         "conductor: first use of `mine` 1.0 (./), which asks for",
-        "  profile observer: given",
-        "  right down:session/prompt:carry, to add: given",
+        "  profile observer: granted",
+        "  right down:session/prompt:carry, to add: granted",
         (
             'conductor: `mine`: `[wants.verbs] "down:session/prompt:modify"` is written '
             '`[wants.rights] "down:session/prompt:carry"` today'
@@ -176,8 +176,7 @@ def test_a_stranger_cannot_speak_to_the_terminal(here: Path, told: Told) -> None
     text = HEAD + '[wants]\nprofile = "full"\nreason = "\\u001b[2J\\nerror: forged"\n'
     section.embed(str(here / "p.wasm"), text.encode())
     assert told("./p.wasm")[1] == (
-        "  profile full, \\u{1b}[2J error: forged: it is given context; `,profile=full` behind it "
-        "gives that"
+        "  profile full, \\u{1b}[2J error: forged: it gets context; add `,profile=full` to grant it"
     )
 
 

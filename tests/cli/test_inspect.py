@@ -107,7 +107,7 @@ def test_forbidden_imports_are_named_and_refused(tmp_path: Path) -> None:
     module = assembled(tmp_path, "greedy.wasm", text)
     ran = conductor("inspect", str(module))
     ran.assert_error(1, "`greedy`: refused: it imports what a guest may not have", "message")
-    assert "functions no guest gets" in ran.out
+    assert "functions that no guest gets" in ran.out
     assert "forbidden  " in ran.out
     found = json.loads(conductor("inspect", "--json", str(module)).out)
     assert found["forbidden"]
@@ -117,7 +117,7 @@ def test_forbidden_imports_are_named_and_refused(tmp_path: Path) -> None:
 def test_a_module_that_is_no_guest(tmp_path: Path) -> None:
     ran = conductor("inspect", str(assembled(tmp_path, "idle.wasm", "(module)")))
     ran.assert_error(1, "exports neither channel_deliver nor _start", "docs/channel-abi.md")
-    assert "unknown: it has no way in for messages" in ran.out
+    assert "unknown: nothing can pass messages to it" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_file_that_is_no_module(tmp_path: Path, content: bytes, looks: str) ->
     file.write_bytes(content)
     ran = conductor("inspect", str(file))
     ran.assert_error(1, "refused", looks)
-    assert "this is no WebAssembly module" in ran.out
+    assert "this is not a WebAssembly module" in ran.out
 
 
 def test_a_module_by_another_name(tmp_path: Path) -> None:
@@ -180,6 +180,6 @@ def test_a_source_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     assert "(profile observer)" in ran.out
     source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
     out = " ".join(conductor("inspect", str(source)).out.split())
-    assert "note: no profile can be read off its source" in out
+    assert "note: conductor cannot read a profile off its source" in out
     source.write_text("proxy = Proxy('x', profile='bogus')")
     conductor("inspect", str(source)).assert_error(2, "declares the profile `bogus`")

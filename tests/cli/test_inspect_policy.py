@@ -56,8 +56,8 @@ def test_full_is_everything_within_every_guard() -> None:
     assert "turns send prompts of its own, within a turn of the user's" in text
     assert all(guard.name in text for guard in GUARDS)
     assert "WIDENED" not in text
-    assert "is undone and reported; the session goes on" in text
-    assert "A request it held when it failed goes on as it was" in text
+    assert "undoes and reports what breaks a rule; the session goes on" in text
+    assert "a request that it holds goes on unchanged" in text
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -67,11 +67,11 @@ def test_each_profile_is_told_in_sentences(profile: str) -> None:
     assert (policy["profile"], policy["says"]) == (profile, SAYS[profile])
     text = card(component)
     said = {
-        "none": "(profile none) nothing it says reaches anybody",
-        "observer": "get copies of all else but the traffic of MCP servers and extensions nothing "
-        "it says reaches anybody",
-        "context": "change a session's set-up, prompts serve MCP servers of its own all else goes "
-        "past it unseen",
+        "none": "(profile none) none of its messages reaches anybody",
+        "observer": "get copies of all else but the traffic of MCP servers and extensions none "
+        "of its messages reaches anybody",
+        "context": "change a session's set-up, prompts serve MCP servers of its own it does not "
+        "see any other message",
         "filter": "change a session's set-up, prompts, what is said, thought and planned change "
         "answers to prompts drop what is said, thought and planned serve",
         "tools": "change a session's set-up serve MCP servers of its own",
@@ -101,7 +101,10 @@ def test_what_was_granted_besides_is_told() -> None:
     )
     text = card(component)
     assert "change prompts send of its own agent_message_chunk get copies of all else" in text
-    assert "ends the component. A request it held when it failed is refused" in text
+    assert (
+        "ends the component. If the component fails, conductor refuses a request that it holds"
+        in text
+    )
     assert "may hold a prompt for 30 s" in text
     held = facts(component)["policy"]["rights"]
     assert {
@@ -150,7 +153,7 @@ def test_what_is_trusted_says_that_no_rule_is_enforced(component: str) -> None:
     assert (found["profile"], found["enforced"]) == ("trusted", False)
     assert found["rights"] == []
     text = card(component)
-    assert "Trusted: no rule is enforced" in text
+    assert "Trusted: no rule limits" in text
     assert "`,profile=filter`" in text
 
 
@@ -171,10 +174,10 @@ def test_more_than_is_asked_for_is_pointed_out() -> None:
     assert (wants["profile"], wants["profile_granted"]) == ("context", True)
     assert wants["not_granted"] == []
     text = card("datetime,profile=full")
-    assert "asks for nothing that it is not granted" in text
+    assert "It gets all that its manifest asks for" in text
     assert "profile full, where context would do (`,profile=context`" in text
     assert facts("datetime")["policy"]["profile"] == "context"  # what its manifest asks for
-    assert "given more than" not in card("datetime")
+    assert "gets more than" not in card("datetime")
 
 
 def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
@@ -185,8 +188,8 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     wants = facts(module)["wants"]
     assert (wants["profile_granted"], wants["not_granted"]) == (False, ["clock"])
     text = card(module)
-    assert "asks for what it is not granted service clock, to learn the date" in text
-    assert "profile context; it is given observer" in text
+    assert "asks for what it does not get service clock, to learn the date" in text
+    assert "profile context; it gets observer" in text
     assert facts(f"{module},grant=clock")["wants"]["not_granted"] == []
 
 
@@ -216,7 +219,7 @@ def test_a_manifest_of_something_else_does_no_harm(tmp_path: Path) -> None:
 
 def test_what_a_source_asks_for_is_not_said_of_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("proxy = Proxy('x', profile='full')")
-    assert "Its source asks for what it is not granted" in card(str(tmp_path / "x.py"))
+    assert "Its source asks for what it does not get" in card(str(tmp_path / "x.py"))
 
 
 def test_what_is_granted_and_denied_is_an_error() -> None:

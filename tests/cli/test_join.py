@@ -194,7 +194,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_still_let_in() -> None:
 def test_nobody_listens(tmp_path: Path) -> None:
     env = environment(**{TOKEN_VARIABLE: "x"})
     missing = conductor("join", str(tmp_path / "no"), env=env)
-    missing.assert_error(1, "cannot join the conductor", "No such file", "still running?")
+    missing.assert_error(1, "cannot join the conductor", "No such file", "is running")
     stale = tmp_path / "stale"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(stale))
@@ -205,7 +205,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
 @pytest.mark.parametrize("variable", [{}, {TOKEN_VARIABLE: ""}])
 def test_without_a_token(tmp_path: Path, variable: dict[str, str]) -> None:
     ran = conductor("join", str(tmp_path / "socket"), env=environment(**variable))
-    ran.assert_error(1, f"{TOKEN_VARIABLE} is not set", "a proxy starts this command")
+    ran.assert_error(1, f"{TOKEN_VARIABLE} is not set", "proxies start this command")
 
 
 def test_it_loads_the_standard_library_alone() -> None:

@@ -1,4 +1,4 @@
-"""The fast parser and typer take the same options and come to the same chain."""
+"""The fast parser and typer read the same options, and build the same chain."""
 
 from __future__ import annotations
 
@@ -9,56 +9,50 @@ import msgspec
 import pytest
 import typer.main
 
-from conductor.cli import app, fast, run
+from conductor.cli import app, fast, options, run
+from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
+from conductor.run.plan import Options
 from conductor.spec import catalog, component_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conductor.cli.fast import Parsed
-
 COMMANDS: Any = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
 
 SAMPLES = {
-    "--isolation": ["process", "inline", "separate"],
-    "--clock": ["2026-03-01", "2026-03-01T12:00:00+01:00"],
-    "--cache": ["/some/where", "relative"],
-    "--line-limit": ["65536", "512k", "64M", "1GiB"],
-    "--stall": ["0", "1.5"],
-    "--grace": ["3"],
-    "--drain": ["0.25"],
-    "--drain-total": ["30"],
-    "--mcp-bridge": ["auto", "stdio", "http", "acp"],
-    "--trace": ["trace.jsons"],
-    "--trace-content": ["all", "redacted", "none"],
-    "--audit": ["audit.jsonl", "/some/where"],
-    "--lock-file": ["my.lock", "/some/where"],
-    "--metrics": ["metrics.prom", "/some/where"],
-    "--log": [*fast.LEVELS],
-    "--dialect": ["acp", "channel"],
+    "SIZE": ["65536", "512k", "64M", "1GiB"],
+    "SECONDS": ["0", "1.5", "3"],
+    "TIME": ["2026-03-01", "2026-03-01T12:00:00+01:00"],
+    "FILE": ["/some/where", "relative"],
+    "FOLDER": ["/some/where", "relative"],
+    "NAME": ["acp", "channel"],
 }
-REFUSED = {
-    "--isolation": "none",
-    "--clock": "soon",
-    "--line-limit": "-1",
-    "--stall": "nan",
-    "--grace": "inf",
-    "--drain": "x",
-    "--drain-total": "x",
-    "--trace-content": "some",
-    "--log": "loud",
-    "--dialect": "latin",
-}
-FLAGS = {
-    "agent": ["--proxy", "-v", "--verbose", *fast.FLAGS],
-    "proxy": ["-v", "--verbose", *fast.FLAGS],
-}
+"""Values by what stands for them in help."""
+
+REFUSED = {"SIZE": "-1", "SECONDS": "nan", "TIME": "soon", "NAME": "latin"}
+CHAINS = ("agent", "proxy")
 
 
-def valued(command: str) -> list[str]:
-    """The options of a command that the fast parser takes a value for."""
-    return [*fast.VALUES, "--log", *(["--dialect"] if command == "proxy" else [])]
+def samples(option: Option) -> list[str]:
+    """Values that an option takes."""
+    return SAMPLES.get(option.kind.metavar) or option.kind.metavar.split("|")
+
+
+def refused(option: Option) -> str:
+    """A value that an option refuses; empty: it takes any."""
+    return "no-choice" if "|" in option.kind.metavar else REFUSED.get(option.kind.metavar, "")
+
+
+def flags(command: str) -> list[str]:
+    """The switches of a command."""
+    rows = [row for row in options.of(command) if row.kind.read is None]
+    return [flag for row in rows for flag in row.flags.split()]
+
+
+def valued(command: str) -> list[Option]:
+    """The options of a command that take a value."""
+    return [row for row in options.of(command) if row.kind.read is not None]
 
 
 def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | None:
@@ -75,21 +69,23 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
     return parsed[0] if parsed else None
 
 
-@pytest.mark.parametrize("command", ["agent", "proxy"])
-def test_both_know_the_same_options(command: str) -> None:
-    declared = {option for p in COMMANDS[command].params for option in p.opts if option[0] == "-"}
-    assert declared - {"--help", "-h"} == {*valued(command), *FLAGS[command]}
-    assert set(SAMPLES) == {*fast.VALUES, *fast.OTHERS}
+def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
+    own = {"prompt", "cwd", "permissions", "fs", "timeout", "format", "json"}
+    names = {row.name for row in options.TABLE} - {"proxy", "dialect", "log"} - own
+    assert names <= set(Options.__struct_fields__)
+    flags = [flag for row in options.TABLE for flag in row.flags.split()]
+    assert len(flags) == len(set(flags))
 
 
-@pytest.mark.parametrize("command", ["agent", "proxy"])
+@pytest.mark.parametrize("command", CHAINS)
 def test_both_read_every_option_alike(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [[flag] for flag in FLAGS[command]]
-    for option in valued(command):
-        for value in SAMPLES[option]:
-            lines += [[option, value], [f"{option}={value}"], [option, value, "-v"]]
+    lines = [[flag] for flag in flags(command)]
+    for row in valued(command):
+        for flag in row.flags.split():
+            for value in samples(row):
+                lines += [[flag, value], [f"{flag}={value}"], [flag, value, "-v"]]
     lines += [[], ["--"], ["--grace", "1", "--grace", "2"], ["-v", "--log", "error"]]
-    lines += [[o for option in valued(command) for o in (option, SAMPLES[option][0])]]
+    lines += [[text for row in valued(command) for text in (row.flags, samples(row)[0])]]
     for line in lines:
         arguments = [command, *line, "datetime", "python x.py --flag", "demo"]
         fast_parsed = fast.parse(arguments)
@@ -97,17 +93,16 @@ def test_both_read_every_option_alike(command: str, monkeypatch: pytest.MonkeyPa
         assert fast_parsed == by_typer(arguments, monkeypatch), arguments
 
 
-@pytest.mark.parametrize("command", ["agent", "proxy"])
+@pytest.mark.parametrize("command", CHAINS)
 def test_both_refuse_the_same_values(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for option in valued(command):
-        if option not in REFUSED:
-            continue
-        arguments = [command, option, REFUSED[option], "demo"]
-        assert fast.parse(arguments) is None
-        assert by_typer(arguments, monkeypatch) is None
-        assert f"invalid value `{REFUSED[option]}` for `{option}`" in capsys.readouterr().err
+    for row in valued(command):
+        if value := refused(row):
+            arguments = [command, row.flags, value, "demo"]
+            assert fast.parse(arguments) is None
+            assert by_typer(arguments, monkeypatch) is None
+            assert f"invalid value `{value}` for `{row.flags}`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -139,17 +134,17 @@ def test_options_may_follow_components_with_typer(monkeypatch: pytest.MonkeyPatc
     ("text", "bytes_"), [("1", 1), ("2k", 2048), ("3KiB", 3072), ("4mb", 4 << 20), ("1G", 1 << 30)]
 )
 def test_sizes(text: str, bytes_: int) -> None:
-    assert fast.size(text) == bytes_
+    assert options.size(text) == bytes_
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5M", "M", "1T", "\u0661", "1e3", " 1"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="a size is"):
-        fast.size(text)
+        options.size(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "base", "options"),
+    ("text", "base", "given"),
     [
         ("p.wasm", "p.wasm", []),
         ("p.wasm,grant=clock,name=a", "p.wasm", [("grant", "clock"), ("name", "a")]),
@@ -169,8 +164,8 @@ def test_no_sizes(text: str) -> None:
         ("p,config.x=" + "[" * 100_000, "p", [("config.x", "[" * 100_000)]),
     ],
 )
-def test_where_options_begin_and_end(text: str, base: str, options: list[tuple[str, str]]) -> None:
-    assert component_options.split(text) == (base, options)
+def test_where_options_begin_and_end(text: str, base: str, given: list[tuple[str, str]]) -> None:
+    assert component_options.split(text) == (base, given)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ PAGES: Final = (
     Page(
         "conductor",
         {
-            "Components": _of("catalog", "resolve_all", "resolve", "bundled", "Spec"),
-            "A chain": ("planned:Options", "launch:plan", "runtime:Runtime"),
+            "Components": _of("spec.catalog", "resolve_all", "resolve", "bundled", "Spec"),
+            "A chain": ("run.plan:Options", "run.launch:plan", "run.runtime:Runtime"),
             "Its ends": (*_of("transports.memory", "MemoryTransport", "Channel"),
                          "transports.stdio:StdioTransport",
                          *_of("transports.base", "Transport", "Events", "Ended")),

@@ -7,14 +7,19 @@ change of the program, `python -m tests.docs.tables` draws them anew; a test com
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import typer.main
+
+from conductor.cli import app as command_line
+from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
 from conductor.core.policy.rules import (
@@ -30,7 +35,7 @@ from conductor.core.policy.rules import (
 from conductor.core.policy.states import MOVES
 from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
-from conductor.mcp.bridge import limits as limits_of_bridge
+from conductor.mcp import limits as limits_of_bridge
 from conductor.mcp.doors import stdio_clients
 from conductor.mcp.http import app, connections, server, session
 from conductor.mcp.http import doors as http_doors
@@ -38,6 +43,7 @@ from conductor.run.launch import Options
 from conductor.spec import catalog
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
+from tests.core.test_guards.attack import sources
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -46,6 +52,9 @@ DOCUMENTS: Final = tuple(
     for path in (
         ROOT / "README.md",
         ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "changelog.d" / "README.md",
         ROOT / "components" / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
     )
@@ -240,14 +249,10 @@ def moves() -> str:
 def attack_sources() -> dict[str, list[str]]:
     """By guard, the functions that make attacks on it, as `path:name`."""
     found: dict[str, list[str]] = {guard.name: [] for guard in GUARDS}
-    for path in sorted((ROOT / "tests" / "core" / "test_guards").glob("attacks_*.py")):
-        module = importlib.import_module(f"tests.core.test_guards.{path.stem}")
-        for name, function in vars(module).items():
-            if not inspect.isgeneratorfunction(function) or inspect.signature(function).parameters:
-                continue
-            if function.__module__ == module.__name__:
-                for guard in dict.fromkeys(attack.guard for attack in function()):
-                    found[guard].append(f"{path.relative_to(ROOT)}:{name}")
+    for source in sources():
+        path = f"{source.__module__.replace('.', '/')}.py:{source.__name__}"
+        for guard in dict.fromkeys(attack.guard for attack in source()):
+            found[guard].append(path)
     return found
 
 
@@ -342,7 +347,47 @@ def doors() -> str:
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])
 
 
+COMMANDS: Final[dict[str, Any]] = typer.main.get_command(command_line.app).commands  # type: ignore[attr-defined]
+PAGES: Final = {row.help: row.page for row in option_table.TABLE}
+
+
+def options(*commands: str) -> str:
+    """The options of commands: those that all of them have.
+
+    `agent`, `proxy` and `exec` share options, so an option of these is in one table only.
+    """
+    group = set(commands)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for name in group | set(option_table.ALL) if group & set(option_table.ALL) else group:
+        for parameter in COMMANDS[name].params:
+            owners[parameter.name].add(name)
+    rows = [
+        _option(parameter)
+        for parameter in COMMANDS[commands[0]].params
+        if parameter.opts[0].startswith("-") and owners[parameter.name] == group
+    ]
+    return table(("option", "meaning", "default"), rows)
+
+
+def _option(parameter: Any) -> list[str]:
+    """The row of an option. Its help ends with the default, unless typer shows that."""
+    value = "" if parameter.is_flag else f" {parameter.metavar}"
+    flags = [f"`{flag}{value}`" for flag in (*parameter.opts, *parameter.secondary_opts)]
+    what, _, default = parameter.help.partition(" Default: ")
+    if parameter.show_default and not parameter.is_flag:
+        default = parameter.default
+    page = PAGES.get(parameter.help, "")
+    cells = (", ".join(flags), f"{what} {page}".rstrip(), default.removesuffix("."))
+    return [cell.replace("|", "\\|") for cell in cells]
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "options_chain": partial(options, "agent", "proxy", "exec"),
+    "options_agent_proxy": partial(options, "agent", "proxy"),
+    **{
+        f"options_{name}": partial(options, name)
+        for name in ("agent", "proxy", "exec", "lock", "new", "test", "check", "replay")
+    },
     "dialects": dialects,
     "services": services,
     "limits": limits,

@@ -40,7 +40,7 @@ class McpClient:
     def send(self, frame: Json) -> None:
         """One line."""
         whole = json.dumps({"jsonrpc": "2.0", **frame}).encode()
-        self.rig.perform(self.rig.bridge.received(self.name, whole))
+        self.rig.perform(self.rig.bridge.from_client(self.name, whole))
 
     def start(self, method: str, params: Json | None = None, id_: object = None) -> object:
         """Sends a request; its id."""
@@ -79,7 +79,7 @@ class McpClient:
         self.send({"method": "notifications/initialized"})
         return result
 
-    def told(self, method: str) -> list[Json]:
+    def notifications(self, method: str) -> list[Json]:
         """The params of the notifications it got."""
         return [one["params"] for one in self.frames if one.get("method") == method]
 
@@ -93,7 +93,7 @@ class McpClient:
 
     def close(self) -> None:
         """Goes away."""
-        self.rig.perform(self.rig.bridge.closed(self.name))
+        self.rig.perform(self.rig.bridge.client_closed(self.name))
 
 
 class Rig:
@@ -114,8 +114,8 @@ class Rig:
         self.listeners: dict[str, str] = {}
         self.waits: list[known.Wait] = []
         self.notes: list[str] = []
-        self.serves: Callable[[str, str], None] = self._listen
-        self._sent = 0
+        self.serves: Callable[[str, str], None] = self.listen
+        self.sent = 0
         self._names = 0
         self._queue: list[known.Effect] = []
         self._busy = False
@@ -124,17 +124,17 @@ class Rig:
 
     def down(self, frame: Json) -> None:
         """One line to the agent, as the router writes it."""
-        self.perform(self.bridge.down(_line(frame)))
+        self.perform(self.bridge.to_agent(_line(frame)))
 
     def up(self, frame: Json) -> None:
         """One line of the agent's."""
-        self.perform(self.bridge.up(_line(frame)))
+        self.perform(self.bridge.from_agent(_line(frame)))
 
     def request(self, method: str, params: Json) -> int:
         """A request of the router to the agent; its id."""
-        self._sent += 1
-        self.down({"id": self._sent, "method": method, "params": params})
-        return self._sent
+        self.sent += 1
+        self.down({"id": self.sent, "method": method, "params": params})
+        return self.sent
 
     def set_up(self, *servers: Json, method: str = "session/new", **params: object) -> Json:
         """Sets up a session, whose id is `S1` and so on; the params the agent got."""
@@ -152,14 +152,24 @@ class Rig:
         self._names += 1
         found = listener or [key for key, server in self.servers() if server == name][-1]
         made = self.clients[f"k{self._names}"] = McpClient(self, f"k{self._names}")
-        self.perform(self.bridge.opened(made.name, found))
+        self.perform(self.bridge.client_opened(made.name, found))
         return made
 
     def servers(self) -> list[tuple[str, str]]:
         """Listener and name of each server there is."""
         return [(key, one.name) for key, one in self.bridge.servers.items()]
 
-    def _listen(self, listener: str, kind: str) -> None:
+    def hold(self) -> list[Json]:
+        """The frames that the component gets from now on; it answers none of them."""
+        frames: list[Json] = []
+        self.component.receive = frames.append  # type: ignore[method-assign,assignment]
+        return frames
+
+    def answer(self, frame: Json, **outcome: object) -> None:
+        """The component answers a held frame."""
+        self.component.send({"id": frame["id"], **outcome})
+
+    def listen(self, listener: str, kind: str) -> None:
         if kind == "stdio":
             made: HttpDeclaration | StdioDeclaration = StdioDeclaration(
                 "conductor", ("mcp", listener), (("SECRET", f"s-{listener}"),)
@@ -201,16 +211,16 @@ class Rig:
                 self.serves(listener, kind)
             case known.CloseListener(listener):
                 del self.listeners[listener]
-            case known.ToConnection(connection, frame, related):
+            case known.ToClient(connection, frame, related):
                 assert b"\n" not in frame
                 self.clients[connection].take(json.loads(frame), related)
-            case known.NoAnswer(connection, id_):
+            case known.NoResponse(connection, id_):
                 self.clients[connection].finished.append(id_)
-            case known.CloseConnection(connection):
+            case known.CloseClient(connection):
                 self.clients[connection].dropped = True
             case known.Wait():
                 self.waits.append(effect)
-            case known.Note(_, text):
+            case known.Log(_, text):
                 self.notes.append(text)
 
     def _is_for_component(self, frame: Json) -> bool:

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from conductor.mcp.bridge import generations, json
-from conductor.mcp.bridge.consumers import StreamConsumer
-from conductor.mcp.bridge.effects import Effect
-from conductor.mcp.bridge.line import Line
+from conductor.mcp.bridge import generations
 from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
 
 UNKNOWN: Json = {"code": -32601, "message": "Method not found"}
-
-
-def held(rig: Rig) -> list[Json]:
-    """What the component is sent from now on, unanswered."""
-    frames: list[Json] = []
-    rig.component.receive = frames.append  # type: ignore[method-assign,assignment]
-    return frames
-
-
-def answer(rig: Rig, frame: Json, **outcome: object) -> None:
-    """Answers one of those."""
-    rig.component._send({"id": frame["id"], **outcome})
 
 
 def test_a_client_that_leaves_while_it_is_connected() -> None:
     rig = Rig("sacp")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.start("initialize", {})
     client.close()
-    answer(rig, frames[0], result={"connection_id": "late"})
+    rig.answer(frames[0], result={"connection_id": "late"})
     assert frames[1]["method"] == "_mcp/disconnect"
     assert frames[1]["params"] == {"connection_id": "late"}
     other = rig.client()
     other.start("initialize", {})
     other.close()
-    answer(rig, frames[2], error=UNKNOWN)
+    rig.answer(frames[2], error=UNKNOWN)
     assert len(frames) == 3
     assert client.frames == other.frames == []
 
@@ -47,7 +34,7 @@ def test_a_client_that_leaves_before_the_session_is_known() -> None:
     rig = Rig("sacp")
     id_ = rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
     first, second = rig.client(), rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     first.start("initialize", {})
     second.start("initialize", {})
     assert len(rig.waits) == 1
@@ -60,12 +47,12 @@ def test_a_connection_without_an_id_is_none() -> None:
     rig = Rig("rfd")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.start("initialize", {})
-    answer(rig, frames[0], result={})
+    rig.answer(frames[0], result={})
     assert "without an id" in client.answer(1)["error"]["message"]
     client.start("initialize", {})
-    answer(rig, frames[1], error={"code": -1, "message": "no"})
+    rig.answer(frames[1], error={"code": -1, "message": "no"})
     assert client.answer(2)["error"] == {"code": -1, "message": "no"}
 
 
@@ -73,16 +60,16 @@ def test_what_no_generation_knows_is_what_the_first_one_said() -> None:
     rig = Rig("sacp")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.start("x/y", {})
-    answer(rig, frames[0], result={"connection_id": "c"})
-    answer(rig, frames[1], error={"code": -32601, "message": "first"})
-    answer(rig, frames[2], error={"code": -32601, "message": "second"})
+    rig.answer(frames[0], result={"connection_id": "c"})
+    rig.answer(frames[1], error={"code": -32601, "message": "first"})
+    rig.answer(frames[2], error={"code": -32601, "message": "second"})
     assert [one["method"] for one in frames[1:]] == ["_mcp/message", "_mcp/request"]
     assert client.answer(1)["error"]["message"] == "first"
     client.start("x/z", {})
     assert frames[3]["method"] == "_mcp/message"
-    answer(rig, frames[3], error={"code": -32000, "message": "something else"})
+    rig.answer(frames[3], error={"code": -32000, "message": "something else"})
     assert client.answer(2)["error"]["message"] == "something else"
 
 
@@ -90,11 +77,11 @@ def test_a_stateless_server_that_knows_neither() -> None:
     rig = Rig("stateless")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.start("initialize", {})
-    answer(rig, frames[0], error={"code": -32601, "message": "first"})
+    rig.answer(frames[0], error={"code": -32601, "message": "first"})
     assert frames[1]["method"] == "mcp/connect"
-    answer(rig, frames[1], error={"code": -32601, "message": "second"})
+    rig.answer(frames[1], error={"code": -32601, "message": "second"})
     assert client.answer(1)["error"]["message"] == "first"
 
 
@@ -102,11 +89,11 @@ def test_a_call_cancelled_before_it_was_sent_is_not_sent() -> None:
     rig = Rig("rfd")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.start("initialize", {}, id_="i")
     client.send({"method": "notifications/initialized"})
     client.send({"method": "notifications/cancelled", "params": {"requestId": "i"}})
-    answer(rig, frames[0], result={"connectionId": "c"})
+    rig.answer(frames[0], result={"connectionId": "c"})
     assert [one["method"] for one in frames[1:]] == ["mcp/message"]
     assert client.finished == [b'"i"']
 
@@ -115,7 +102,7 @@ def test_words_before_the_way_is_clear_wait() -> None:
     rig = Rig("stateless")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.send({"method": "notifications/else"})
     client.start("initialize", {})
     client.send({"method": "notifications/initialized"})
@@ -123,7 +110,7 @@ def test_words_before_the_way_is_clear_wait() -> None:
     assert len(frames) == 1
     assert client.frames == []
     result = {"capabilities": {"prompts": {"listChanged": True}}}
-    answer(rig, frames[0], result={"result": result})
+    rig.answer(frames[0], result={"result": result})
     assert client.answer(2)["result"] == {}
     assert frames[1]["params"]["method"] == "subscriptions/listen"
     assert frames[1]["params"]["params"]["notifications"] == {"promptsListChanged": True}
@@ -143,13 +130,13 @@ def test_a_component_that_speaks_before_the_client_does() -> None:
 def test_a_native_request_cancelled_before_the_way_is_clear() -> None:
     rig = Rig("stateless", "acp")
     rig.set_up()
-    frames = held(rig)
+    frames = rig.hold()
     for id_, method in ((4, "initialize"), (5, "tools/list")):
         inner = {"method": method, "params": {"_meta": MODERN_META}}
         params = {"serverId": "ID", "requestId": f"r{id_}", **inner}
         rig.up({"id": id_, "method": "mcp/message", "params": params})
     rig.up({"method": "$/cancel_request", "params": {"requestId": 5}})
-    answer(rig, frames[0], result={"result": {}})
+    rig.answer(frames[0], result={"result": {}})
     assert [one["method"] for one in frames] == ["mcp/message", "mcp/message", "$/cancel_request"]
     assert [one["params"].get("method") for one in frames[:2]] == ["server/discover", "tools/list"]
 
@@ -160,15 +147,16 @@ def test_a_stateless_agent_is_told_what_it_cannot_be_asked() -> None:
     inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
     params = {"serverId": "ID", "requestId": "r", **inner}
     rig.up({"id": 5, "method": "mcp/message", "params": params})
-    (client,) = rig.bridge.servers["1-0"].clients
-    answers: list[tuple[bytes, bytes]] = []
-    client.asked("sampling/createMessage", b"{}", lambda *one: answers.append(one), None)
-    assert b"takes no requests" in answers[0][1]
-    client.told("notifications/message", b"{}", None)
-    client.withdrawn(lambda *_: None)
     sent = len(rig.agent)
-    client.gone()
-    assert len(rig.agent) == sent, "there is no connection to be closed"
+    frames = rig.hold()
+    carried = {"serverId": "ID", "method": "sampling/createMessage", "params": {}}
+    rig.component.send({"id": 7, "method": "mcp/message", "params": carried})
+    assert "takes no requests" in json.dumps(rig.upstream[-1])
+    notification = {"serverId": "ID", "method": "notifications/message", "params": {}}
+    rig.component.send({"method": "mcp/message", "params": notification})
+    rig.component.send({"method": "mcp/disconnect", "params": {"serverId": "ID"}})
+    assert frames == []
+    assert len(rig.agent) == sent, "there is no request to report to, and no connection to close"
 
 
 def test_one_of_two_native_sessions_ends() -> None:
@@ -191,29 +179,15 @@ def test_one_of_two_native_sessions_ends() -> None:
 @pytest.mark.parametrize("generation", generations.GENERATIONS)
 def test_an_outcome_is_what_was_enclosed(generation: generations.Generation) -> None:
     for member, body in ((b"result", b"{}"), (b"error", b'{"code":1}')):
-        enclosed = generations.enclose(generation, b"7", member, body)
-        assert generations.outcome(generation, *enclosed) == (member, body)
-    assert generations.outcome(generation, b"result", b'{"x":1}') == (b"result", b'{"x":1}')
+        wrapped = generations.wrap_response(generation, b"7", member, body)
+        assert generations.unwrap_response(generation, *wrapped) == (member, body)
+    unwrapped = (b"result", b'{"x":1}')
+    assert generations.unwrap_response(generation, *unwrapped) == unwrapped
 
 
-def test_json_that_is_none() -> None:
-    assert json.value(b"{") is None
-    assert json.value(b"[" * 5000) is None
-    assert json.text(b"7") is None
-    assert json.code(b"{}") is None
-
-
-def test_a_line_cancels_only_what_is_open() -> None:
-    sent: list[bytes] = []
-    line = Line(sent.append, "x-")
-    id_ = line.ask("m", b"{}", lambda member, body: None)
-    line.cancel(b'"x-9"')
-    assert len(sent) == 1
-    line.cancel(id_)
-    assert len(sent) == 2
-
-
-def test_an_answer_to_nothing_is_dropped() -> None:
-    effects: list[Effect] = []
-    StreamConsumer("k", effects.append).answered(b"7", b"result", b"{}")
-    assert effects == []
+def test_a_response_to_nothing_is_dropped() -> None:
+    rig = Rig("sdk-2")
+    rig.set_up()
+    client = rig.client()
+    client.send({"id": 7, "result": {}})
+    assert client.frames == []

@@ -72,7 +72,7 @@ def test_progress_comes_with_the_clients_token(generation: str, kind: str) -> No
         speaker.client.call("tools/call", speaker.params("progress", "x", token=7))
         speaker.client.call("tools/call", speaker.params("progress", "x", token=str(7)))
     for speaker in speakers:
-        told = speaker.client.told("notifications/progress")
+        told = speaker.client.notifications("notifications/progress")
         assert [(one["progressToken"], one["progress"]) for one in told] == [
             (7, 1), (7, 2), ("7", 1), ("7", 2)
         ]  # fmt: skip
@@ -220,7 +220,7 @@ def test_lists_that_change_reach_all_who_want_to_know(generation: str) -> None:
         {"_meta": MODERN_META, "notifications": {"toolsListChanged": True}},
         id_="listen",
     )
-    acknowledged = new.told("notifications/subscriptions/acknowledged")
+    acknowledged = new.notifications("notifications/subscriptions/acknowledged")
     assert acknowledged[0]["_meta"] == {META + "subscriptionId": id_}
     changed = "notifications/tools/list_changed"
     component = rig.component
@@ -233,6 +233,6 @@ def test_lists_that_change_reach_all_who_want_to_know(generation: str) -> None:
     else:
         for one in {one["connection"] for one in component.heard}:
             component.tell({"connection": one}, changed, {})
-    assert new.told(changed) == [{"_meta": {META + "subscriptionId": "listen"}}]
+    assert new.notifications(changed) == [{"_meta": {META + "subscriptionId": "listen"}}]
     if generation not in ("pacp", "scp"):
-        assert old.told(changed) == [{}]
+        assert old.notifications(changed) == [{}]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.mcp.bridge import limits
+from conductor.mcp import limits
 from tests.mcp.bridge_rig import MODERN_META, Json, Rig
-from tests.mcp.test_bridge_edges import answer, held
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes limits that a test reaches soon."""
-    for name, value in {"OPEN": 6, "CLIENTS": 3, "SUBSCRIPTIONS": 3, "INPUTS": 2}.items():
+    for name, value in {
+        "UNANSWERED": 6,
+        "NATIVE_CLIENTS": 3,
+        "SUBSCRIPTIONS": 3,
+        "INPUTS": 2,
+    }.items():
         monkeypatch.setattr(limits, name, value)
 
 
@@ -30,12 +34,12 @@ def test_a_component_that_answers_no_call() -> None:
     rig.set_up()
     client = rig.client()
     client.initialize()
-    frames = held(rig)
+    frames = rig.hold()
     for _ in range(10):
         client.start("tools/call", {"name": "x"})
     assert len(frames) == 6
     assert len(refused(client.frames)) == 4
-    answer(rig, frames[0], result={})  # there is room for one more
+    rig.answer(frames[0], result={})  # there is room for one more
     client.start("tools/call", {"name": "x"})
     assert len(refused(client.frames)) == 4
 
@@ -45,7 +49,7 @@ def test_calls_that_are_cancelled_count_until_they_are_answered() -> None:
     rig.set_up()
     client = rig.client()
     client.initialize()
-    frames = held(rig)
+    frames = rig.hold()
     for _ in range(10):
         id_ = client.start("tools/call", {"name": "x"})
         client.send({"method": "notifications/cancelled", "params": {"requestId": id_}})
@@ -56,7 +60,7 @@ def test_clients_that_come_and_go() -> None:
     rig = Rig("sdk-2")
     rig.set_up()
     rig.client().initialize()
-    frames = held(rig)
+    frames = rig.hold()
     for _ in range(10):
         client = rig.client()
         client.start("initialize", {})
@@ -68,7 +72,7 @@ def test_a_component_that_is_never_connected() -> None:
     rig = Rig("sdk-2")
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     client.start("initialize", {})
     for _ in range(20):
         client.send({"method": "notifications/x"})
@@ -76,7 +80,7 @@ def test_a_component_that_is_never_connected() -> None:
     assert len(refused(client.frames)) > 10
     sent = len(frames)
     while frames:
-        answer(rig, frames.pop(0), error={"code": -32000, "message": "no"})
+        rig.answer(frames.pop(0), error={"code": -32000, "message": "no"})
         sent += 1
         assert sent < 50
     assert len([one for one in client.frames if "error" in one]) == 21  # each was answered
@@ -110,7 +114,7 @@ def test_a_component_whose_capabilities_are_none(generation: str, able: object) 
     rig = Rig(generation)
     rig.set_up()
     client = rig.client()
-    frames = held(rig)
+    frames = rig.hold()
     wanted = {"resourceSubscriptions": ["x:1"], "toolsListChanged": True}
     if generation == "stateless":
         client.start("initialize", {"capabilities": {}})
@@ -120,7 +124,7 @@ def test_a_component_whose_capabilities_are_none(generation: str, able: object) 
         frame = frames.pop(0)
         if "id" in frame:
             result = {"connectionId": "c", "capabilities": able, "supportedVersions": []}
-            answer(rig, frame, result=result)
+            rig.answer(frame, result=result)
     assert client.frames
 
 
@@ -129,12 +133,12 @@ def test_a_result_that_wants_too_much_at_once() -> None:
     rig.set_up()
     client = rig.client()
     client.initialize(sampling={})
-    frames = held(rig)
+    frames = rig.hold()
     client.start("tools/call", {"name": "x"})
     wants = {
         f"{n}": {"method": "sampling/createMessage", "params": {}} for n in range(limits.INPUTS + 1)
     }
     result = {"resultType": "input_required", "inputRequests": wants}
-    answer(rig, frames[-1], result=result)
+    rig.answer(frames[-1], result=result)
     assert "inputs at once" in client.frames[-1]["error"]["message"]
     assert not [one for one in client.frames if one.get("method") == "sampling/createMessage"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.mcp.bridge.effects import ToChain, ToConnection
+from conductor.mcp.bridge.effects import ToChain, ToClient
 from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, McpClient, Rig
 
 GENERATIONS: Final = tuple(DECLARED)
@@ -116,7 +116,7 @@ def test_any_order(generation: str, modern: bool, steps: list[tuple[str, int]]) 
                 rig.component.ask(about, "sampling/createMessage", {}, answers.append)
                 assert len(answers) == 1
             case "junk":
-                rig.perform(rig.bridge.received(client.name, bytes([at]) * at))
+                rig.perform(rig.bridge.from_client(client.name, bytes([at]) * at))
             case _:
                 pass
     for text, (client, id_) in (done | waiting).items():
@@ -149,13 +149,17 @@ def test_no_bytes_are_too_much(lines: list[tuple[int, list[bytes]]]) -> None:
     rig = Rig("sdk-2", "acp")
     rig.set_up()
     rig.component.receive = lambda frame: None  # type: ignore[method-assign]
-    rig.perform(rig.bridge.opened("k", "1-0"))
+    rig.perform(rig.bridge.client_opened("k", "1-0"))
     for way, parts in lines:
         line = b"".join(parts)
-        receive = (rig.bridge.down, rig.bridge.up, lambda one: rig.bridge.received("k", one))[way]
+        receive = (
+            rig.bridge.to_agent,
+            rig.bridge.from_agent,
+            lambda one: rig.bridge.from_client("k", one),
+        )[way]
         for effect in receive(line):
             assert effect is not None
-            if isinstance(effect, ToConnection):
+            if isinstance(effect, ToClient):
                 json.loads(effect.frame)
             if isinstance(effect, ToChain) and way != 1:
                 json.loads(effect.frame)

@@ -25,13 +25,13 @@ class Agent:
         self.generation = generation
         self.id = "ID" if rig.generation != "scp" else "tools"
         self.connection = ""
-        self._last = 100
+        self.last = 100
 
     def ask(self, method: str, params: Json) -> Json:
         """A request of ACP; its answer."""
-        self._last += 1
-        self.rig.up({"id": self._last, "method": method, "params": params})
-        return self.answer(self._last)
+        self.last += 1
+        self.rig.up({"id": self.last, "method": method, "params": params})
+        return self.answer(self.last)
 
     def answer(self, id_: int) -> Json:
         """The answer to a request of the agent's, which has to be there, once."""
@@ -72,7 +72,7 @@ class Agent:
 
     def request(self, method: str, params: Json) -> Json:
         """A request of MCP; its outcome."""
-        answer = self.ask(*self.carried(method, params, self._last + 1))
+        answer = self.ask(*self.carried(method, params, self.last + 1))
         return self.outcome(answer)
 
     def outcome(self, answer: Json) -> Json:
@@ -131,7 +131,7 @@ def test_every_agent_uses_every_component(speaks: str, generation: str) -> None:
         params = one["params"].get("message", one["params"])
         assert params["params"]["progressToken"] == 5
         if speaks == "stateless":
-            assert one["params"]["requestId"] == f"r{agent._last}"
+            assert one["params"]["requestId"] == f"r{agent.last}"
     assert rig.upstream[1:] == []
 
 
@@ -140,14 +140,14 @@ def test_every_agent_uses_every_component(speaks: str, generation: str) -> None:
 def test_a_request_is_cancelled_and_answered(speaks: str, generation: str) -> None:
     rig, agent = pair(speaks, generation)
     agent.begin()
-    agent._last += 1
-    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent._last)
-    rig.up({"id": agent._last, "method": method, "params": params})
-    cancel = {"method": "$/cancel_request", "params": {"requestId": agent._last}}
+    agent.last += 1
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent.last)
+    rig.up({"id": agent.last, "method": method, "params": params})
+    cancel = {"method": "$/cancel_request", "params": {"requestId": agent.last}}
     rig.up(cancel)
     assert len(rig.component.cancelled) == 1
     rig.component.open["x"]["answer"]({"error": {"code": -32800, "message": "cancelled"}})
-    assert agent.outcome(agent.answer(agent._last))["error"]["code"] == -32800
+    assert agent.outcome(agent.answer(agent.last))["error"]["code"] == -32800
     rig.up(cancel)
     assert rig.upstream[-1]["method"] == "$/cancel_request", "not ours any more: for the router"
 
@@ -157,9 +157,9 @@ def test_a_request_is_cancelled_and_answered(speaks: str, generation: str) -> No
 def test_a_component_asks_the_agent(speaks: str, generation: str) -> None:
     rig, agent = pair(speaks, generation)
     agent.begin()
-    agent._last += 1
-    method, params = agent.carried("tools/call", agent.params("sample", ""), agent._last)
-    rig.up({"id": agent._last, "method": method, "params": params})
+    agent.last += 1
+    method, params = agent.carried("tools/call", agent.params("sample", ""), agent.last)
+    rig.up({"id": agent.last, "method": method, "params": params})
     asked = rig.agent[-1]
     inner = asked["params"].get("message", asked["params"])
     assert inner["method"] == "sampling/createMessage"
@@ -167,7 +167,7 @@ def test_a_component_asks_the_agent(speaks: str, generation: str) -> None:
     if "message" in asked["params"]:
         result = {"message": {"jsonrpc": "2.0", "id": inner["id"], "result": result}}
     rig.up({"id": asked["id"], "result": result})
-    found = agent.outcome(agent.answer(agent._last))
+    found = agent.outcome(agent.answer(agent.last))
     assert found["result"]["content"][0]["text"] == "sampled"
 
 
@@ -190,7 +190,7 @@ def test_the_agent_disconnects(speaks: str) -> None:
 def test_the_component_disconnects(speaks: str) -> None:
     rig, agent = pair(speaks, "sdk-2")
     agent.begin()
-    rig.component._send({"id": 9, "method": "mcp/disconnect", "params": {"connectionId": "c1"}})
+    rig.component.send({"id": 9, "method": "mcp/disconnect", "params": {"connectionId": "c1"}})
     assert rig.upstream[-1] == {"jsonrpc": "2.0", "id": 9, "result": {}}
     assert rig.agent[-1]["method"].endswith("mcp/disconnect")
 
@@ -221,7 +221,7 @@ def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
     frame = b'{"jsonrpc":"2.0","id":5,"method":"mcp/message","params":' + odd + b"}"
     from conductor.mcp.bridge.effects import ToChain
 
-    effects = rig.bridge.up(frame)
+    effects = rig.bridge.from_agent(frame)
     (effect,) = effects
     assert isinstance(effect, ToChain)
     assert odd in effect.frame
@@ -258,9 +258,9 @@ def test_a_connection_has_the_id_that_the_component_gave_it() -> None:
     rig, agent = pair("sdk-2", "sdk-2")
     agent.connect()
     assert agent.connection == "c1"
-    rig.component._connections = 0  # it calls its next connection the same
+    rig.component.connections = 0  # it calls its next connection the same
     again = Agent(rig, "sdk-2")
-    again._last = 200
+    again.last = 200
     again.connect()
     assert again.connection == "conductor-1-0-2"
 
@@ -272,11 +272,11 @@ def test_what_the_component_says_to_being_connected_to_passes() -> None:
     rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
     rig.up({"id": 5, "method": "mcp/connect", "params": {"serverId": "ID"}})
     assert rig.agent[1:] == []
-    rig.component._send({"id": sent[0]["id"], "error": error})
+    rig.component.send({"id": sent[0]["id"], "error": error})
     assert agent.answer(5)["error"] == error
     assert [one["method"] for one in sent] == ["mcp/connect"]
     (server,) = rig.bridge.servers.values()
-    assert (server.clients, server.providers) == ([], [])
+    assert server.connections == []
 
 
 def test_the_session_ends_while_the_agent_connects() -> None:
@@ -287,7 +287,7 @@ def test_the_session_ends_while_the_agent_connects() -> None:
     id_ = rig.request("session/close", {"sessionId": "S1"})
     rig.up({"id": id_, "result": {}})
     assert "not offered any more" in agent.answer(5)["error"]["message"]
-    rig.component._send({"id": sent[0]["id"], "result": {"connectionId": "late"}})
+    rig.component.send({"id": sent[0]["id"], "result": {"connectionId": "late"}})
     assert sent[1]["method"] == "mcp/disconnect"
     assert [one["method"] for one in rig.agent if "method" in one][-1] == "session/close"
 
@@ -298,7 +298,7 @@ def test_requests_that_were_passed_on_in_the_wrong_generation_are_translated() -
     receive = rig.component.receive
     rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
     for id_, text in ((5, "a"), (6, "b")):
-        agent._last = id_
+        agent.last = id_
         method, params = agent.carried("tools/call", agent.params("echo", text), id_)
         rig.up({"id": id_, "method": method, "params": params})
     rig.component.receive = receive  # type: ignore[method-assign]
@@ -320,8 +320,8 @@ def test_an_agent_of_the_schema_needs_no_revision() -> None:
             "params": {"serverId": "ID", "requestId": "r", "method": "tools/list"}})  # fmt: skip
     assert [one["params"].get("method") for one in sent] == ["tools/list"]
     unknown = {"code": -32601, "message": "what?"}
-    rig.component._send({"id": sent[0]["id"], "error": unknown})
-    rig.component._send({"id": sent[1]["id"], "error": unknown})
+    rig.component.send({"id": sent[0]["id"], "error": unknown})
+    rig.component.send({"id": sent[1]["id"], "error": unknown})
     assert agent.answer(5)["result"]["error"] == unknown
     assert [one["method"] for one in sent] == ["mcp/message", "mcp/connect"]
 
@@ -349,11 +349,11 @@ def test_what_is_not_of_the_bridge_goes_to_the_router() -> None:
 def test_what_is_no_request_of_mcp_is_left_to_the_router() -> None:
     rig, agent = pair("sdk-2", "sdk-2")
     agent.begin()
-    agent._last += 1
-    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent._last)
-    rig.up({"id": agent._last, "method": method, "params": params})
+    agent.last += 1
+    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent.last)
+    rig.up({"id": agent.last, "method": method, "params": params})
     frames: list[Json] = [
-        {"id": 900, "method": "$/cancel_request", "params": {"requestId": agent._last}},
+        {"id": 900, "method": "$/cancel_request", "params": {"requestId": agent.last}},
         {"id": 901, "method": method, "params": params, "result": {}},
     ]
     for frame in frames:

@@ -83,9 +83,9 @@ def test_subscriptions_to_resources() -> None:
     about = {"requestId": listening(rig)[-1]["requestId"]}
     meta = {"_meta": {SUBSCRIPTION: about["requestId"], "own": 1}}
     rig.component.tell(about, UPDATED, {"uri": "a:1", **meta})
-    assert client.told(UPDATED) == [{"uri": "a:1", "_meta": {"own": 1}}]
+    assert client.notifications(UPDATED) == [{"uri": "a:1", "_meta": {"own": 1}}]
     rig.component.tell(about, UPDATED, {"uri": "a:2", "_meta": {SUBSCRIPTION: 1}})
-    assert client.told(UPDATED)[-1] == {"uri": "a:2"}
+    assert client.notifications(UPDATED)[-1] == {"uri": "a:2"}
     client.result("resources/unsubscribe", {"uri": "a:1"})
     wanted = listening(rig)[-1]["params"]["notifications"]
     assert wanted["resourceSubscriptions"] == ["a:2"]
@@ -175,20 +175,20 @@ def test_a_component_without_sessions_may_not_ask() -> None:
     answers: list[Json] = []
     rig.component.answers[5] = answers.append
     held = {"serverId": "ID", **about, "method": "sampling/createMessage", "params": {}}
-    rig.component._send({"id": 5, "method": "mcp/message", "params": held})
+    rig.component.send({"id": 5, "method": "mcp/message", "params": held})
     assert "input_required" in answers[0]["result"]["error"]["message"]
 
 
 def test_a_component_that_does_not_discover_serves_nevertheless() -> None:
     rig = Rig("stateless")
     rig.set_up()
-    serve = rig.component._serve
+    serve = rig.component.serve
 
     def without(about: Json, message: Json, answer: object) -> None:
         method = "x" if message["method"] == "server/discover" else message["method"]
         serve(about, {**message, "method": method}, answer)  # type: ignore[arg-type]
 
-    rig.component._serve = without  # type: ignore[method-assign]
+    rig.component.serve = without  # type: ignore[method-assign]
     client = rig.client()
     assert client.initialize()["serverInfo"] == {"name": "tools", "version": "0"}
     assert client.tool("echo", "x") == "x"
@@ -199,7 +199,7 @@ def test_a_session_left_cancels_what_is_open() -> None:
     client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
     client.close()
     assert len(rig.component.cancelled) == 2, "the call, and the subscription"
-    assert rig.bridge.servers["1-0"].calls == {} or not rig.bridge.servers["1-0"].clients
+    assert rig.bridge.servers["1-0"].connections == []
 
 
 # -- a client without sessions, a component with ---------------------------------------------------
@@ -264,14 +264,14 @@ def test_the_level_is_set_when_it_changes() -> None:
     assert heard(rig, "logging/setLevel") == [{"level": "debug"}]
     about = rig.component.open["1"]["about"]
     rig.component.tell(about, LOG, {"level": "debug", "data": "x"})
-    assert client.told(LOG) == [{"level": "debug", "data": "x"}]
+    assert client.notifications(LOG) == [{"level": "debug", "data": "x"}]
     assert client.related[-1] == b"2"
     for text in ("1", "2"):
         rig.component.open[text]["done"]("")
     rig.component.tell(about, LOG, {"level": "debug", "data": "nobody"})
     rig.component.tell(about, "notifications/progress", {"progressToken": "nobody"})
     rig.component.tell(about, "notifications/else", {})
-    assert len(client.told(LOG)) == 1
+    assert len(client.notifications(LOG)) == 1
 
 
 def test_who_left_gets_nothing_and_what_it_asked_is_cancelled() -> None:
@@ -291,14 +291,14 @@ def test_subscriptions_are_counted() -> None:
     params = {"_meta": MODERN_META, "notifications": wanted}
     one = client.start("subscriptions/listen", params, id_="one")
     other.start("subscriptions/listen", params, id_="two")
-    agreed = client.told("notifications/subscriptions/acknowledged")[0]["notifications"]
+    agreed = client.notifications("notifications/subscriptions/acknowledged")[0]["notifications"]
     assert agreed == {"resourceSubscriptions": ["a:1"]}
     assert heard(rig, "resources/subscribe") == [{"uri": "a:1"}]
     connection = {"connection": rig.component.heard[-1]["connection"]}
     rig.component.tell(connection, UPDATED, {"uri": "a:1"})
     rig.component.tell(connection, UPDATED, {"uri": "a:2"})
-    assert client.told(UPDATED) == [{"uri": "a:1", "_meta": {SUBSCRIPTION: "one"}}]
-    assert other.told(UPDATED) == [{"uri": "a:1", "_meta": {SUBSCRIPTION: "two"}}]
+    assert client.notifications(UPDATED) == [{"uri": "a:1", "_meta": {SUBSCRIPTION: "one"}}]
+    assert other.notifications(UPDATED) == [{"uri": "a:1", "_meta": {SUBSCRIPTION: "two"}}]
     client.send({"method": "notifications/cancelled", "params": {"requestId": one}})
     assert client.finished == [b'"one"']
     assert heard(rig, "resources/unsubscribe") == []
@@ -313,7 +313,7 @@ def test_a_component_that_leaves_ends_subscriptions() -> None:
     connection = rig.component.heard[-1]["connection"]
     opened = len(rig.component.connects)
     held = {"connectionId": connection}
-    rig.component._send({"method": "mcp/disconnect", "params": held})
+    rig.component.send({"method": "mcp/disconnect", "params": held})
     assert client.answer(id_)["result"]["_meta"] == {SUBSCRIPTION: id_}
     assert "closed the connection" in client.answer(call_id)["error"]["message"]
     assert client.tool("echo", "over another one", _meta=MODERN_META) == "over another one"
@@ -427,7 +427,7 @@ def test_questions_while_input_was_asked_for_wait() -> None:
     third = rig.component.ask(about, "elicitation/create", {"n": 3}, answers.append)
     first = client.answer(1)["result"]
     assert [one["params"] for one in first["inputRequests"].values()] == [{"n": 1}]
-    rig.component._send({"method": "$/cancel_request", "params": {"requestId": third}})
+    rig.component.send({"method": "$/cancel_request", "params": {"requestId": third}})
     (name,) = first["inputRequests"]
     again = {**call("slow"), "requestState": first["requestState"]}
     client.start("tools/call", {**again, "inputResponses": {name: {"a": 1}}})
@@ -460,12 +460,12 @@ def test_a_component_takes_its_question_back() -> None:
     id_ = rig.component.ask(about, "sampling/createMessage", {}, lambda _: None)
     question = client.frames[-1]
     assert client.related[-1] == b"2"
-    rig.component._send({"method": "$/cancel_request", "params": {"requestId": id_}})
-    assert client.told("notifications/cancelled") == [{"requestId": question["id"]}]
-    rig.component._send({"method": "$/cancel_request", "params": {"requestId": id_}})
-    assert len(client.told("notifications/cancelled")) == 1
+    rig.component.send({"method": "$/cancel_request", "params": {"requestId": id_}})
+    assert client.notifications("notifications/cancelled") == [{"requestId": question["id"]}]
+    rig.component.send({"method": "$/cancel_request", "params": {"requestId": id_}})
+    assert len(client.notifications("notifications/cancelled")) == 1
     client.close()
-    assert not rig.bridge.servers["1-0"].clients
+    assert rig.bridge.servers["1-0"].connections == []
 
 
 def test_a_component_drops_a_client() -> None:
@@ -473,6 +473,6 @@ def test_a_component_drops_a_client() -> None:
     rig.set_up()
     client = rig.client()
     client.initialize()
-    rig.component._send({"method": "_mcp/disconnect", "params": {"connection_id": "c1"}})
+    rig.component.send({"method": "_mcp/disconnect", "params": {"connection_id": "c1"}})
     assert client.dropped
     assert rig.component.disconnected == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import gc
 import json
 from typing import Final
 
@@ -9,7 +11,7 @@ import pytest
 
 from conductor.mcp import KINDS
 from conductor.mcp.bridge.capabilities import Support, shown, support
-from conductor.mcp.bridge.effects import CloseConnection, Listen, ToAgent, ToChain
+from conductor.mcp.bridge.effects import CloseClient, Listen, ToAgent, ToChain
 from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
 
 PLAIN: Final[Json] = {"name": "fs", "command": "/bin/fs", "args": [], "env": []}
@@ -86,7 +88,7 @@ def test_what_declares_nothing_passes_byte_by_byte() -> None:
         b"[]",
     ):
         frame = b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":%b}\n' % params
-        assert rig.bridge.down(frame) == [ToAgent(frame)]
+        assert rig.bridge.to_agent(frame) == [ToAgent(frame)]
     for frame in (
         b'{"jsonrpc":"2.0","id":1,"method":"session/new"}\n',
         b'{"jsonrpc":"2.0","method":"session/new","params":{}}\n',
@@ -98,9 +100,9 @@ def test_what_declares_nothing_passes_byte_by_byte() -> None:
         b"[]\n",
         b"junk\n",
     ):
-        assert rig.bridge.down(frame) == [ToAgent(frame)]
-        assert rig.bridge.up(frame) == [ToChain(frame)]
-    assert not rig.bridge.listens
+        assert rig.bridge.to_agent(frame) == [ToAgent(frame)]
+        assert rig.bridge.from_agent(frame) == [ToChain(frame)]
+    assert not rig.bridge.watches_agent
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
@@ -142,13 +144,13 @@ def test_the_address_is_there_before_the_agent_is_told() -> None:
     third = rig.request("session/new", {"mcpServers": [ACP]})
     fourth = rig.request("session/prompt", {})
     assert rig.agent == []
-    rig._listen(*asked[0])
-    rig._listen("nobody", "stdio")
-    rig._listen(*asked[0])
+    rig.listen(*asked[0])
+    rig.listen("nobody", "stdio")
+    rig.listen(*asked[0])
     assert rig.agent == []
-    rig._listen(*asked[1])
+    rig.listen(*asked[1])
     assert [one["id"] for one in rig.agent] == [first, second]
-    rig._listen(*asked[2])
+    rig.listen(*asked[2])
     assert [one["id"] for one in rig.agent] == [first, second, third, fourth]
     assert not rig.bridge.holds
 
@@ -159,8 +161,8 @@ def test_an_address_that_cannot_be() -> None:
     rig.serves = lambda listener, kind: asked.append(listener)
     first = rig.request("session/new", {"mcpServers": [ACP, {**ACP, "serverId": "2"}]})
     second = rig.request("session/prompt", {})
-    rig.perform(rig.bridge.refused(asked[0], "no room\nhint: make some"))
-    rig.perform(rig.bridge.refused(asked[1], "too late"))
+    rig.perform(rig.bridge.listen_failed(asked[0], "no room\nhint: make some"))
+    rig.perform(rig.bridge.listen_failed(asked[1], "too late"))
     assert rig.upstream[-1]["id"] == first
     assert "no room\nhint: make some" in rig.upstream[-1]["error"]["message"]
     assert [one["id"] for one in rig.agent] == [second]
@@ -174,9 +176,9 @@ def test_a_setup_that_fails_leaves_nothing() -> None:
     rig.up({"id": id_, "error": {"code": -1, "message": "no"}})
     assert rig.listeners == {}
     assert client.dropped
-    assert rig.bridge.opened("late", "1-0") == [CloseConnection("late")]
-    assert rig.bridge.received("late", b"{}") == []
-    assert rig.bridge.closed("late") == []
+    assert rig.bridge.client_opened("late", "1-0") == [CloseClient("late")]
+    assert rig.bridge.from_client("late", b"{}") == []
+    assert rig.bridge.client_closed("late") == []
 
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
@@ -236,22 +238,28 @@ def test_an_answer_without_a_session() -> None:
     assert rig.component.connects == [{"acp_id": "ID", "acp_url": "acp:ID"}]
 
 
+def objects() -> collections.Counter[str]:
+    """The living objects of the bridge's classes."""
+    gc.collect()
+    classes = (type(each) for each in gc.get_objects())
+    bridge = (each for each in classes if each.__module__.startswith("conductor.mcp.bridge"))
+    return collections.Counter(each.__name__ for each in bridge)
+
+
 def test_five_hundred_sessions_leave_nothing() -> None:
     rig = Rig("sdk-2")
+    before = objects()
     for number in range(500):
         rig.set_up()
         client = rig.client()
         client.initialize()
         assert client.tool("echo", str(number)) == str(number)
-        id_ = rig.request("session/close", {"sessionId": f"S{rig._sent}"})
+        id_ = rig.request("session/close", {"sessionId": f"S{rig.sent}"})
         rig.up({"id": id_, "result": {}})
     assert rig.listeners == {}
     assert len(rig.component.disconnected) == 500
-    bridge = rig.bridge
-    setups = bridge._setups
-    held = (setups._numbered, setups._sessions, bridge.servers, bridge._connections,
-            setups.watched, bridge._asked, bridge._chain._open)  # fmt: skip
-    assert [len(one) for one in held] == [0] * 7
+    assert objects() == before
+    assert not rig.bridge.watches_agent
 
 
 def test_the_end_of_the_chain() -> None:
@@ -273,11 +281,11 @@ def test_the_end_of_the_chain() -> None:
 def test_listens_only_while_it_has_to() -> None:
     rig = Rig()
     id_ = rig.request("session/new", {"mcpServers": [ACP]})
-    assert rig.bridge.listens
+    assert rig.bridge.watches_agent
     rig.up({"method": "session/update", "params": {}})
     rig.up({"id": 99, "result": {}})
     rig.up({"id": id_, "result": {"sessionId": "S"}})
-    assert not rig.bridge.listens
+    assert not rig.bridge.watches_agent
     assert [one.get("id") for one in rig.upstream] == [None, 99, id_]
 
 
@@ -348,8 +356,8 @@ def test_junk_of_a_client_is_answered_and_harms_nobody() -> None:
     rig = Rig()
     rig.set_up()
     client = rig.client()
-    rig.perform(rig.bridge.received(client.name, b"junk"))
-    rig.perform(rig.bridge.received(client.name, b'{"jsonrpc":"2.0","id":5,"method":7}'))
+    rig.perform(rig.bridge.from_client(client.name, b"junk"))
+    rig.perform(rig.bridge.from_client(client.name, b'{"jsonrpc":"2.0","id":5,"method":7}'))
     assert [(one["id"], one["error"]["code"]) for one in client.frames] == [
         (None, -32700),
         (5, -32600),
@@ -360,7 +368,7 @@ def test_junk_of_a_client_is_answered_and_harms_nobody() -> None:
     client.send({"error": {"code": -32700, "message": "?"}})
     pings = [{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)]
     batch = json.dumps([pings[0], 7, pings[1]])
-    rig.perform(rig.bridge.received(client.name, batch.encode()))
+    rig.perform(rig.bridge.from_client(client.name, batch.encode()))
     assert client.answer(1)["result"] == client.answer(2)["result"] == {}
 
 
@@ -371,14 +379,14 @@ def test_a_component_that_tells_nobody_is_told_so() -> None:
     rig.component.ask({"connection": "c9"}, "sampling/createMessage", {}, told.append)
     assert "no MCP client" in told[0]["error"]["message"]
     rig.component.tell({"connection": "c9"}, "notifications/message", {})
-    rig.component._send({"method": "mcp/disconnect", "params": {"connectionId": "c9"}})
-    rig.component._send({"id": 5, "method": "mcp/disconnect", "params": {"connectionId": "c9"}})
+    rig.component.send({"method": "mcp/disconnect", "params": {"connectionId": "c9"}})
+    rig.component.send({"id": 5, "method": "mcp/disconnect", "params": {"connectionId": "c9"}})
     assert rig.upstream[-1]["error"]["code"] == -32601
 
 
 def test_listen_effects_name_the_kind() -> None:
     rig = Rig("stateless", "auto", Support(1, http=True))
-    effects = rig.bridge.down(
+    effects = rig.bridge.to_agent(
         b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"mcpServers":'
         b'[{"type":"acp","name":"n","serverId":"i"}]}}\n'
     )

@@ -82,7 +82,7 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
         "mcp-attach/attach.py",
     ):
         assert f"conductor/_components/{part}" in names
-    for template in (ROOT / "conductor" / "templates").rglob("*.tmpl"):
+    for template in (ROOT / "conductor" / "author" / "templates").rglob("*.tmpl"):
         assert str(template.relative_to(ROOT)) in names
     for manifest in sorted((ROOT / "components").glob("*/component.toml")):
         said = tomllib.loads(manifest.read_text(encoding="utf-8"))
@@ -121,7 +121,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
     assert done.stderr.splitlines() == [
         "conductor: first use of `shout` (./shout.py), which asks for",
-        "  profile filter: given",
+        "  profile filter: granted",
         "conductor: compiling the Python guest; once on this machine …",
     ]
     author(installed / "conductor", tmp_path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,36 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path / "data" / "kv.sqlite")
 
 
-def test_values_stay_and_are_private(file: str) -> None:
-    store = kv.Store(file, "/project")
+class Opened:
+    """Opens stores, and closes them all: Python 3.13 warns of databases that are left open."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._stores: list[kv.Store] = []
+
+    def __call__(self, project: str, file: str = "") -> kv.Store:
+        store = kv.Store(file or self._file, project)
+        self._stores.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+
+@pytest.fixture
+def opened(file: str) -> Iterator[Opened]:
+    with contextlib.closing(Opened(file)) as stores:
+        yield stores
+
+
+def test_values_stay_and_are_private(opened: Opened, file: str) -> None:
+    store = opened("/project")
     assert ask(store, "p", "get", key="a") == {"found": False}
     assert ask(store, "p", "set", key="a", value={"x": [1, None]})["used"] == 1 + 14
     assert ask(store, "p", "set", key="a", value=1)["used"] == 2
     store.close()
-    again = kv.Store(file, "/project")
+    again = opened("/project")
     assert ask(again, "p", "get", key="a") == {"found": True, "value": 1}
     assert ask(again, "other", "get", key="a") == {"found": False}
     assert ask(again, "p", "delete", key="a") == {"deleted": True}
@@ -41,14 +66,14 @@ def test_values_stay_and_are_private(file: str) -> None:
     assert stat.S_IMODE(os.stat(os.path.dirname(file)).st_mode) == 0o700
 
 
-def test_numbers_keep_their_bytes(file: str) -> None:
-    store = kv.Store(file, "/")
+def test_numbers_keep_their_bytes(opened: Opened) -> None:
+    store = opened("/")
     store.set(grantee(), b'{"key":"n","value":1.10}')
     assert msgspec.json.encode(store.get(grantee(), b'{"key":"n"}')).endswith(b":1.10}")
 
 
-def test_projects_and_users_are_apart(file: str) -> None:
-    one, two = kv.Store(file, "/one"), kv.Store(file, "/two")
+def test_projects_and_users_are_apart(opened: Opened) -> None:
+    one, two = opened("/one"), opened("/two")
     ask(one, "p", "set", key="a", value="project")
     ask(one, "p", "set", key="a", value="user", scope="user")
     assert ask(two, "p", "get", key="a") == {"found": False}
@@ -56,8 +81,8 @@ def test_projects_and_users_are_apart(file: str) -> None:
     assert ask(one, "p", "get", key="a")["value"] == "project"
 
 
-def test_listing(file: str) -> None:
-    store = kv.Store(file, "/")
+def test_listing(opened: Opened) -> None:
+    store = opened("/")
     for key in ("a/2", "a/1", "b", "a%", "é"):
         ask(store, "p", "set", key=key, value=0)
     assert ask(store, "p", "list")["keys"] == ["a%", "a/1", "a/2", "b", "é"]
@@ -66,8 +91,8 @@ def test_listing(file: str) -> None:
     assert ask(store, "p", "list", after="a/2") == {"keys": ["b", "é"], "more": False}
 
 
-def test_quotas(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = kv.Store(file, "/")
+def test_quotas(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened("/")
     monkeypatch.setattr(kv, "QUOTA_BYTES", 20)
     monkeypatch.setattr(kv, "QUOTA_KEYS", 3)
     ask(store, "p", "set", key="a", value="12345678")
@@ -97,15 +122,15 @@ def test_quotas(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("list", b"[1]", "params"),
     ],
 )
-def test_what_is_refused(file: str, service: str, params: bytes, reason: str) -> None:
+def test_what_is_refused(opened: Opened, service: str, params: bytes, reason: str) -> None:
     with pytest.raises(ServiceError) as caught:
-        getattr(kv.Store(file, "/"), service)(grantee(), params)
+        getattr(opened("/"), service)(grantee(), params)
     assert caught.value.reason == reason
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_none(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "kv.sqlite").write_text("this is no database, but a text of some length" * 10)
     with pytest.raises(ServiceError, match="not a database"):
-        kv.Store(str(tmp_path / "kv.sqlite"), "/").get(grantee(), b'{"key":"a"}')
+        opened("/", str(tmp_path / "kv.sqlite")).get(grantee(), b'{"key":"a"}')
     with pytest.raises(ServiceError, match=r"File exists|Not a directory"):
-        kv.Store(str(tmp_path / "kv.sqlite" / "x"), "/").get(grantee(), b'{"key":"a"}')
+        opened("/", str(tmp_path / "kv.sqlite" / "x")).get(grantee(), b'{"key":"a"}')

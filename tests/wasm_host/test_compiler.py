@@ -226,8 +226,8 @@ way, file, folder, limits, patience = json.loads(sys.argv[1])
 if way == "interpreter":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 if patience:
-    compiler.seconds = lambda limits: patience
-assert compiler._forks() == (way == "fork")
+    compile_process.seconds = lambda limits: patience
+assert compile_process._forks() == (way == "fork")
 try:
     wasm_host.load(
         file, limits=wasm_host.Limits(**limits), cache_dir=Path(folder) if folder else None
@@ -372,12 +372,12 @@ def test_a_compile_ends_with_the_process_it_is_for(tmp_path: Path) -> None:
     code = (
         "import os, sys, threading\n"
         "import wasm_host\n"
-        "from wasm_host import compiler\n"
-        "real = compiler._work\n"
+        "from wasm_host.cache import compile_process\n"
+        "real = compile_process._work\n"
         "def work(*args):\n"
         "    os.write(1, f'{os.getpid()}\\n'.encode())\n"
         "    return real(*args)\n"
-        "compiler._work = work\n"
+        "compile_process._work = work\n"
         f"wasm_host.load({str(path)!r})\n"
     )
     with subprocess.Popen(cages.code(code), stdout=subprocess.PIPE) as process:

@@ -89,8 +89,8 @@ def test_unknown_ways_to_call_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_without_the_private_symbols_public_calls_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in "fastcall", "componentcall":
-        monkeypatch.setattr(f"wasm_host.{name}.missing_symbols", lambda: ["wasmtime_func_t"])
+    for name in "capi", "capi_component":
+        monkeypatch.setattr(f"wasm_host.calls.{name}.missing_symbols", lambda: ["wasmtime_func_t"])
     for carrier in CARRIERS:
         guest = carrier.load().instantiate("it")
         guest.start(b"")

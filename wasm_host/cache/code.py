@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["BodyReader"]
-
 _LEB: Final = rb"[\x80-\xff]*+[\x00-\x7f]"
-#: Alignment; the memory, where bit 6 of the alignment says that it follows; offset.
 _MEMARG: Final = (
     rb"(?:[\x00-\x3f]|[\x80-\xbf]\x80*+\x00)" + _LEB
     + rb"|(?:[\x40-\x7f]|[\xc0-\xff]\x80*+\x00)" + _LEB + _LEB
 )  # fmt: skip
+"""Alignment; the memory, where bit 6 of the alignment says that it follows; offset."""
 _BLOCK_TYPE: Final = rb"(?:[\x63\x64]" + _LEB + rb"|" + _LEB + rb")"
 
 _ORDINARY: Final = (
@@ -37,12 +35,12 @@ _ORDINARY: Final = (
     rb"|[\x80-\xff]\x01|[\x80-\x9f]\x02)",
 )  # fmt: skip
 
-#: Ordinary instructions, then one of: block, loop or if; ends; a branch table; try_table.
 _NEXT: Final = re.compile(
     rb"(?>" + rb"|".join(_ORDINARY) + rb")*+"
     rb"(?:([\x02-\x04]" + _BLOCK_TYPE + rb")|(\x0b++)|(\x0e)|(\x1f" + _BLOCK_TYPE + rb"))",
     re.DOTALL,
 )  # fmt: skip
+"""Ordinary instructions, then one of: block, loop or if; ends; a branch table; try_table."""
 _CATCH: Final = re.compile(rb"[\x00\x01]" + _LEB + _LEB + rb"|[\x02\x03]" + _LEB)
 _OPENS, _ENDS, _TABLE = 1, 2, 3
 

@@ -2,12 +2,12 @@
 
 What a module costs to compile is not known before: 45 KB may take gigabytes and minutes. So this
 process, which others depend on, compiles nothing but modules too small to matter
-(:func:`is_harmless`). All others are compiled in a child with bounded memory and processor time,
+(`is_harmless`). All others are compiled in a child with bounded memory and processor time,
 which this process ends if it takes too long by the clock. What fails there is not tried again.
 
 The child is a fork where that is safe: on Linux, while this process has one thread. Else it is a
 fresh interpreter. Either leaves none of wasmtime's threads behind, which would escape a cage
-(:mod:`wasm_host.harden`).
+(`wasm_host.harden`).
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ if TYPE_CHECKING:
 
     from wasm_host.info import ModuleInfo
 
-__all__ = ["check_bodies", "compiled", "is_harmless", "main", "seconds"]
 
-#: A core module up to this size, none of whose types is wider, compiles in milliseconds.
 _HARMLESS_BYTES: Final = 4096
+"""A core module up to this size, none of whose types is wider, compiles in milliseconds."""
 _HARMLESS_VALUES: Final = 16
 
-#: By the clock a compile may take so many times its processor time: the machine may be busy.
 _PATIENCE: Final = 3
-#: And so many seconds more, to start.
+"""By the clock a compile may take so many times its processor time: the machine may be busy."""
 _START: Final = 10.0
+"""And so many seconds more, to start."""
 
 _REFUSED: Final = 3
 """Exit code of a child whose standard error is a `_Refusal`."""

@@ -1,6 +1,6 @@
 """SHA-256 of small and of large things.
 
-``hashlib`` loads OpenSSL, which takes 2 ms and 2 MB: worth it for a large file, not for the modules
+`hashlib` loads OpenSSL, which takes 2 ms and 2 MB: worth it for a large file, not for the modules
 most guests are. The interpreter's own code is as right, and fifteen times as slow.
 """
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mmap import mmap
 
-__all__ = ["sha256"]
 
-#: Bytes from which on loading OpenSSL costs less than doing without.
 LARGE: Final = 128 * 1024
+"""Bytes from which on loading OpenSSL costs less than doing without."""
 
 
 def sha256(data: bytes | bytearray | mmap) -> str:

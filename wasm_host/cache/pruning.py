@@ -2,7 +2,7 @@
 
 A file that is removed stays whole for whoever has it open, and whoever finds it gone compiles it
 again; so any number of processes may use one cache while another prunes it. When an entry was last
-used says the time of change of its note, or its own (:func:`used`).
+used says the time of change of its note, or its own (`used`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MOST_BYTES", "RECENT_SECONDS", "UNUSED_SECONDS", "Entry", "entries", "prune", "used"]
-
-#: Bytes of compiled modules that are kept, whenever they were used.
 MOST_BYTES = 512 * 1024 * 1024
+"""Bytes of compiled modules that are kept, whenever they were used."""
 
-#: How long an entry is kept that nobody uses.
 UNUSED_SECONDS = 30 * 24 * 3600
+"""How long an entry is kept that nobody uses."""
 
-#: An entry used within this time is never removed for want of room.
 RECENT_SECONDS = 2 * 3600
+"""An entry used within this time is never removed for want of room."""
 
-#: Use is noted so often: less often than that, and an entry in steady use would look unused.
 NOTED_SECONDS = RECENT_SECONDS // 2
+"""Use is noted so often: less often than that, and an entry in steady use would look unused."""
 
 _SUFFIX = ".cwasm"
 

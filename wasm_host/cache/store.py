@@ -2,12 +2,12 @@
 
 A compiled module is native code, so only what this host wrote is ever loaded. The directory must
 be ours with mode 0700, an entry a regular file of ours with mode 0600 and one link; else the
-cache is not used and says so. An entry's name is ``<key>-<sha256 of its content>.cwasm``: name and
+cache is not used and says so. An entry's name is `<key>-<sha256 of its content>.cwasm`: name and
 content appear together by one rename, and content that does not match its name is thrown away
 and compiled again. A large entry that matched once is not read through again while the file system
 says that it is unchanged (`verified_stamp`). Between the check and the loading of a file lies
 a moment in which only our own user could change it, who could as well change this program.
-Storing an entry removes those that nobody has used for long (:mod:`wasm_host.cache.pruning`).
+Storing an entry removes those that nobody has used for long (`wasm_host.cache.pruning`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from wasm_host.cache.pruning import prune, used
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Cache"]
 
 SUFFIX = ".cwasm"
 
-#: Seconds between two looks at whether a lock is free.
 _LOCK_PAUSE = 0.05
+"""Seconds between two looks at whether a lock is free."""
 
 
 class Cache:
@@ -45,9 +44,9 @@ class Cache:
         self._problem = _prepare(path)
 
     def fetch(self, digest: str, deserialize: Callable[[str], Any]) -> tuple[Any, str]:
-        """The compiled module for a source digest, or ``None``; and a report.
+        """The compiled module for a source digest, or `None`; and a report.
 
-        The report is ``hit``, ``miss`` or ``ignored: …`` when the cache must not be used.
+        The report is `hit`, `miss` or `ignored: …` when the cache must not be used.
         """
         if self._problem:
             return None, f"ignored: {self._problem}"
@@ -85,7 +84,7 @@ class Cache:
         Where the system has no such locks they compile it each for itself.
 
         Raises:
-            TimeoutError: another process still compiles it after ``seconds``.
+            TimeoutError: another process still compiles it after `seconds`.
         """
         path = self._path / f".{self._key(digest)}.lock"
         handle = -1 if self._problem else _lock(path, seconds)
@@ -99,7 +98,7 @@ class Cache:
                 os.close(handle)
 
     def store(self, digest: str, payload: bytes | bytearray) -> str:
-        """Keep a compiled module; a report, ``stored`` or ``ignored: …``, never an error."""
+        """Keep a compiled module; a report, `stored` or `ignored: …`, never an error."""
         if self._problem:
             return f"ignored: {self._problem}"
         content = sha256(payload)
@@ -122,7 +121,7 @@ class Cache:
         return "stored"
 
     def recall(self, digest: str) -> str | None:
-        """What was kept of a source by ``remember``, or ``None``."""
+        """What was kept of a source by `remember`, or `None`."""
         if self._problem:
             return None
         return verified_stamp.read(self._path / f"{self._key(digest)}.json")
@@ -158,7 +157,7 @@ def _lock(path: Path, seconds: float) -> int:
     """A descriptor that holds a lock, or -1 where there is no way to lock.
 
     Raises:
-        TimeoutError: somebody else has it for longer than ``seconds``.
+        TimeoutError: somebody else has it for longer than `seconds`.
     """
     try:
         import fcntl

@@ -11,10 +11,8 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["LARGE", "forget", "note", "read", "unchanged", "write"]
-
-#: Bytes from which on an entry is worth a note: smaller ones are read in a few milliseconds.
 LARGE = 4 * 1024 * 1024
+"""Bytes from which on an entry is worth a note: smaller ones are read in a few milliseconds."""
 
 _MOST = 1024 * 1024
 
@@ -25,7 +23,7 @@ def unchanged(path: Path, found: os.stat_result) -> bool:
 
 
 def note(path: Path, found: os.stat_result) -> None:
-    """Remember that the content of an entry, as ``found``, is right; for large ones only."""
+    """Remember that the content of an entry, as `found`, is right; for large ones only."""
     if found.st_size >= LARGE:
         write(_beside(path), _said(found))
 
@@ -52,7 +50,7 @@ def opened(path: Path) -> int:
 
 
 def read(path: Path) -> str | None:
-    """A text that ``write`` has written; ``None`` if there is none, or anybody else could have."""
+    """A text that `write` has written; `None` if there is none, or anybody else could have."""
     try:
         handle = opened(path)
     except OSError:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from wasm_host.module import Module
 
-__all__ = ["warm"]
-
 
 def warm(modules: Iterable[Module]) -> None:
     """Prepare what these modules need in order to be instantiated, called and explained."""

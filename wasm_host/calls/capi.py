@@ -1,15 +1,15 @@
 """Calls to core guests by wasmtime's C functions, which are private API.
 
-The public ``Func.__call__`` reads the function's type again for each call and builds a dozen
+The public `Func.__call__` reads the function's type again for each call and builds a dozen
 objects; the raw call with prepared arguments costs a tenth. The rules that make it safe:
 
 * arguments and results live in one buffer made once per function, never in temporaries;
 * error and trap pointers go to wasmtime's own classes, which free them;
 * the memory's base address is kept because the engine forbids memories to move
-  (``engine.MEMORY_RESERVATION``), and its size because memories only grow: a range inside the
+  (`engine.MEMORY_RESERVATION`), and its size because memories only grow: a range inside the
   size last seen is inside the memory, anything else is checked against the size of now;
 * bytes are copied through a memoryview that spans exactly the size last seen, so a mistake here
-  would raise ``ValueError`` rather than touch foreign memory.
+  would raise `ValueError` rather than touch foreign memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from wasmtime import _ffi as ffi
 
 from wasm_host.calls.common import Ended, Handler, wild
 
-__all__ = ["FastCalls", "FastHost", "FastMemory", "absent", "c_function", "missing_symbols"]
-
-#: What this module takes from ``wasmtime._ffi``; absent in an unexpected version.
 SYMBOLS = (
     "dll",
     "wasm_trap_t",
@@ -42,10 +39,11 @@ SYMBOLS = (
     "wasmtime_memory_data_size",
     "wasmtime_trap_new",
 )
+"""What this module takes from `wasmtime._ffi`; absent in an unexpected version."""
 C_SYMBOLS = ("wasmtime_func_call_unchecked", "wasmtime_context_set_epoch_deadline")
 
-#: One ``wasmtime_val_raw_t`` is 16 bytes; integers sit zero-extended in its first 8.
 RawValues = ctypes.c_uint64 * 4
+"""One `wasmtime_val_raw_t` is 16 bytes; integers sit zero-extended in its first 8."""
 
 UINT32 = 0xFFFFFFFF
 UINT64 = 0xFFFFFFFFFFFFFFFF
@@ -57,7 +55,7 @@ def missing_symbols() -> list[str]:
 
 
 def absent(symbols: Iterable[str], functions: Iterable[str]) -> list[str]:
-    """Which symbols ``wasmtime._ffi`` does not have, and which C functions its library."""
+    """Which symbols `wasmtime._ffi` does not have, and which C functions its library."""
     missing = [name for name in symbols if not hasattr(ffi, name)]
     if "dll" not in missing:
         missing += [name for name in functions if not hasattr(ffi.dll, name)]
@@ -86,7 +84,7 @@ class _Shared:
 
 
 class FastMemory:
-    """:class:`wasm_host.calls.common.GuestMemory` through a view of the memory itself."""
+    """`wasm_host.calls.common.GuestMemory` through a view of the memory itself."""
 
     __slots__ = ("_base", "_memory", "_size", "_store", "_view")
 
@@ -99,25 +97,25 @@ class FastMemory:
         self._look()
 
     def memory_size(self) -> int:
-        """See :meth:`wasm_host.calls.common.GuestMemory.memory_size`."""
+        """See `wasm_host.calls.common.GuestMemory.memory_size`."""
         return self._look()
 
     def read(self, pointer: int, length: int) -> bytes:
-        """See :meth:`wasm_host.calls.common.GuestMemory.read`."""
+        """See `wasm_host.calls.common.GuestMemory.read`."""
         end = pointer + length
         if end > self._size and end > self._look():
             raise wild("a call", pointer, length, self._size)
         return self._view[pointer:end].tobytes()
 
     def write(self, pointer: int, data: bytes) -> None:
-        """See :meth:`wasm_host.calls.common.GuestMemory.write`."""
+        """See `wasm_host.calls.common.GuestMemory.write`."""
         end = pointer + len(data)
         if end > self._size and end > self._look():
             raise wild("a call", pointer, len(data), self._size)
         self._view[pointer:end] = data
 
     def drop(self) -> None:
-        """See :meth:`wasm_host.calls.common.GuestMemory.drop`."""
+        """See `wasm_host.calls.common.GuestMemory.drop`."""
         self._view = memoryview(b"")
         self._size = 0
 
@@ -137,7 +135,7 @@ class FastMemory:
 
 
 class FastCalls(FastMemory):
-    """:class:`wasm_host.calls.common.Calls` by raw C calls; belongs to one thread at a time."""
+    """`wasm_host.calls.common.Calls` by raw C calls; belongs to one thread at a time."""
 
     __slots__ = (
         "_abi",
@@ -177,7 +175,7 @@ class FastCalls(FastMemory):
         self._deadline = ctypes.c_uint64()
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """See :meth:`wasm_host.calls.common.Calls.exchange`."""
+        """See `wasm_host.calls.common.Calls.exchange`."""
         values = self._values
         context = self._context
         self._deadline.value = ticks
@@ -212,7 +210,7 @@ class FastCalls(FastMemory):
         return self._view[pointer:end].tobytes()
 
     def abi_version(self, ticks: int) -> int:
-        """See :meth:`wasm_host.calls.common.Calls.abi_version`."""
+        """See `wasm_host.calls.common.Calls.abi_version`."""
         self._deadline.value = ticks
         self._set_deadline(self._context, self._deadline)
         error = self._call(
@@ -283,7 +281,7 @@ class _Caller:
 
 
 class FastHost:
-    """:class:`Host` by C callbacks, which can end a guest without an exception."""
+    """`Host` by C callbacks, which can end a guest without an exception."""
 
     __slots__ = ("_keys",)
 
@@ -295,7 +293,7 @@ class FastHost:
     def make(
         self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
     ) -> wasmtime.Func:
-        """See :meth:`wasm_host.calls.common.Host.make`."""
+        """See `wasm_host.calls.common.Host.make`."""
         if FastHost._trampoline is None:
             # One for the whole process, which must never be freed.
             FastHost._trampoline = ffi.wasmtime_func_callback_t(_call_handler)
@@ -314,7 +312,7 @@ class FastHost:
         return wasmtime.Func._from_raw(raw)
 
     def drop(self) -> None:
-        """See :meth:`wasm_host.calls.common.Host.drop`."""
+        """See `wasm_host.calls.common.Host.drop`."""
         for key in self._keys:
             _handlers.pop(key, None)
         self._keys.clear()

@@ -1,11 +1,11 @@
-"""Calls of a component's ``deliver``, a string for a string: two ways, as with core guests.
+"""Calls of a component's `deliver`, a string for a string: two ways, as with core guests.
 
-wasmtime's public ``Func.__call__`` makes a dozen objects for each call, and has the text coded
+wasmtime's public `Func.__call__` makes a dozen objects for each call, and has the text coded
 twice on either side. The fast way gives the very bytes to wasmtime's C function, by the rules of
-:mod:`wasm_host.calls.capi`:
+`wasm_host.calls.capi`:
 
 * the argument and the result are two values made once, and laid out as that C interface has them;
-  whether this wasmtime has it so is looked at before (:func:`missing_symbols`);
+  whether this wasmtime has it so is looked at before (`missing_symbols`);
 * wasmtime copies the argument and never frees it; the line stays referenced while the call lasts;
 * the result is copied, then given back to wasmtime, which allocated it;
 * error pointers go to wasmtime's own class, which frees them;
@@ -27,7 +27,6 @@ from wasm_host.engine import choose_way
 if TYPE_CHECKING:
     from wasmtime import component
 
-__all__ = ["Deliver", "FastDeliver", "PlainDeliver", "deliver_for", "missing_symbols"]
 
 SYMBOLS = (
     "dll",
@@ -45,13 +44,13 @@ C_SYMBOLS = (
 
 
 class Deliver(Protocol):
-    """A component's ``deliver``, in one instance."""
+    """A component's `deliver`, in one instance."""
 
-    #: ``fast`` or ``public``.
     way: str
+    """`fast` or `public`."""
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """Call it within ``ticks`` epoch ticks. ``lines`` must be UTF-8.
+        """Call it within `ticks` epoch ticks. `lines` must be UTF-8.
 
         Raises:
             wasmtime.WasmtimeError: it trapped.
@@ -60,7 +59,7 @@ class Deliver(Protocol):
 
 
 class _Text(ctypes.Structure):
-    """A ``wasmtime_component_val_t`` that holds a string."""
+    """A `wasmtime_component_val_t` that holds a string."""
 
     _fields_: ClassVar[Any] = [
         ("kind", ctypes.c_uint8),
@@ -119,7 +118,7 @@ class _Shared:
 
 
 class FastDeliver:
-    """:class:`Deliver` by wasmtime's C function; belongs to one thread at a time."""
+    """`Deliver` by wasmtime's C function; belongs to one thread at a time."""
 
     __slots__ = (
         "_call",
@@ -155,7 +154,7 @@ class FastDeliver:
         self._deadline = ctypes.c_uint64()
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """See :meth:`Deliver.exchange`."""
+        """See `Deliver.exchange`."""
         self._deadline.value = ticks
         self._set_deadline(self._context, self._deadline)
         text, said = self._text, self._said
@@ -177,7 +176,7 @@ class FastDeliver:
 
 
 class PlainDeliver:
-    """:class:`Deliver` by wasmtime's public API: the fallback, and the fast way's judge."""
+    """`Deliver` by wasmtime's public API: the fallback, and the fast way's judge."""
 
     __slots__ = ("_function", "_store")
 
@@ -192,7 +191,7 @@ class PlainDeliver:
         function.__dict__["type"] = lambda store: kept
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """See :meth:`Deliver.exchange`."""
+        """See `Deliver.exchange`."""
         self._store.set_epoch_deadline(ticks)
         said: str = self._function(self._store, lines.decode("utf-8"))
         return said.encode("utf-8")
@@ -201,7 +200,7 @@ class PlainDeliver:
 def deliver_for(
     store: wasmtime.Store, function: component.Func, force: str | None = None
 ) -> Deliver:
-    """How to call a component's ``deliver``; see :func:`wasm_host.engine.calls_for`."""
+    """How to call a component's `deliver`; see `wasm_host.engine.calls_for`."""
     if choose_way(force, missing_symbols()) == "public":
         return PlainDeliver(store, function)
     return FastDeliver(store, function)

@@ -8,17 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import wasmtime
 
-__all__ = [
-    "Caller",
-    "Calls",
-    "Ended",
-    "GuestMemory",
-    "Handler",
-    "Host",
-    "WildPointer",
-    "wild",
-]
-
 
 class WildPointer(Exception):  # noqa: N818 - what the guest handed over
     """A guest named bytes outside its memory; the message says which."""
@@ -32,11 +21,11 @@ class GuestMemory(Protocol):
         ...
 
     def read(self, pointer: int, length: int) -> bytes:
-        """Bytes at an unsigned address; raises :class:`WildPointer`."""
+        """Bytes at an unsigned address; raises `WildPointer`."""
         ...
 
     def write(self, pointer: int, data: bytes) -> None:
-        """Store bytes at an unsigned address; raises :class:`WildPointer`."""
+        """Store bytes at an unsigned address; raises `WildPointer`."""
         ...
 
     def drop(self) -> None:
@@ -47,14 +36,14 @@ class GuestMemory(Protocol):
 class Calls(GuestMemory, Protocol):
     """Calls into one instance of a core module (docs/channel-abi.md).
 
-    Every method may raise ``wasmtime.Trap`` or ``wasmtime.WasmtimeError``.
+    Every method may raise `wasmtime.Trap` or `wasmtime.WasmtimeError`.
     """
 
-    #: ``fast`` or ``public``.
     way: str
+    """`fast` or `public`."""
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """Reserve, copy in, deliver, copy out, all within ``ticks`` epoch ticks.
+        """Reserve, copy in, deliver, copy out, all within `ticks` epoch ticks.
 
         Raises:
             WildPointer: a pointer or length lies outside the guest's memory.
@@ -62,7 +51,7 @@ class Calls(GuestMemory, Protocol):
         ...
 
     def abi_version(self, ticks: int) -> int:
-        """What ``channel_abi`` returns."""
+        """What `channel_abi` returns."""
         ...
 
 
@@ -83,8 +72,8 @@ class Caller(Protocol):
         ...
 
 
-#: Takes the caller and unsigned arguments; gives the result, or an end. Must not raise.
 Handler = Callable[..., "int | Ended | None"]
+"""Takes the caller and unsigned arguments; gives the result, or an end. Must not raise."""
 
 
 class Host(Protocol):
@@ -93,7 +82,7 @@ class Host(Protocol):
     def make(
         self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
     ) -> wasmtime.Func:
-        """A function of that type which calls ``handler(caller, *arguments)``."""
+        """A function of that type which calls `handler(caller, *arguments)`."""
         ...
 
     def drop(self) -> None:
@@ -102,7 +91,7 @@ class Host(Protocol):
 
 
 def wild(what: str, pointer: int, length: int, size: int) -> WildPointer:
-    """The error for a range that does not lie inside a memory of ``size`` bytes."""
+    """The error for a range that does not lie inside a memory of `size` bytes."""
     end = pointer + length
     return WildPointer(
         f"{what} names bytes {pointer} to {end}, {end - size} beyond its memory of {size} bytes"

@@ -11,17 +11,16 @@ from wasm_host.calls.common import Ended, Handler, wild
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PlainCalls", "PlainHost", "PlainMemory"]
 
 UINT32 = 0xFFFFFFFF
 UINT64 = 0xFFFFFFFFFFFFFFFF
 
-#: WASI's EIO, what calls answer once their guest is over.
 FAILED = 29
+"""WASI's EIO, what calls answer once their guest is over."""
 
 
 class PlainMemory:
-    """:class:`wasm_host.calls.common.GuestMemory` by ``Memory.read`` and ``Memory.write``."""
+    """`wasm_host.calls.common.GuestMemory` by `Memory.read` and `Memory.write`."""
 
     __slots__ = ("_memory", "_store")
 
@@ -30,16 +29,16 @@ class PlainMemory:
         self._memory = memory
 
     def memory_size(self) -> int:
-        """See :meth:`wasm_host.calls.common.GuestMemory.memory_size`."""
+        """See `wasm_host.calls.common.GuestMemory.memory_size`."""
         return self._memory.data_len(self._store)
 
     def read(self, pointer: int, length: int) -> bytes:
-        """See :meth:`wasm_host.calls.common.GuestMemory.read`."""
+        """See `wasm_host.calls.common.GuestMemory.read`."""
         self._check("a call", pointer, length)
         return bytes(self._memory.read(self._store, pointer, pointer + length))
 
     def write(self, pointer: int, data: bytes) -> None:
-        """See :meth:`wasm_host.calls.common.GuestMemory.write`."""
+        """See `wasm_host.calls.common.GuestMemory.write`."""
         self._check("a call", pointer, len(data))
         if data:
             self._memory.write(self._store, data, pointer)
@@ -54,7 +53,7 @@ class PlainMemory:
 
 
 class PlainCalls(PlainMemory):
-    """:class:`Calls` by ``Func.__call__`` and ``Memory.read`` / ``write``."""
+    """`Calls` by `Func.__call__` and `Memory.read` / `write`."""
 
     __slots__ = ("_abi", "_deliver", "_reserve")
 
@@ -67,7 +66,7 @@ class PlainCalls(PlainMemory):
         self._deliver: wasmtime.Func = exports["channel_deliver"]
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """See :meth:`wasm_host.calls.common.Calls.exchange`."""
+        """See `wasm_host.calls.common.Calls.exchange`."""
         store = self._store
         store.set_epoch_deadline(ticks)
         length = len(lines)
@@ -82,7 +81,7 @@ class PlainCalls(PlainMemory):
         return self.read(pointer, length)
 
     def abi_version(self, ticks: int) -> int:
-        """See :meth:`wasm_host.calls.common.Calls.abi_version`."""
+        """See `wasm_host.calls.common.Calls.abi_version`."""
         self._store.set_epoch_deadline(ticks)
         version = self._abi(self._store)
         assert isinstance(version, int)
@@ -104,7 +103,7 @@ class _Caller:
 
 
 class PlainHost:
-    """:class:`wasm_host.calls.common.Host` by ``wasmtime.Func``.
+    """`wasm_host.calls.common.Host` by `wasmtime.Func`.
 
     A public callback can end its guest only by raising, which travels through a global of
     wasmtime and may surface in another call. So the guest's time is declared over instead: it
@@ -120,7 +119,7 @@ class PlainHost:
     def make(
         self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
     ) -> wasmtime.Func:
-        """See :meth:`wasm_host.calls.common.Host.make`."""
+        """See `wasm_host.calls.common.Host.make`."""
         masks = [UINT32 if str(item) == "i32" else UINT64 for item in kind.params]
         returns = bool(kind.results)
 

@@ -19,31 +19,19 @@ if TYPE_CHECKING:
 
     from wasm_host.limits import Limits
 
-__all__ = [
-    "LINES",
-    "SHORT",
-    "SIDE_CODES",
-    "check_inbox",
-    "check_outbox",
-    "depth_of",
-    "excerpt",
-    "short",
-    "too_deep",
-    "too_many_values",
-]
 
-#: Side bytes: predecessor, successor, conductor.
 SIDES = frozenset((b"p", b"s", b"c"))
+"""Side bytes: predecessor, successor, conductor."""
 SIDE_CODES = frozenset(b"psc")
 NEWLINE = 0x0A
 
-#: Lines as they should be: a side byte, something, a newline; or none at all.
 LINES = re.compile(rb"(?:[psc][^\n]+\n)*").fullmatch
+"""Lines as they should be: a side byte, something, a newline; or none at all."""
 
-#: Below this length counting a byte beats searching for it.
 SHORT = 2048
-#: Above this length searching the whole text beats looking at each of its bytes.
+"""Below this length counting a byte beats searching for it."""
 LONG = 65536
+"""Above this length searching the whole text beats looking at each of its bytes."""
 
 _BACKSLASH = b"\\"
 _STRING = re.compile(rb'"[^"]*+"?')
@@ -61,7 +49,7 @@ def short(limits: Limits) -> int:
 
 
 def _bare(line: bytes, dropped: bytes) -> bytes:
-    """A text without escapes and ``dropped`` bytes, in which no two quotes are neighbours.
+    """A text without escapes and `dropped` bytes, in which no two quotes are neighbours.
 
     What was inside of a string still is, and what was outside is outside.
     """
@@ -90,7 +78,7 @@ def _more_separators(limit: int) -> Callable[[bytes], object]:
 
 
 def too_many_values(line: bytes, limit: int) -> bool:
-    """Whether one JSON text has more than ``limit`` values.
+    """Whether one JSON text has more than `limit` values.
 
     Each value but the first comes behind an opening bracket or a comma. What those in an empty
     array or object introduce is counted although it is not there.
@@ -105,21 +93,21 @@ def _separators(text: bytes) -> int:
 
 
 def _has_too_many_values(lines: bytes, limit: int) -> bool:
-    """Whether one of several lines has more values than ``limit``."""
+    """Whether one of several lines has more values than `limit`."""
     if len(lines) <= limit or _separators(lines) < limit:
         return False
     return any(too_many_values(line, limit) for line in lines.split(b"\n"))
 
 
 def too_deep(line: bytes, limit: int) -> bool:
-    """Whether arrays and objects in one JSON text nest deeper than ``limit``."""
+    """Whether arrays and objects in one JSON text nest deeper than `limit`."""
     if len(line) <= limit or not _many_brackets(line, limit):
         return False
     return depth_of(line) > limit
 
 
 def _many_brackets(text: bytes, limit: int) -> bool:
-    """Whether more than ``limit`` opening brackets occur, inside strings or not."""
+    """Whether more than `limit` opening brackets occur, inside strings or not."""
     if len(text) < SHORT:
         return text.count(b"{") + text.count(b"[") > limit
     found = 0
@@ -135,7 +123,7 @@ def _many_brackets(text: bytes, limit: int) -> bool:
 
 
 def _first_too_deep(lines: bytes, limit: int) -> bytes | None:
-    """The first of several lines that nests deeper than ``limit``."""
+    """The first of several lines that nests deeper than `limit`."""
     size = len(lines)
     if size <= limit:
         return None
@@ -195,7 +183,7 @@ def check_inbox(lines: bytes, limits: Limits) -> None:
 def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bool = True) -> None:
     """Check what a guest returned.
 
-    With ``sides`` every line must begin with a side byte (core and component carriers).
+    With `sides` every line must begin with a side byte (core and component carriers).
 
     Raises:
         GuestError: the contract or a limit was broken, with an excerpt of the line.

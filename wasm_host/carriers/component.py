@@ -1,4 +1,4 @@
-"""Carrier 2: a component with ``deliver: func(lines: string) -> string`` (wasm_host/channel.wit).
+"""Carrier 2: a component with `deliver: func(lines: string) -> string` (wasm_host/channel.wit).
 
 This is how Python and JavaScript come along, by componentize-py and componentize-qjs.
 """
@@ -21,17 +21,16 @@ from wasm_host.traps import explain
 if TYPE_CHECKING:
     from wasm_host.limits import Limits
 
-__all__ = ["ComponentGuest", "find_deliver"]
 
-#: Core instances, tables and memories one component may be made of. The Python runtime needs
-#: 24, 2 and 1, JavaScript's 3 memories; the bounds leave room for other toolchains.
 INSTANCES, TABLES, MEMORIES = 100, 20, 4
+"""Core instances, tables and memories one component may be made of. The Python runtime needs 24, 2
+and 1, JavaScript's 3 memories; the bounds leave room for other toolchains."""
 
 _UNKNOWN_IMPORT = re.compile(r"`([^`]+)`[^`]* (?:has not been defined|was not defined)")
 
 
 def find_deliver(compiled: component.Component, engine: wasmtime.Engine) -> str | None:
-    """Name of the exported interface that has ``deliver: func(lines: string) -> string``."""
+    """Name of the exported interface that has `deliver: func(lines: string) -> string`."""
     for name, extern in compiled.type.exports(engine).items():
         instance = extern.ty
         if not isinstance(instance, component.ComponentInstanceType):
@@ -51,7 +50,7 @@ class ComponentGuest(BaseGuest):
     """An instance of a component; what it prints is kept with its standard error.
 
     Raises:
-        GuestError: phase ``instantiate``: it trapped or exceeded a limit.
+        GuestError: phase `instantiate`: it trapped or exceeded a limit.
     """
 
     carrier = "component"
@@ -100,21 +99,21 @@ class ComponentGuest(BaseGuest):
 
     @property
     def memory_bytes(self) -> int | None:
-        """``None``: a component does not show its memory. 0 once closed."""
+        """`None`: a component does not show its memory. 0 once closed."""
         return None if self._store is not None else 0
 
     def _begin(self, config: bytes) -> bytes:
         return self._exchange(config, "start") if config else b""
 
     def deliver(self, lines: bytes) -> bytes:
-        """Deliver complete lines, return complete lines; see :class:`wasm_host.Guest`."""
+        """Deliver complete lines, return complete lines; see `wasm_host.Guest`."""
         return self._exchange(lines, "deliver")
 
     def prepare(self, preface: bytes) -> None:
         """Give the guest what makes it this very guest: the program of a shared interpreter, say.
 
         Raises:
-            GuestError: phase ``instantiate``, with what the guest says is wrong with it.
+            GuestError: phase `instantiate`, with what the guest says is wrong with it.
         """
         said = self._call(preface, "instantiate").decode("utf-8")
         if said:

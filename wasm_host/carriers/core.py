@@ -18,22 +18,21 @@ if TYPE_CHECKING:
     from wasm_host.limits import Limits
     from wasm_host.wasi.preview1 import Wasi
 
-__all__ = ["ABI_VERSION", "CoreGuest"]
 
 ABI_VERSION = 1
 
 
 class CoreGuest(BaseGuest):
-    """An instance of a module that exports ``channel_abi``, ``_reserve`` and ``_deliver``.
+    """An instance of a module that exports `channel_abi`, `_reserve` and `_deliver`.
 
-    ``grants`` is ``None`` for a module without imports. One that imports WASI has no input, and
+    `grants` is `None` for a module without imports. One that imports WASI has no input, and
     what it prints is kept with its standard error.
 
-    Instantiating runs the module's start function and ``_initialize``, under the same limits as
+    Instantiating runs the module's start function and `_initialize`, under the same limits as
     a delivery.
 
     Raises:
-        GuestError: phase ``instantiate``: it trapped, exceeded a limit or speaks another ABI.
+        GuestError: phase `instantiate`: it trapped, exceeded a limit or speaks another ABI.
     """
 
     carrier = "core"
@@ -115,7 +114,7 @@ class CoreGuest(BaseGuest):
         return self._exchange(config, "start") if config else b""
 
     def deliver(self, lines: bytes) -> bytes:
-        """Deliver complete lines, return complete lines; see :class:`wasm_host.Guest`."""
+        """Deliver complete lines, return complete lines; see `wasm_host.Guest`."""
         return self._exchange(lines, "deliver")
 
     def _exchange(self, lines: bytes, phase: str) -> bytes:
@@ -216,7 +215,7 @@ class CoreGuest(BaseGuest):
     # What a module that imports WASI reaches (wasm_host.wasi.preview1.Streams).
 
     def read_stdin(self, room: int) -> bytes:
-        """Nothing: lines come by ``channel_deliver``."""
+        """Nothing: lines come by `channel_deliver`."""
         return b""
 
     def stdin_ready(self) -> bool:

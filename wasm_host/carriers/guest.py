@@ -10,30 +10,29 @@ from wasm_host.ticker import TICKER
 if TYPE_CHECKING:
     from wasm_host.limits import Limits
 
-__all__ = ["STDERR_KEPT", "BaseGuest", "Guest"]
 
-#: Last bytes of a guest's standard error that are kept.
 STDERR_KEPT = 8192
+"""Last bytes of a guest's standard error that are kept."""
 
 
 @runtime_checkable
 class Guest(Protocol):
     """One running instance of a guest module (docs/channel-abi.md).
 
-    Not thread-safe: one caller at a time. After a :class:`GuestError` that is no
-    :class:`LimitRefused` the guest is dead and only ``close`` is useful.
+    Not thread-safe: one caller at a time. After a `GuestError` that is no
+    `LimitRefused` the guest is dead and only `close` is useful.
     """
 
     name: str
-    #: ``core``, ``component`` or ``wasi``.
     carrier: str
+    """`core`, `component` or `wasi`."""
     dead: bool
-    #: Names of imported functions the guest called and was refused, or given a dummy for.
     denied: set[str]
+    """Names of imported functions the guest called and was refused, or given a dummy for."""
 
     @property
     def memory_bytes(self) -> int | None:
-        """Current size of the linear memory; ``None`` where the carrier hides it."""
+        """Current size of the linear memory; `None` where the carrier hides it."""
         ...
 
     @property
@@ -70,7 +69,7 @@ class BaseGuest:
         self.name = name
         self.dead = False
         self.denied: set[str] = set()
-        #: Last bytes written to standard error.
+        # Last bytes written to standard error.
         self.stderr_tail = b""
         self._limits = limits
         self._started = False
@@ -82,7 +81,7 @@ class BaseGuest:
         return self.stderr_tail.decode("utf-8", "replace")
 
     def start(self, config: bytes) -> bytes:
-        """Start the guest and deliver its first lines; see :class:`Guest`."""
+        """Start the guest and deliver its first lines; see `Guest`."""
         if self._started:
             raise GuestError("start", f"{self.name} was started already")
         self._check_alive("start")
@@ -101,7 +100,7 @@ class BaseGuest:
             )
 
     def _die(self, error: GuestError) -> GuestError:
-        """Mark the guest dead because of ``error`` and return it, to be raised."""
+        """Mark the guest dead because of `error` and return it, to be raised."""
         self.dead = True
         self._cause = str(error)
         if self.denied:
@@ -111,7 +110,7 @@ class BaseGuest:
         return error
 
     def _enter(self) -> None:
-        """Let the epoch clock run; each call is followed by ``_leave``."""
+        """Let the epoch clock run; each call is followed by `_leave`."""
         TICKER.running.add(self)
         if TICKER.asleep:
             TICKER.wake()

@@ -1,6 +1,6 @@
 """Carrier 3: a WASI command, an ordinary program that reads lines and writes lines.
 
-``_start`` is one call that lasts as long as the program, so it runs on a thread of its own and
+`_start` is one call that lasts as long as the program, so it runs on a thread of its own and
 parks there, inside its read of standard input, whenever it has consumed what was delivered.
 Exactly one of the two threads runs at any time: they pass a baton, made of two locks.
 """
@@ -25,19 +25,18 @@ if TYPE_CHECKING:
 
     from wasm_host.limits import Limits
 
-__all__ = ["WasiGuest"]
 
-#: Seconds a program may go on after the end of its input.
 CLOSING_SECONDS = 0.1
+"""Seconds a program may go on after the end of its input."""
 
 
 class WasiGuest(BaseGuest):
     """An instance of a program; its lines carry no side byte.
 
     A program that ends by itself, with code 0, delivers its last lines and is dead from then on;
-    with another code, or by a trap, it raises, and the error's ``outbox`` has its last lines.
+    with another code, or by a trap, it raises, and the error's `outbox` has its last lines.
 
-    With ``polls`` reading does not block, and the program waits in ``poll_oneoff`` instead.
+    With `polls` reading does not block, and the program waits in `poll_oneoff` instead.
     """
 
     carrier = "wasi"
@@ -84,7 +83,7 @@ class WasiGuest(BaseGuest):
         self._thread: threading.Thread | None = None
         self._closing = False
         self._close_by = 0.0
-        #: Guards the two below: which of the threads frees the store.
+        # Guards the two below: which of the threads frees the store.
         self._ending_lock = threading.Lock()
         self._finished = False
         self._abandoned = False
@@ -92,7 +91,7 @@ class WasiGuest(BaseGuest):
         self._exit_code: int | None = None
         self._violation: GuestError | None = None
         self._input = b""
-        #: How much of the input the program has read.
+        # How much of the input the program has read.
         self._at = 0
         self._output: list[bytes] = []
         self._output_size = 0
@@ -123,7 +122,7 @@ class WasiGuest(BaseGuest):
 
     @property
     def exit_code(self) -> int | None:
-        """What the program exited with; ``None`` while it runs, or when it trapped."""
+        """What the program exited with; `None` while it runs, or when it trapped."""
         return self._exit_code
 
     def _begin(self, config: bytes) -> bytes:
@@ -135,7 +134,7 @@ class WasiGuest(BaseGuest):
         return self._outcome("start")
 
     def deliver(self, lines: bytes) -> bytes:
-        """Deliver complete lines, return complete lines; see :class:`wasm_host.Guest`."""
+        """Deliver complete lines, return complete lines; see `wasm_host.Guest`."""
         self._check_alive("deliver")
         if not self._started:
             return self.start(lines)
@@ -276,7 +275,7 @@ class WasiGuest(BaseGuest):
         self._to_host.release()
 
     def read_stdin(self, room: int) -> bytes | Ended:
-        """See :class:`wasm_host.wasi.preview1.Streams`."""
+        """See `wasm_host.wasi.preview1.Streams`."""
         if room:
             self.wait_stdin()
         if self._overdue():
@@ -286,7 +285,7 @@ class WasiGuest(BaseGuest):
         return data
 
     def stdin_ready(self) -> bool:
-        """See :class:`wasm_host.wasi.preview1.Streams`."""
+        """See `wasm_host.wasi.preview1.Streams`."""
         return self._at < len(self._input) or self._closing
 
     def wait_stdin(self) -> None:
@@ -313,7 +312,7 @@ class WasiGuest(BaseGuest):
         return Ended("outbox_bytes exceeded")
 
     def write_stdout(self, data: bytes) -> None:
-        """See :class:`wasm_host.wasi.preview1.Streams`."""
+        """See `wasm_host.wasi.preview1.Streams`."""
         self._output.append(data)
         self._output_size += len(data)
 
@@ -321,11 +320,11 @@ class WasiGuest(BaseGuest):
         return self._closing and time.monotonic() > self._close_by
 
     def exited(self, code: int) -> None:
-        """See :class:`wasm_host.wasi.preview1.Streams`."""
+        """See `wasm_host.wasi.preview1.Streams`."""
         self._exit_code = code
 
     def sleep(self, seconds: float) -> None:
-        """Sleep within a delivery, in all of its calls no longer than ``cpu_ms``."""
+        """Sleep within a delivery, in all of its calls no longer than `cpu_ms`."""
         begun = time.monotonic()
         time.sleep(max(0.0, min(seconds, self._sleep_left)))
         self._sleep_left -= time.monotonic() - begun

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ESSENTIAL", "Layer", "early", "missing", "report", "seal", "settle"]
 
-#: Finders of modules that are part of the interpreter.
 _FILELESS: Final = (_frozen_importlib.BuiltinImporter, _frozen_importlib.FrozenImporter)
+"""Finders of modules that are part of the interpreter."""
 
-#: Layers without which a process is not called hardened. Two of the others come with newer
-#: kernels and repeat what ``system-calls`` denies already; ``threads`` is a choice, ``cgroup``
-#: something that few users may make.
 ESSENTIAL: Final = (
     "no-new-privileges",
     "no-dump",
@@ -48,6 +45,9 @@ ESSENTIAL: Final = (
     "landlock-files",
     "system-calls",
 )
+"""Layers without which a process is not called hardened. Two of the others come with newer kernels
+and repeat what `system-calls` denies already; `threads` is a choice, `cgroup` something that few
+users may make."""
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -101,11 +101,11 @@ def seal(*, memory: int | None = None) -> tuple[Layer, ...]:
 
     Args:
         memory: most bytes of writable private memory the process may have, guests' included
-            (``RLIMIT_DATA``); ``None``: unbounded. Address space cannot be bounded, since each
+            (`RLIMIT_DATA`); `None`: unbounded. Address space cannot be bounded, since each
             guest reserves 4 GiB of it.
 
     Returns:
-        All layers, as :func:`report`.
+        All layers, as `report`.
     """
     if "system-calls" in _layers:
         return report()
@@ -122,7 +122,7 @@ def seal(*, memory: int | None = None) -> tuple[Layer, ...]:
 
 
 def settle() -> tuple[Layer, ...]:
-    """Start no further threads: called after ``seal``, when all guests run and the ticker ticks.
+    """Start no further threads: called after `seal`, when all guests run and the ticker ticks.
 
     A WASI guest can not be instantiated any more.
     """
@@ -136,7 +136,7 @@ def report() -> tuple[Layer, ...]:
 
 
 def missing(layers: tuple[Layer, ...] | None = None) -> tuple[Layer, ...]:
-    """The essential layers that are not in force, of ``layers`` or of this process's report."""
+    """The essential layers that are not in force, of `layers` or of this process's report."""
     found = {layer.name: layer for layer in (report() if layers is None else layers)}
     absent = (found.get(name, Layer(name, False, "not applied")) for name in ESSENTIAL)
     return tuple(layer for layer in absent if not layer.in_force)
@@ -214,7 +214,7 @@ class _NoMoreImports:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Refuse by ``ModuleNotFoundError``; see ``importlib.abc.MetaPathFinder``."""
+        """Refuse by `ModuleNotFoundError`; see `importlib.abc.MetaPathFinder`."""
         raise ModuleNotFoundError(
             f"{name} was not imported before the process was sealed, and files are out of reach",
             name=name,

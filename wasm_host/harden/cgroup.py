@@ -12,16 +12,15 @@ import os
 from pathlib import Path
 from typing import Final
 
-from wasm_host.harden.kernel import LINUX, Unsupported
-
-__all__ = ["enter"]
+from wasm_host.harden import kernel
+from wasm_host.harden.kernel import Unsupported
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _SELF: Final = Path("/proc/self/cgroup")
 _NAME: Final = "conductor-host-"
 
-#: Processes and threads in the group; a host has a few threads, one more for each WASI command.
 _TASKS: Final = 64
+"""Processes and threads in the group; a host has a few threads, one more for each WASI command."""
 
 
 def enter(memory: int | None, root: Path = _ROOT, current: Path = _SELF) -> str:
@@ -33,7 +32,7 @@ def enter(memory: int | None, root: Path = _ROOT, current: Path = _SELF) -> str:
         Unsupported: this system has no such groups, or this user may make none.
         OSError: the kernel refused.
     """
-    if not LINUX:
+    if not kernel.LINUX:
         raise Unsupported("only Linux has it")
     beside = root / _own(current).lstrip("/")
     parent = beside.parent

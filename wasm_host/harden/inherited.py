@@ -1,6 +1,6 @@
 """What a process inherits and gives up at once: the steps of `harden.early`, one function each.
 
-Each says what it achieved, or raises `Unsupported` or ``OSError``.
+Each says what it achieved, or raises `Unsupported` or `OSError`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,14 @@ from wasm_host.harden.kernel import Unsupported
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = [
-    "FILE_CAPABILITIES",
-    "die_with_parent",
-    "keep_capabilities",
-    "limits_module",
-    "no_descriptors",
-    "no_dump",
-    "no_environment",
-    "no_new_privileges",
-    "require_one_thread",
-]
 
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_SET_NO_NEW_PRIVS: Final = 38
 SIGKILL: Final = 9
 
-#: Capabilities kept until files have been read: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH.
 FILE_CAPABILITIES: Final = 1 << 1 | 1 << 2
+"""Capabilities kept until files have been read: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
 CAPABILITY_VERSION: Final = 0x20080522
 
 
@@ -79,7 +68,7 @@ def no_new_privileges() -> str:
 
 
 def no_dump() -> str:
-    """Hide this process's memory from debuggers, core files and, in ``/proc``, other users."""
+    """Hide this process's memory from debuggers, core files and, in `/proc`, other users."""
     if kernel.LINUX:
         kernel.prctl(PR_SET_DUMPABLE, 0)
     resource = limits_module()
@@ -90,7 +79,7 @@ def no_dump() -> str:
 
 
 def limits_module() -> ModuleType:
-    """The standard library's ``resource``, which not every system has."""
+    """The standard library's `resource`, which not every system has."""
     try:
         import resource
     except ImportError:
@@ -112,7 +101,7 @@ def die_with_parent(parent: int | None) -> str:
 
 
 def keep_capabilities(kept: int) -> str:
-    """Reduce the calling thread's capabilities to some of ``kept``, a mask.
+    """Reduce the calling thread's capabilities to some of `kept`, a mask.
 
     Raises:
         Unsupported: there are other threads, which keep theirs.
@@ -132,7 +121,7 @@ def keep_capabilities(kept: int) -> str:
 
 
 def require_one_thread(what: str) -> None:
-    """Raise `Unsupported` if other threads exist, which keep ``what``."""
+    """Raise `Unsupported` if other threads exist, which keep `what`."""
     others = kernel.thread_count() - 1
     if others:
         raise Unsupported(f"{others} threads that were started before sealing keep {what}")

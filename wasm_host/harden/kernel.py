@@ -8,16 +8,13 @@ import platform
 import sys
 from typing import Any, Final
 
-__all__ = ["LINUX", "MACHINE", "Unsupported", "number", "prctl", "syscall", "thread_count"]
-
 LINUX: Final = sys.platform == "linux"
 
-#: ``x86_64`` or ``aarch64`` where system call numbers are known; else an empty string.
 MACHINE: Final = os.uname().machine if LINUX and os.uname().machine in ("x86_64", "aarch64") else ""
+"""`x86_64` or `aarch64` where system call numbers are known; else an empty string."""
 
 _COLUMN: Final = {"x86_64": 0, "aarch64": 1}
 
-#: The few calls made here -> their numbers on x86_64 and aarch64.
 _NUMBERS: Final = {
     "capget": (125, 90),
     "capset": (126, 91),
@@ -26,6 +23,7 @@ _NUMBERS: Final = {
     "landlock_restrict_self": (446, 446),
     "seccomp": (317, 277),
 }
+"""The few calls made here -> their numbers on x86_64 and aarch64."""
 
 
 class Unsupported(Exception):  # noqa: N818 - no fault: this system lacks something
@@ -60,7 +58,7 @@ def syscall(name: str, *arguments: int) -> int:
 
     Raises:
         OSError: the kernel refused.
-        Unsupported: see :func:`number`.
+        Unsupported: see `number`.
     """
     # Each argument as wide as a register: ctypes would pass plain integers as 32 bits.
     result: int = _library.syscall(
@@ -70,7 +68,7 @@ def syscall(name: str, *arguments: int) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Call ``prctl(2)``; missing arguments are 0, as the kernel demands.
+    """Call `prctl(2)`; missing arguments are 0, as the kernel demands.
 
     Raises:
         OSError: the kernel refused.
@@ -94,7 +92,7 @@ def thread_count() -> int:
     """Threads of this process, those of native libraries included.
 
     Raises:
-        OSError: ``/proc`` is not there.
+        OSError: `/proc` is not there.
     """
     with open("/proc/self/stat", "rb", buffering=0) as file:
         fields = file.read(1024).rpartition(b")")[2].split()

@@ -16,14 +16,10 @@ import msgspec
 
 from wasm_host.harden.kernel import Unsupported, syscall
 
-__all__ = ["Restriction", "abi", "restrict"]
-
 VERSION_FLAG: Final = 1
 TSYNC_FLAG: Final = 1 << 3
 TSYNC_SINCE: Final = 8
 
-#: First ABI that has them -> all rights known there: files, network, scopes. From ABI 4 there is
-#: TCP, from 6 signals and abstract sockets, from 10 UDP.
 _RIGHTS: Final = (
     (10, (1 << 17) - 1, 0b1111, 0b11),
     (9, (1 << 17) - 1, 0b11, 0b11),
@@ -34,17 +30,19 @@ _RIGHTS: Final = (
     (2, (1 << 14) - 1, 0, 0),
     (1, (1 << 13) - 1, 0, 0),
 )
+"""First ABI that has them -> all rights known there: files, network, scopes. From ABI 4 there is
+TCP, from 6 signals and abstract sockets, from 10 UDP."""
 
-#: First ABI -> size in bytes of the structure that holds the rights.
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
+"""First ABI -> size in bytes of the structure that holds the rights."""
 
 
 class Restriction(msgspec.Struct, frozen=True):
-    """What :func:`restrict` put in force.
+    """What `restrict` put in force.
 
     Attributes:
         abi: the kernel's Landlock ABI.
-        network: ``TCP``, ``TCP and UDP``, or empty where the kernel has neither.
+        network: `TCP`, `TCP and UDP`, or empty where the kernel has neither.
         scoped: signals and abstract sockets to processes outside are refused.
         threads: it holds for all threads, not only for the calling one and those it starts.
     """
@@ -72,7 +70,7 @@ def abi() -> int:
 
 
 def restrict() -> Restriction:
-    """Give up everything Landlock can take away; the caller has set ``no_new_privs``.
+    """Give up everything Landlock can take away; the caller has set `no_new_privs`.
 
     Raises:
         Unsupported: without Landlock.

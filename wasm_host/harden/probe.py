@@ -12,11 +12,8 @@ import msgspec
 import wasm_host
 from wasm_host.harden import ESSENTIAL, Layer
 
-__all__ = ["probe"]
-
 SECONDS: Final = 20.0
 
-#: Applies everything, then reports from inside. The encoder is made before files are gone.
 _CODE: Final = """
 import sys
 sys.path[:0] = {paths!r}
@@ -30,6 +27,7 @@ harden.settle()
 os.write(1, encode(harden.report()))
 os._exit(0)
 """
+"""Applies everything, then reports from inside. The encoder is made before files are gone."""
 
 
 def probe() -> tuple[Layer, ...]:

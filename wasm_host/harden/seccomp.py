@@ -1,8 +1,8 @@
 """The system call filter of a sealed process: what it needs to compute and talk, nothing else.
 
-Built as classic BPF for ``seccomp(2)``, x86_64 and aarch64. Three verdicts: calls a running guest
+Built as classic BPF for `seccomp(2)`, x86_64 and aarch64. Three verdicts: calls a running guest
 host makes are allowed; calls that only somebody who broke out would make end the process; all
-others fail with ``EPERM``, or with ``ENOSYS`` where the C library then takes another way.
+others fail with `EPERM`, or with `ENOSYS` where the C library then takes another way.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Final
 from wasm_host.harden.kernel import Unsupported, prctl, syscall
 from wasm_host.harden.syscalls import ABSENT, ALLOWED, CHECKED, HOSTILE, NEWER
 
-__all__ = ["install", "program"]
-
 SET_MODE_FILTER: Final = 1
 TSYNC_FLAG: Final = 1
 PR_SET_SECCOMP: Final = 22
@@ -26,30 +24,30 @@ ALLOW: Final = 0x7FFF0000
 KILL: Final = 0x80000000
 ERRNO: Final = 0x00050000
 
-#: Machine -> (column of the tables, architecture in the kernel's words).
 _MACHINES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""Machine -> (column of the tables, architecture in the kernel's words)."""
 
-#: Bit of system call numbers of the x32 ABI, which has the architecture of x86_64.
 _X32: Final = 0x40000000
+"""Bit of system call numbers of the x32 ABI, which has the architecture of x86_64."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER_AT, _MACHINE_AT = 0, 4
 
 PROT_WRITE: Final = 2
 PROT_EXEC: Final = 4
-#: MAP_SHARED, MAP_GROWSDOWN, MAP_HUGETLB: memory that RLIMIT_DATA does not count.
 UNCOUNTED: Final = 0x1 | 0x100 | 0x40000
-#: None, and MREMAP_MAYMOVE, as `realloc` has it.
+"""MAP_SHARED, MAP_GROWSDOWN, MAP_HUGETLB: memory that RLIMIT_DATA does not count."""
 MREMAP_FLAGS: Final = (0, 1)
+"""None, and MREMAP_MAYMOVE, as `realloc` has it."""
 FIONBIO: Final = 0x5421
-#: CLONE_VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS, PARENT_SETTID, CHILD_CLEARTID: how
-#: C libraries start threads, some with a historic flag that means nothing any more.
 THREAD_FLAGS: Final = 0x003D0F00
+"""CLONE_VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS, PARENT_SETTID, CHILD_CLEARTID: how C
+libraries start threads, some with a historic flag that means nothing any more."""
 DETACHED_FLAG: Final = 0x00400000
-#: F_GETFD, F_SETFD, F_GETFL, F_SETFL. Not F_SETOWN, which would send signals to others.
 FCNTL_COMMANDS: Final = (1, 2, 3, 4)
-#: PR_SET_NAME, PR_GET_NAME.
+"""F_GETFD, F_SETFD, F_GETFL, F_SETFL. Not F_SETOWN, which would send signals to others."""
 PRCTL_OPTIONS: Final = (15, 16)
+"""PR_SET_NAME, PR_GET_NAME."""
 
 
 def _step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
@@ -70,7 +68,7 @@ def _fail(code: int) -> bytes:
 
 
 def _only(index: int, values: tuple[int, ...], otherwise: bytes) -> bytes:
-    """Allow if the lower half of an argument is one of ``values``."""
+    """Allow if the lower half of an argument is one of `values`."""
     tests = b"".join(_step(_EQUAL, value, 0, 1) + _give(ALLOW) for value in values)
     return _argument(index) + tests + otherwise
 
@@ -97,7 +95,7 @@ def _clone(threads: bool) -> bytes:
 
 
 def _own_limits() -> bytes:
-    """``prlimit64`` that reads limits of this process: no pid, no new values."""
+    """`prlimit64` that reads limits of this process: no pid, no new values."""
     refuse = _fail(errno.EPERM)
     zero = _step(_EQUAL, 0, 1, 0) + refuse
     return _argument(0) + zero + _argument(2) + zero + _argument(2, high=True) + zero + _give(ALLOW)
@@ -113,7 +111,7 @@ def _another_filter(threads: bool) -> bytes:
 
 
 def _checks(pid: int, threads: bool) -> dict[str, bytes]:
-    """What is asked of the arguments, by name of the check in ``syscalls.CHECKED``."""
+    """What is asked of the arguments, by name of the check in `syscalls.CHECKED`."""
     return {
         "not executable": _not_executable(),
         "counted": _counted(),
@@ -129,10 +127,10 @@ def _checks(pid: int, threads: bool) -> dict[str, bytes]:
 
 
 def program(machine: str, pid: int, *, threads: bool) -> bytes:
-    """The filter for a process, as an array of ``struct sock_filter``.
+    """The filter for a process, as an array of `struct sock_filter`.
 
     Args:
-        machine: ``x86_64`` or ``aarch64``.
+        machine: `x86_64` or `aarch64`.
         pid: number of the process, the only one it may signal.
         threads: whether it may still start threads, and install one more filter.
 

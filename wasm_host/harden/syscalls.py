@@ -1,21 +1,17 @@
 """System calls by name: their numbers on (x86_64, aarch64), and what becomes of them once sealed.
 
-``None``: the machine does not have it. A call in none of the tables fails with ``EPERM``.
+`None`: the machine does not have it. A call in none of the tables fails with `EPERM`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ABSENT", "ALLOWED", "CHECKED", "HOSTILE", "NEWER", "Numbers"]
-
 Numbers = tuple[int | None, int | None]
 
-#: Numbers from here on came later than these tables.
 NEWER: Final = 450
+"""Numbers from here on came later than these tables."""
 
-#: What a host of guests does while it runs: talk on open descriptors, use memory, wait, handle
-#: traps, tell the time, run and end threads.
 ALLOWED: Final[dict[str, Numbers]] = {
     "read": (0, 63),
     "write": (1, 64),
@@ -50,8 +46,9 @@ ALLOWED: Final[dict[str, Numbers]] = {
     "exit": (60, 93),
     "exit_group": (231, 94),
 }
+"""What a host of guests does while it runs: talk on open descriptors, use memory, wait, handle
+traps, tell the time, run and end threads."""
 
-#: Allowed if a check of ``seccomp.py`` finds the arguments harmless.
 CHECKED: Final[dict[str, tuple[Numbers, str]]] = {
     "mmap": ((9, 222), "counted"),
     "mremap": ((25, 216), "moved"),
@@ -65,8 +62,8 @@ CHECKED: Final[dict[str, tuple[Numbers, str]]] = {
     "prlimit64": ((302, 261), "own limits"),
     "seccomp": ((317, 277), "another filter"),
 }
+"""Allowed if a check of `seccomp.py` finds the arguments harmless."""
 
-#: Never made by accident: whoever makes one has taken over the process, which ends at once.
 HOSTILE: Final[dict[str, Numbers]] = {
     # Other programs and processes.
     "execve": (59, 221),
@@ -142,8 +139,8 @@ HOSTILE: Final[dict[str, Numbers]] = {
     "syslog": (103, 116),
     "quotactl": (179, 60),
 }
+"""Never made by accident: whoever makes one has taken over the process, which ends at once."""
 
-#: Reported as not existing: libraries know an older way, which is then judged by its arguments.
 ABSENT: Final[dict[str, Numbers]] = {
     "clone3": (435, 435),
     "memfd_create": (319, 279),
@@ -155,3 +152,4 @@ ABSENT: Final[dict[str, Numbers]] = {
     "membarrier": (324, 283),
     "futex_waitv": (449, 449),
 }
+"""Reported as not existing: libraries know an older way, which is then judged by its arguments."""

@@ -2,13 +2,13 @@
 
 What a guest gets:
 
-* no arguments, no environment, no files, no sockets: such calls answer ``ENOTCAPABLE``;
+* no arguments, no environment, no files, no sockets: such calls answer `ENOTCAPABLE`;
 * standard error, of which the last 8 KiB are kept for messages;
-* without the grant ``clock`` clocks that start in 1970 and advance only by the time the guest
-  asks to sleep, which passes at once; without ``random`` the same pseudo-random bytes in every
+* without the grant `clock` clocks that start in 1970 and advance only by the time the guest
+  asks to sleep, which passes at once; without `random` the same pseudo-random bytes in every
   run. Runtimes of Go and Rust abort without either, and this way a run can be repeated exactly.
 
-Whatever was refused or faked is noted by name in the guest's ``denied``.
+Whatever was refused or faked is noted by name in the guest's `denied`.
 """
 
 from __future__ import annotations
@@ -37,25 +37,23 @@ from wasm_host.wasi.subscriptions import (
     Subscription,
 )
 
-__all__ = ["Streams", "Wasi"]
-
 AGAIN, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 6, 21, 28, 58, 70, 76
 
-#: Most entries of a vector and most bytes of randomness one call may ask for: a host call is not
-#: interrupted by the guest's CPU limit, so its work must be bounded itself.
 MAX_ENTRIES = 1024
+"""Most entries of a vector and most bytes of randomness one call may ask for: a host call is not
+interrupted by the guest's CPU limit, so its work must be bounded itself."""
 MAX_RANDOM = 1 << 20
 
-#: What the pretended monotonic clock starts at: Go gives up when it reads zero.
 MONOTONIC_START = 1_000_000_000
+"""What the pretended monotonic clock starts at: Go gives up when it reads zero."""
 
 CHARACTER_DEVICE = 2
 NONBLOCK = 1 << 2
 RIGHT_READ, RIGHT_WRITE, RIGHT_POLL = 1 << 1, 1 << 6, 1 << 27
 
-#: Calls that answer without being noted as refused: every runtime makes them, none minds.
 _QUIET = frozenset(("fd_prestat_get", "fd_prestat_dir_name", "fd_close", "fd_seek", "fd_tell",
                     "fd_sync", "fd_datasync"))  # fmt: skip
+"""Calls that answer without being noted as refused: every runtime makes them, none minds."""
 
 
 class Streams(Protocol):
@@ -65,19 +63,19 @@ class Streams(Protocol):
     stderr_tail: bytes
 
     def read_stdin(self, room: int) -> bytes | Ended:
-        """Up to ``room`` bytes, blocking until there are some; empty at the end of input."""
+        """Up to `room` bytes, blocking until there are some; empty at the end of input."""
         ...
 
     def stdin_ready(self) -> bool:
-        """Whether ``read_stdin`` would not block."""
+        """Whether `read_stdin` would not block."""
         ...
 
     def wait_stdin(self) -> None:
-        """Block until ``stdin_ready``."""
+        """Block until `stdin_ready`."""
         ...
 
     def stdout_room(self, size: int) -> int | Ended:
-        """How many of ``size`` bytes are taken, the last ones; or the end of the guest."""
+        """How many of `size` bytes are taken, the last ones; or the end of the guest."""
         ...
 
     def write_stdout(self, data: bytes) -> None:
@@ -85,7 +83,7 @@ class Streams(Protocol):
         ...
 
     def exited(self, code: int) -> None:
-        """Take note of the code given to ``proc_exit``."""
+        """Take note of the code given to `proc_exit`."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -94,18 +92,18 @@ class Streams(Protocol):
 
 
 class Wasi:
-    """The imports of one instance from ``wasi_snapshot_preview1``."""
+    """The imports of one instance from `wasi_snapshot_preview1`."""
 
     def __init__(self, grants: frozenset[str], streams: Streams, polls: bool = False) -> None:
         self._clock = "clock" in grants
         self._random = "random" in grants
         self._streams = streams
-        #: Whether input is announced as non-blocking, to programs that then poll for it.
+        # Whether input is announced as non-blocking, to programs that then poll for it.
         self._polls = polls
         self._memory: GuestMemory | None = None
         self._host = host_functions()
         self._store: wasmtime.Store | None = None
-        #: Nanoseconds the pretended clock has advanced.
+        # Nanoseconds the pretended clock has advanced.
         self._now = 0
         self._drawn = 0
 
@@ -126,7 +124,7 @@ class Wasi:
         self._memory = self._store = None
 
     def _handler(self, name: str) -> Handler:
-        """A function that resolves the caller's memory, then runs the call named ``name``."""
+        """A function that resolves the caller's memory, then runs the call named `name`."""
         method = getattr(self, f"_{name}", None)
 
         def handle(caller: Caller, *arguments: int) -> int | Ended:

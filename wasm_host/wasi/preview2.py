@@ -1,6 +1,6 @@
 """WASI 0.2 for components that have nothing: enough for Python and JavaScript runtimes to start.
 
-The same gifts as :mod:`wasm_host.wasi.preview1`: standard error kept, no arguments, environment or
+The same gifts as `wasm_host.wasi.preview1`: standard error kept, no arguments, environment or
 files, a clock that stands at 0 and random bytes that repeat, unless granted. Whatever else a
 component imports from WASI is a trap that names itself when called.
 """
@@ -18,15 +18,12 @@ from wasmtime import component
 
 from wasm_host.carriers.guest import STDERR_KEPT, BaseGuest
 
-__all__ = ["Wasi2", "define"]
-
-#: Most random bytes one call gets; lists are converted one element at a time.
 MAX_RANDOM = 1 << 20
+"""Most random bytes one call gets; lists are converted one element at a time."""
 
-#: Bytes one write to an output stream may carry.
 WRITE_ROOM = 1 << 16
+"""Bytes one write to an output stream may carry."""
 
-#: Host resource types by WIT name; the numbers mean nothing outside this table.
 _RESOURCES = {
     "error": 1,
     "pollable": 2,
@@ -35,14 +32,15 @@ _RESOURCES = {
     "terminal-input": 5,
     "terminal-output": 6,
 }
-#: What a handler returns for the stream error ``closed``.
+"""Host resource types by WIT name; the numbers mean nothing outside this table."""
 _CLOSED = object()
+"""What a handler returns for the stream error `closed`."""
 
 Handler = Callable[..., Any]
 
 
 class Wasi2:
-    """Host functions of one component instance, by ``interface.function``."""
+    """Host functions of one component instance, by `interface.function`."""
 
     def __init__(self, guest: BaseGuest, grants: frozenset[str]) -> None:
         self._guest = guest
@@ -127,7 +125,7 @@ class Wasi2:
 
 
 def define(linker: component.Linker, compiled: component.Component, wasi: Wasi2) -> None:
-    """Define in ``linker`` everything ``compiled`` imports: what is known, and traps."""
+    """Define in `linker` everything `compiled` imports: what is known, and traps."""
     engine = linker.engine
     kind = compiled.type
     with linker.root() as root:
@@ -191,7 +189,7 @@ def _guarded(handler: Handler, result: Any) -> Handler:
 
 
 def _lowered(value: Any, kind: Any) -> Any:
-    """Tag a ``result`` where wasmtime cannot tell its cases apart by their Python classes."""
+    """Tag a `result` where wasmtime cannot tell its cases apart by their Python classes."""
     if not isinstance(kind, component.ResultType):
         return value
     if value is not _CLOSED:

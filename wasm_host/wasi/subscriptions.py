@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import struct
 
-__all__ = [
-    "BADF",
-    "STDERR",
-    "STDIN",
-    "STDOUT",
-    "STREAMS",
-    "SUB_CLOCK",
-    "SUB_READ",
-    "SUCCESS",
-    "Subscription",
-]
-
 SUCCESS, BADF = 0, 8
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-#: Files a guest has besides these: none.
 STREAMS = (STDIN, STDOUT, STDERR)
+"""Files a guest has besides these: none."""
 
 SUB_CLOCK, SUB_READ = 0, 1
 ABSOLUTE = 1
 
 
 class Subscription:
-    """One entry of ``poll_oneoff``: wait for a clock, or for a stream."""
+    """One entry of `poll_oneoff`: wait for a clock, or for a stream."""
 
     __slots__ = ("clock", "fd", "flags", "kind", "start", "timeout", "user")
 

@@ -2,28 +2,29 @@
 
 Rights (`conductor.core.policy`) say which messages a component may carry, answer and send; guards
 say what it may never do with them: widen a permission, add an MCP server that starts a command,
-turn a prompt into a command, claim what nobody can do. Each row of `GUARDS` says which grant widens
-it. The engine asks `forwarded`, `originated` or `answered` for each thing a component sends, and
-keeps, for `Context`, the addresses that `declared` and `connected` find. See docs/architecture.md.
+turn a prompt into a command, claim what nobody can do. Each is a row of `GUARDS`, with its rules
+and the grant that widens it. The engine calls `forwarded`, `originated` or `answered` for each
+thing a component sends, and keeps, for `Context`, the addresses that `declared` and `connected`
+return. See docs/architecture.md.
 
-    check           the three routes; which rules a method has
-    context         what is known when something is sent; violations
-    table           the guards, for people
-    rules           what rules look like, and those that fit many methods
+    table           the guards
+    check           the three things that a component can do, checked against the table
+    rules           what a rule knows, looks at and yields; the rules that fit many methods
     reading         JSON read so that no two parsers disagree
-    methods, names  names of methods, of members and of MCP servers, and what looks like them
-    common          `_meta` and the session of every message
-    prompts, commands, links, paths, blobs
+    names           names of methods, of members and of MCP servers, and what looks like them
+    every_message   how a message reads, its method, its session and its `_meta`
+    prompts, commands, links, paths
                     prompts, and what is a command or leads outside in them
-    setup, servers  the set-up of sessions, and MCP
-    modes, lists, permissions, updates, words, capabilities, extensions
+    sessions, servers
+                    set-ups and lists of sessions; MCP
+    modes, command_lists, permissions, updates, capabilities, extensions
                     one kind of message each
 """
 
 from __future__ import annotations
 
 from conductor.core.guards.check import answered, forwarded, originated
-from conductor.core.guards.context import Context, Violation
+from conductor.core.guards.rules import Context, Violation
 from conductor.core.guards.servers import connected, declared
 from conductor.core.guards.table import GUARDS, Guard
 

@@ -1,12 +1,11 @@
-"""`initialize`: who is at the other end, and what it can do, is not for a component to invent."""
+"""`initialize`: a component does not invent who is at the other end, nor what that can do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from conductor.core.guards.common import meta
-from conductor.core.guards.context import Context, Violation
+from conductor.core.guards.every_message import meta
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -19,11 +18,11 @@ from conductor.core.guards.reading import (
     member,
     token,
 )
-from conductor.core.guards.rules import Answer, Change, Found
-from conductor.core.guards.table import CAPABILITY_CLAIMS, HANDSHAKE
+from conductor.core.guards.rules import Attempt, Breaches, Context
 
 _CLIENTS: Final = ("clientCapabilities", "capabilities")
 _AGENTS: Final = ("agentCapabilities", "capabilities")
+_LOGINS: Final = "authMethods"
 
 _LIFE: Final[dict[str, tuple[str, ...]]] = {
     "list": ("session/list",),
@@ -55,12 +54,11 @@ PROMISES: Final[dict[str, tuple[str, ...]]] = {
     "/session/mcp/acp": (),
     **{f"/session/{name}": methods for name, methods in _LIFE.items()},
 }
-"""What must be answerable for an agent's capability to be claimed, by its place in the capability
-object. What is not here (kinds of prompt content, other transports, extra directories) describes
-how somebody else works, and cannot be claimed at all."""
+"""The methods that a component must be able to answer to claim an agent's capability, by the
+pointer of that. Capabilities that are not here (kinds of prompt content, other transports, extra
+directories) describe how somebody else works, and cannot be claimed at all."""
 
 ANY: Final = "*"
-
 
 Claim: TypeAlias = tuple[str, Json]
 """A pointer into a capability object, and what is claimed there."""
@@ -70,16 +68,19 @@ def _granted(context: Context, claim: Claim) -> bool:
     """Whether a grant names a capability by its pointer, what holds it, or what is in it."""
     at, named = claim[0], context.grants.capabilities
     return ANY in named or (
-        any(f"{at}/".startswith(f"{one}/") or one.startswith(f"{at}/") for one in named)
+        any(f"{at}/".startswith(f"{name}/") or name.startswith(f"{at}/") for name in named)
         and _is_plain(claim, named)
     )
 
 
 def _is_plain(claim: Claim, named: Iterable[str]) -> bool:
-    """Whether a claim says no more than its pointer does: above what is named it is an object,
-    whose members are claims of their own, elsewhere `true` or an empty object."""
+    """Whether a claim says no more than its pointer does.
+
+    Above what is named it is an object, whose members are claims of their own; elsewhere it is
+    `true` or an empty object.
+    """
     at, value = claim
-    if any(one.startswith(f"{at}/") for one in named):
+    if any(name.startswith(f"{at}/") for name in named):
         return isinstance(value, dict)
     return value is True or (isinstance(value, dict) and value.keys() <= {"_meta"})
 
@@ -100,26 +101,12 @@ def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterat
             yield from _claims(member(as_object(before), name), value, at + token(name))
 
 
-def _all_claims(before: Json | Absent, after: Json | Absent) -> Iterator[Claim]:
-    """The claims of a whole capability object, which claims nothing by being there."""
-    return _claims(as_object(before) if isinstance(after, dict) else before, after)
-
-
-def _metas(before: Object, after: Object, at: str) -> Found:
-    """`_meta` at every level of a capability object that is there on both sides."""
-    yield from meta(before, after, at)
-    for name, value in after.items():
-        if name != "_meta" and isinstance(value, dict):
-            yield from _metas(as_object(member(before, name)), value, at + token(name))
-
-
-def _fixed(before: Object, after: Object, but: tuple[str, ...]) -> Found:
+def _fixed(before: Object, after: Object, but: tuple[str, ...]) -> Breaches:
     for name in {**before, **after}:
         if name not in but and name != "_meta":
             at = difference(member(before, name), member(after, name), token(name))
             if at is not None:
-                text = f"{name!a:.80} of `initialize` may not be changed or added"
-                yield Violation(HANDSHAKE, text, at)
+                yield f"{name!a:.80} of `initialize` may not be changed or added", at
 
 
 def _lowered(before: Object, after: Object) -> Object:
@@ -149,38 +136,54 @@ def _chooses_lower(before: Object, after: Object) -> bool:
     return versions == (Number("2"), Number("1"))
 
 
-def offered(change: Change) -> Found:
-    """Rule for `initialize` on its way: the client can do as much as it said, or less."""
-    sent, given = change.after, change.before
-    if _chooses_lower(given, sent):
-        given = _lowered(given, sent)
-    yield from _fixed(given, sent, _CLIENTS)
-    for name in _CLIENTS:
-        before, after = member(given, name), member(sent, name)
-        for claim in _all_claims(before, after):
-            if _granted(change.context, claim):
-                continue
-            text = "a capability that the client does not have may not be claimed"
-            yield Violation(CAPABILITY_CLAIMS, text, token(name) + claim[0])
-        yield from _metas(as_object(before), as_object(after), token(name))
+def _offer(attempt: Attempt) -> Object:
+    """The params of `initialize` that a component may pass on, or hide capabilities of."""
+    chooses_lower = _chooses_lower(attempt.old, attempt.new)
+    return _lowered(attempt.old, attempt.new) if chooses_lower else attempt.old
 
 
-def promised(answer: Answer) -> Found:
-    """Rule for the result of `initialize`: no more than what lies behind, or is answered here."""
-    if not isinstance(answer.relayed, dict) or not isinstance(answer.result, dict):
-        text = "`initialize` may only be answered with what the other side answered it"
-        yield Violation(CAPABILITY_CLAIMS, text)
-        return
-    relayed, result = answer.relayed, answer.result
-    yield from _fixed(relayed, result, (*_AGENTS, "authMethods"))
-    yield from _logins(member(relayed, "authMethods"), member(result, "authMethods"))
-    for name in _AGENTS:
-        before, after = member(relayed, name), member(result, name)
-        for claim in _all_claims(before, after):
-            if not _is_kept(answer.context, claim) and not _granted(answer.context, claim):
-                text = "a capability may not be claimed that nobody behind has"
-                yield Violation(CAPABILITY_CLAIMS, text, token(name) + claim[0])
-        yield from _metas(as_object(before), as_object(after), token(name))
+def offer_kept(attempt: Attempt) -> Breaches:
+    """Beside capabilities, `initialize` stays as it is on its way."""
+    yield from _fixed(_offer(attempt), attempt.new, _CLIENTS)
+
+
+def offered(attempt: Attempt) -> Breaches:
+    """The client can do as much as it offers itself, or less."""
+    for at, claim in _claimed(_offer(attempt), attempt.new, _CLIENTS):
+        if not _granted(attempt.context, claim):
+            yield "a capability that the client does not have may not be claimed", at
+
+
+def answer_kept(attempt: Attempt) -> Breaches:
+    """Beside capabilities and login methods that vanish, the result of `initialize` stays."""
+    if isinstance(attempt.before, dict) and isinstance(attempt.after, dict):
+        yield from _fixed(attempt.old, attempt.new, (*_AGENTS, _LOGINS))
+        before, after = member(attempt.old, _LOGINS), member(attempt.new, _LOGINS)
+        shorter = (
+            isinstance(before, list) and isinstance(after, list) and is_subsequence(after, before)
+        )
+        if before != after and after is not ABSENT and not shorter:
+            yield "login methods may be removed, not added, changed or moved", token(_LOGINS)
+
+
+def promised(attempt: Attempt) -> Breaches:
+    """The agent promises no more than what lies behind a component, or it answers itself."""
+    if not isinstance(attempt.before, dict) or not isinstance(attempt.after, dict):
+        yield "`initialize` may only be answered with what the other side answered it", ""
+    for at, claim in _claimed(attempt.old, attempt.new, _AGENTS):
+        if not _is_kept(attempt.context, claim) and not _granted(attempt.context, claim):
+            yield "a capability may not be claimed that nobody behind has", at
+
+
+def _claimed(before: Object, after: Object, names: tuple[str, ...]) -> Iterator[tuple[str, Claim]]:
+    """What `after` claims beyond `before` in these members, with the pointer to it.
+
+    A capability object claims nothing by being there.
+    """
+    for name in names:
+        old, new = member(before, name), member(after, name)
+        for claim in _claims(as_object(old) if isinstance(new, dict) else old, new):
+            yield token(name) + claim[0], claim
 
 
 def _is_kept(context: Context, claim: Claim) -> bool:
@@ -193,10 +196,19 @@ def _is_kept(context: Context, claim: Claim) -> bool:
     )
 
 
-def _logins(before: Json | Absent, after: Json | Absent) -> Found:
-    if before == after or after is ABSENT:
-        return
-    if isinstance(before, list) and isinstance(after, list) and is_subsequence(after, before):
-        return
-    text = "login methods may be removed, not added, changed or moved"
-    yield Violation(HANDSHAKE, text, "/authMethods")
+def metas_kept(attempt: Attempt) -> Breaches:
+    """`_meta` of others stays at every level of capabilities."""
+    if not attempt.outcome:
+        names, before = _CLIENTS, _offer(attempt)
+    else:
+        names, before = _AGENTS, attempt.old
+    for name in names:
+        held = as_object(member(before, name)), as_object(member(attempt.new, name))
+        yield from _metas(*held, token(name))
+
+
+def _metas(before: Object, after: Object, at: str) -> Breaches:
+    yield from meta(before, after, at)
+    for name, value in after.items():
+        if name != "_meta" and isinstance(value, dict):
+            yield from _metas(as_object(member(before, name)), value, at + token(name))

@@ -1,9 +1,9 @@
-"""Commands in prompts: what an agent would read as one is the user's (POLICY.md, `session/prompt`).
+"""Commands in prompts: what an agent would read as a command comes from the user.
 
-An agent takes a prompt for a command by how its text begins. Some read the first text block, some
-the last, some all of them joined; some strip what cannot be seen. So every text of a prompt counts
-here that begins, after what cannot be seen, with a slash, or with another mark under which the
-agent lists a command.
+An agent takes a prompt for a command by how its text begins. Some agents read the first text block,
+some the last, some all of them joined; some strip invisible characters. So every text of a prompt
+counts here that begins, after invisible characters, with a slash, or with another mark under which
+the agent lists a command.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.guards.blobs import as_text
-from conductor.core.guards.context import Context, Violation
+from conductor.core.guards.prompts import UNSEEN, blob_text, blocks
 from conductor.core.guards.reading import (
     Json,
     Params,
@@ -30,27 +29,19 @@ from conductor.core.guards.reading import (
     pairs,
     read,
 )
-from conductor.core.guards.rules import Found
-from conductor.core.guards.table import COMMANDS
+from conductor.core.guards.rules import Attempt, Breaches, Context
 from conductor.core.policy.rules import Grants
 
 _SLASHES: Final = frozenset("/\u2044\u2215\u2571\u27cb\u29f8\uff0f")
 """The slash and what looks like it."""
 
-UNSEEN: Final = (
-    r"\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    r"\u2028-\u202f\u205f-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    r"\U000e0000-\U000e0fff\ud800-\udfff"
-)
-"""What cannot be seen, as a regular expression has it between brackets."""
 _unseen = re.compile(f"[{UNSEEN}]*")
 _blank = re.compile(r"\s*")
 _word = re.compile(r"\S*")
 _letter = re.compile(r"[^\W\d]").search
 SLASH: Final = "/"
 _FOLDS: Final = 3
-"""A word is at most so many times as long as what it is without regard to case, or the other way
-round."""
+"""How many times longer a word can be than the same word without regard to case."""
 ANY: Final = "*"
 _LABELS: Final = frozenset({"uri", "name", "title"})
 _MARKS: Final = "/$!#:@&~%^*+-.?"
@@ -83,27 +74,26 @@ def is_own(context: Context, command: str) -> bool:
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A text of a prompt that begins like a command.
-
-    `at` and `block` say where it stands, `words` what the command would be: read in this text, and,
-    of the first, in all texts joined. `is_command`: whether it is one; a path such as `/etc/hosts`
-    only looks like it. `first`, `last`: whether some agent may take it for the first, or the last,
-    text.
-    """
+    """A text of a prompt that begins like a command."""
 
     at: int
+    """Index of its block."""
     block: Json
     words: tuple[str, ...]
+    """What the command would be: read in this text and, for the first text, in all texts joined."""
     is_command: bool
+    """False for what only looks like a command, as a path does: `/etc/hosts`."""
     first: bool
+    """Whether some agent may take it for the first text …"""
     last: bool
+    """… or for the last."""
 
 
 class _Kind(Enum):
     """What a text of a prompt is."""
 
-    TEXT = "a block's own"
-    EMBEDDED = "that of a resource in it"
+    TEXT = "the text of a block"
+    EMBEDDED = "the text of a resource in a block"
     LABEL = "a name or an address, which some agents write into the prompt"
 
 
@@ -117,8 +107,10 @@ class _Text(msgspec.Struct, frozen=True):
 
     @property
     def plain(self) -> bool:
-        """Whether every agent takes it for one; some pass over a block that is not of type `text`,
-        or not for them."""
+        """Whether every agent reads it as text.
+
+        Some skip a block that is not of type `text`, or not meant for them.
+        """
         block = as_object(self.block)
         audience = as_object(member(block, "annotations")).get("audience")
         for_all = audience is None or (isinstance(audience, list) and "assistant" in audience)
@@ -126,30 +118,29 @@ class _Text(msgspec.Struct, frozen=True):
 
 
 def _texts(prompt: list[Json]) -> Iterator[_Text]:
-    """All texts in which there is something to be seen."""
+    """All texts in which anything is visible."""
     for at, block in enumerate(prompt):
-        for text, kind in _said(block):
+        for text, kind in _texts_of(block):
             if isinstance(text, str) and _begins(text) < len(text):
                 yield _Text(at, block, text, kind)
 
 
-def _said(block: Json, own: _Kind = _Kind.TEXT) -> Iterator[tuple[Json, _Kind]]:
+def _texts_of(block: Json, own: _Kind = _Kind.TEXT) -> Iterator[tuple[Json, _Kind]]:
     if isinstance(block, str):
         yield block, own
     for name, value in pairs(block):
         if name == "text":
             yield value, own
         elif name == "blob":
-            yield as_text(value, block), own
+            yield blob_text(value, block), own
         elif name in _LABELS:
             yield value, _Kind.LABEL
         elif name == "resource" and own is _Kind.TEXT:
-            yield from _said(value, _Kind.EMBEDDED)
+            yield from _texts_of(value, _Kind.EMBEDDED)
 
 
 def _begins(text: str) -> int:
-    found = _unseen.match(text)
-    return 0 if found is None else found.end()
+    return _end(_unseen, text, 0)
 
 
 def _mark(char: str) -> str:
@@ -190,8 +181,8 @@ class _Listed:
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.match(text, start)
-    return start if found is None else found.end()
+    match = pattern.match(text, start)
+    return start if match is None else match.end()
 
 
 def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
@@ -202,21 +193,23 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
     """
     listed = _Listed(commands)
     texts = list(_texts(prompt))
-    plain = [n for n, one in enumerate(texts) if one.plain]
+    plain = [n for n, text in enumerate(texts) if text.plain]
     start, end = (plain[0], plain[-1]) if plain else (len(texts), -1)
-    found = []
-    for n, one in enumerate(texts):
-        embedded = one.kind is _Kind.EMBEDDED
-        word = listed.read(one.text) if n < start or not embedded else ""
-        if not word or (one.kind is _Kind.LABEL and not listed.is_command(word)):
+    like_commands = []
+    for n, text in enumerate(texts):
+        embedded = text.kind is _Kind.EMBEDDED
+        word = listed.read(text.text) if n < start or not embedded else ""
+        if not word or (text.kind is _Kind.LABEL and not listed.is_command(word)):
             continue
         words = [word]
         if n == start:
             words.append(listed.read("".join(texts[m].text for m in plain)))
-        is_one = any(map(listed.is_command, words))
+        is_command = any(map(listed.is_command, words))
         last = n >= end and not embedded
-        found.append(Reading(one.at, one.block, tuple(words), is_one, n <= start, last))
-    return found
+        like_commands.append(
+            Reading(text.at, text.block, tuple(words), is_command, n <= start, last)
+        )
+    return like_commands
 
 
 def asks_for_one(params: Params, commands: AbstractSet[str], grants: Grants) -> bool:
@@ -227,131 +220,87 @@ def asks_for_one(params: Params, commands: AbstractSet[str], grants: Grants) -> 
     except Unreadable:
         return True
     return any(
-        one.is_command and not own.issuperset(one.words)
+        reading.is_command and not own.issuperset(reading.words)
         for name, prompt in members
         if name == "prompt" and isinstance(prompt, list)
-        for one in readings(prompt, commands)
+        for reading in readings(prompt, commands)
     )
 
 
-def kept(context: Context, before: list[Json], after: list[Json]) -> Found:
-    """Rule for the blocks of a prompt: a command stays that command, nothing else becomes one.
+def kept(attempt: Attempt) -> Breaches:
+    """A command in a prompt stays that command, and nothing else becomes one.
 
-    A component's own prompt has no blocks `before`.
+    A component's own prompt has no blocks before.
     """
+    context = attempt.context
+    before, after = blocks(attempt)
     whole, now = (readings(prompt, context.commands) for prompt in (before, after))
     own = granted(context.grants)
-    stay = {canonical(one.block) for one in now}
+    stay = {canonical(reading.block) for reading in now}
     old = [
-        one
-        for one in whole
-        if not own.issuperset(one.words)
-        and (canonical(one.block) in stay or not all(_may_go(context, w) for w in one.words))
+        reading
+        for reading in whole
+        if not own.issuperset(reading.words)
+        and (
+            canonical(reading.block) in stay
+            or not all(_may_go(context, word) for word in reading.words)
+        )
     ]
-    new = [one for one in now if not own.issuperset(one.words)]
-    yield from _front(before, after, old, new)
-    yield from _alike(old, new)
-    yield from _paths(old, new)
+    new = [reading for reading in now if not own.issuperset(reading.words)]
+    yield from _front_kept(before, after, old, new)
+    yield from _commands_kept(old, new)
+    yield from _no_slash_added(old, new)
 
 
 def _may_go(context: Context, command: str) -> bool:
-    """Whether a component may take a command out of a prompt: in a session that nobody knows, all
-    may be the agent's."""
+    """Whether a component may take a command out of a prompt: in an unknown session each may be
+    one of the agent's."""
     return context.known and is_own(context, command)
 
 
-def _front(before: list[Json], after: list[Json], old: list[Reading], new: list[Reading]) -> Found:
+def _front_kept(
+    before: list[Json], after: list[Json], old: list[Reading], new: list[Reading]
+) -> Breaches:
     """A command that begins a prompt begins it still, and with its block."""
-    first = next((one for one in old if one.first and one.is_command), None)
+    first = next((reading for reading in old if reading.first and reading.is_command), None)
     if first is None:
         return
-    same = next((one for one in new if one.first), None)
+    same = next((reading for reading in new if reading.first), None)
     if before[: first.at + 1] != after[: first.at + 1] or same is None or same.words != first.words:
         hint = "put yours at the end, with a line break in front"
         text = f"a prompt that is a command stays that command, its block first; hint: {hint}"
-        yield Violation(COMMANDS, text, "/prompt")
+        yield text, "/prompt"
 
 
-def _alike(old: list[Reading], new: list[Reading]) -> Found:
+def _commands_kept(old: list[Reading], new: list[Reading]) -> Breaches:
     """The commands in the texts of a prompt are those that were there."""
-    were, are = ([one for one in side if one.is_command] for side in (old, new))
-    for one, other in zip_longest(were, are):
-        if other is None:
+    were, are = ([reading for reading in side if reading.is_command] for side in (old, new))
+    for was, now in zip_longest(were, are):
+        if now is None:
             text = "a text that an agent may read as a command may not be changed or removed"
-            yield Violation(COMMANDS, text, "/prompt")
+            yield text, "/prompt"
         elif (
-            one is None
-            or one.block != other.block
-            or one.first != other.first
-            or (other.last and not one.last)
+            was is None
+            or was.block != now.block
+            or was.first != now.first
+            or (now.last and not was.last)
         ):
-            word = other.words[-1]
+            word = now.words[-1]
             text = f"an agent may read {word!a:.80} as a command, so it may not be added or moved"
-            if one is None:
+            if was is None:
                 text += f"\nhint: `,commands=NAME` lets it, for commands that are named; {_HINT}"
-            yield Violation(COMMANDS, text, f"/prompt/{other.at}")
+            yield text, f"/prompt/{now.at}"
 
 
 _HINT: Final = "what is none may stand behind words of yours, in one text with them"
 
 
-def _paths(old: list[Reading], new: list[Reading]) -> Found:
+def _no_slash_added(old: list[Reading], new: list[Reading]) -> Breaches:
     """What begins with a slash and is no command began like that before."""
-    words = {word for one in old for word in one.words}
-    first = {word for one in old if one.first for word in one.words}
-    for one in new:
-        if not one.is_command and not (first if one.first else words).issuperset(one.words):
+    words = {word for reading in old for word in reading.words}
+    first = {word for reading in old if reading.first for word in reading.words}
+    for reading in new:
+        known = first if reading.first else words
+        if not reading.is_command and not known.issuperset(reading.words):
             text = "a text may not be made to begin with a slash: some agent may read a command"
-            yield Violation(COMMANDS, f"{text}\nhint: {_HINT}", f"/prompt/{one.at}")
-
-
-# -- lists of commands -------------------------------------------------------------------------
-
-
-def _name(entry: Json) -> str:
-    """The command of an entry as a user types it; empty where it has no name."""
-    name = entry.get("name") if isinstance(entry, dict) else None
-    return spelled(name) if isinstance(name, str) else ""
-
-
-def listed(context: Context, before: list[Json], after: list[Json], at: str) -> Found:
-    """Rule for a list of commands: own ones may be added, those of others stay as they are."""
-    given = {_name(entry) for entry in before}
-    yield from _entries(context, given - granted(context.grants), after, at)
-    names = {name for name in map(_name, after) if _is_added(context, given, name)}
-    theirs = [entry for entry in before if _name(entry) not in granted(context.grants)]
-    if [entry for entry in after if _name(entry) not in names] != theirs:
-        text = "commands that others list stay as they are; hint: `commands=NAME` lets add own"
-        yield Violation(COMMANDS, text, at)
-
-
-def _is_added(context: Context, given: AbstractSet[str], name: str) -> bool:
-    """Whether an entry of a list is a component's own: of a name nobody else lists, or granted."""
-    own = name in granted(context.grants)
-    return name != "" and (own or (name not in given and is_own(context, name)))
-
-
-def _entries(context: Context, given: AbstractSet[str], after: list[Json], at: str) -> Found:
-    """What a component lists has plain members and one name each."""
-    seen = set(given)
-    for n, entry in enumerate(after):
-        name = _name(entry)
-        if name in given or not is_own(context, name):
-            continue
-        if name in seen or not isinstance(entry, dict) or not _LISTED.issuperset(entry):
-            yield Violation(COMMANDS, "a command is listed once, and plainly", f"{at}/{n}")
-        seen.add(name)
-
-
-_LISTED: Final = frozenset({"type", "name", "description", "input", "_meta"})
-
-
-def announced(context: Context, entries: list[Json], at: str) -> Found:
-    """Rule for a list of a component's own: all that the agent lists, and own ones."""
-    theirs = [name for name in map(_name, entries) if not is_own(context, name)]
-    expected = {name for name in context.commands if not is_own(context, name)}
-    may = bool(context.grants.commands)
-    if not may or set(theirs) != expected or len(theirs) != len(expected):
-        text = "a list of commands holds those of the agent, and of its own those it was granted"
-        yield Violation(COMMANDS, text, at)
-    yield from _entries(context, expected, entries, at)
+            yield f"{text}\nhint: {_HINT}", f"/prompt/{reading.at}"

@@ -1,7 +1,7 @@
 """Links to files, and `@path` mentions, that a component adds to a prompt.
 
-Agents read what is linked or mentioned unasked. So what a component adds of that lies inside the
-session's folders; what the prompt held before may stay.
+Agents read files that are linked or mentioned, without a question to the user. So those that a
+component adds lie inside the session's folders; those that the prompt held before may stay.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.guards.blobs import as_text
-from conductor.core.guards.commands import UNSEEN
-from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.methods import squash
+from conductor.core.guards.names import squash
 from conductor.core.guards.paths import climbs, decoded, inside
+from conductor.core.guards.prompts import UNSEEN, blob_text, blocks
 from conductor.core.guards.reading import Json, as_object, pairs
-from conductor.core.guards.rules import Found
-from conductor.core.guards.table import LINKS
+from conductor.core.guards.rules import Attempt, Breaches
 
 _REFERENCES: Final = frozenset(
     {"uri", "url", "path", "href", "src", "file", "filepath", "filename", "location"}
@@ -28,7 +25,7 @@ _REFERENCES: Final = frozenset(
 """Members, without case and punctuation, whose text names something to be read."""
 
 _SCHEMES: Final = frozenset({"http", "https", "data", "acp", "mcp"})
-"""Schemes of what is not on this machine, is held by the link itself, or is asked of a server."""
+"""Schemes of what is not on this machine, is in the link itself, or comes from a server."""
 _opened = re.compile(
     r"(?:files?|localfile|filesystem|path|dir|folder|local|vscode|vscodium|code|cursor|windsurf|zed"
     r"|idea|jetbrains|emacs|n?vim|mvim|txmt|subl|atom|editor|open|shell|cmd|javascript|jar|view|ms"
@@ -52,7 +49,7 @@ _ESCAPES: Final = 20
 _LONGEST: Final = 4096
 """Characters of a name: no path is longer."""
 _data = re.compile(r"data:(?:[\w+/=;,-]++|\.(?!\.))*+", re.ASCII | re.IGNORECASE).fullmatch
-"""What holds all that it names may be longer."""
+"""A link that holds its data may be longer."""
 
 _QUOTES: Final = "\"'`"
 _BRACKETS: Final = (("<", ">"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\{", r"\}"))
@@ -72,10 +69,11 @@ _LABELS: Final = tuple(
 )
 """A link as Markdown has it, up to a bracket or a blank, if not to the next."""
 _variable = re.compile(r"(?<=\w)@(?=\$(?:\w+|\{\w+\})(?:[\s:,;)\"'`]|$))")
-"""As in `user@$HOST`: nobody takes that for a path."""
+"""As in `user@$HOST`: no program reads that as a path."""
 _escape = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = str.maketrans(dict.fromkeys(" \t\n\r\v\f\"'`<>()[]{}", "\u2800"))
-"""What ends a name unless there is a backslash before it, as what is nothing special and unseen."""
+"""What ends a name unless a backslash stands before it; replaced by a sign that is not special and
+cannot be seen."""
 _AT: Final = "@\uff20\ufe6b"
 _open = re.compile(rf"[{UNSEEN}\"'`<(\[{{]*").match
 _close = re.compile(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*").match
@@ -92,12 +90,14 @@ _HINTS: Final = {
 }
 
 
-class _Named(msgspec.Struct, frozen=True):
-    """What a prompt names: a mention or a link, and the name; `held`: its text is given with it."""
+class _Reference(msgspec.Struct, frozen=True):
+    """What a prompt refers to: by a mention or by a link."""
 
     what: str
+    """`mention` or `link`."""
     name: str
-    held: bool = False
+    embedded: bool = False
+    """Whether the prompt holds the text of what it links to."""
 
     def fits(self, folders: tuple[str, ...]) -> bool:
         """Whether a component may add this."""
@@ -107,96 +107,91 @@ class _Named(msgspec.Struct, frozen=True):
             return inside(self.name, folders)
         if _control(self.name):
             return False
-        spelled = (self.name, unicodedata.normalize("NFKC", self.name))
-        forms = {form(one) for one in spelled for form in (_bare, _begun)}
-        return all(_leads_inside(one, folders, held=self.held) for one in forms)
+        spellings = (self.name, unicodedata.normalize("NFKC", self.name))
+        forms = {strip(name) for name in spellings for strip in (_bare, _begun)}
+        return all(_leads_inside(form, folders, embedded=self.embedded) for form in forms)
 
 
-def added(context: Context, before: list[Json], after: list[Json]) -> Found:
-    """Rule for the blocks of a prompt: no link and no mention is added that leads outside."""
-    if before != after and max(map(_marks, (before, after))) > _MOST_MARKS:
+def added(attempt: Attempt) -> Breaches:
+    """No link and no mention is added to a prompt that leads outside of the session's folders."""
+    before, after = blocks(attempt)
+    if max(map(_marks, (before, after))) > _MOST_MARKS:
         text = f"a prompt with more than {_MOST_MARKS:,} `@` may not be changed or made"
-        yield Violation(
-            LINKS, f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
-        )
-    else:
-        yield from _added(context, before, after)
-
-
-def _added(context: Context, before: list[Json], after: list[Json]) -> Found:
-    known = {(one.what, one.name) for _, one in _all_named(before)}
-    for at, one in _all_named(after):
-        if (one.what, one.name) in known:
+        yield f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
+        return
+    known = {(reference.what, reference.name) for _, reference in _references(before)}
+    for at, reference in _references(after):
+        what, name = reference.what, reference.name
+        if (what, name) in known:
             continue
-        known.add((one.what, one.name))
-        if not one.fits(context.folders):
-            text = (
-                f"{one.what} {one.name!a:.80} may not be added: it is not in the session's folders"
-            )
-            yield Violation(LINKS, f"{text}\nhint: {_HINTS[one.what]}", at)
+        known.add((what, name))
+        if not reference.fits(attempt.context.folders):
+            text = f"{what} {name!a:.80} may not be added: it is not in the session's folders"
+            yield f"{text}\nhint: {_HINTS[what]}", at
 
 
 def _marks(prompt: list[Json]) -> int:
-    """How many signs of a prompt may begin mentions, about."""
+    """About how many signs of a prompt may begin mentions."""
     texts = [text for block in prompt for _, text, _ in _strings("text", block)]
     ats = sum(text.count(sign) for text in texts for sign in _AT)
     return ats + (sum(text.count("\\") for text in texts) // _ESCAPES if ats else 0)
 
 
-def _all_named(prompt: list[Json]) -> Iterator[tuple[str, _Named]]:
-    """All that a prompt names, and where: in its blocks, and in its texts as one."""
+def _references(prompt: list[Json]) -> Iterator[tuple[str, _Reference]]:
+    """All that a prompt refers to, and where: in its blocks, and in its texts joined."""
     for at, block in enumerate(prompt):
-        for one in _named(block):
-            yield f"/prompt/{at}", one
-    plain = [one.get("text") for one in map(as_object, prompt) if one.get("type") == "text"]
+        for reference in _of_block(block):
+            yield f"/prompt/{at}", reference
+    plain = [block.get("text") for block in map(as_object, prompt) if block.get("type") == "text"]
     texts = [text for text in plain if isinstance(text, str)]
     for name in _mentions("".join(texts) if len(texts) > 1 else ""):
-        yield "/prompt", _Named("mention", name)
+        yield "/prompt", _Reference("mention", name)
 
 
-def _named(block: Json) -> Iterator[_Named]:
-    """All that a block names."""
+def _of_block(block: Json) -> Iterator[_Reference]:
+    """All that a block refers to."""
     resource = as_object(block).get("resource")
-    given = isinstance(as_object(resource).get("text"), str)
+    has_text = isinstance(as_object(resource).get("text"), str)
     for name, value, holder in _strings("text", block):
         # An agent may write any of these into the prompt's text.
-        yield from (_Named("mention", one) for one in _mentions(value))
-        yield from (_Named("link", one) for one in _labels(value))
+        yield from (_Reference("mention", mention) for mention in _mentions(value))
+        yield from (_Reference("link", label) for label in _labels(value))
         if name != "text" and (squash(name) in _REFERENCES or _names_file(value)):
-            yield _Named("link", value, given and holder is resource and name == "uri")
+            yield _Reference("link", value, has_text and holder is resource and name == "uri")
 
 
 def _strings(name: str, value: Json, holder: Json = None) -> Iterator[tuple[str, str, Json]]:
-    """Every text in a block, with the member that holds it and whose member that is; of what is
-    encoded only texts."""
+    """Every text in a block, with the name of its member and the object that holds that; of blobs
+    only those that hold text."""
     if isinstance(value, str):
         if name == "blob":
-            yield "text", as_text(value, holder), holder
+            yield "text", blob_text(value, holder), holder
         elif name != "data":
             yield name, value, holder
     elif isinstance(value, list):
-        for one in value:
-            yield from _strings(name, one)
+        for element in value:
+            yield from _strings(name, element)
     else:
-        for inner, one in pairs(value):
-            yield from _strings(inner, one, value)
+        for inner, held in pairs(value):
+            yield from _strings(inner, held, value)
 
 
 def _names_file(text: str) -> bool:
     rounds = decoded(text[:200])
-    return not rounds or any(_file(_begun(unicodedata.normalize("NFKC", one))) for one in rounds)
+    return not rounds or any(_file(_begun(unicodedata.normalize("NFKC", name))) for name in rounds)
 
 
 def _begun(name: str) -> str:
-    """A name without what cannot be seen, and the punctuation, before it."""
-    found = _open(name)
-    return name[found.end() :] if found else name
+    """A name without the invisible characters and the punctuation before it."""
+    match = _open(name)
+    return name[match.end() :] if match else name
 
 
 def _bare(name: str) -> str:
-    """The same, without what is behind it too."""
-    start, found = _begun(name), _close(_begun(name)[::-1])
-    return start[: len(start) - found.end()] if found else start
+    """A name without those before and behind it."""
+    start = _begun(name)
+    match = _close(start[::-1])
+    return start[: len(start) - match.end()] if match else start
 
 
 def _mentions(text: str) -> Iterator[str]:
@@ -207,9 +202,9 @@ def _mentions(text: str) -> Iterator[str]:
         return
     texts = [_variable.sub("", text)]
     if "\\" in text:
-        texts.append(_escape.sub(lambda found: found[1].translate(_ESCAPED), texts[0]))
+        texts.append(_escape.sub(lambda match: match[1].translate(_ESCAPED), texts[0]))
     spelled = (
-        found[1] for one in texts for pattern in _MENTIONS for found in pattern.finditer(one)
+        match[1] for each in texts for pattern in _MENTIONS for match in pattern.finditer(each)
     )
     for name in dict.fromkeys(map(_bare, dict.fromkeys(spelled))):
         # Some programs drop line breaks from names, to others they are letters.
@@ -221,23 +216,23 @@ def _mentions(text: str) -> Iterator[str]:
 def _labels(text: str) -> Iterator[str]:
     """Where the links of a text lead whose words begin with an `@`."""
     for pattern in _LABELS:
-        for found in pattern.finditer(text):
-            words = _bare(found[1]).split()
+        for match in pattern.finditer(text):
+            words = _bare(match[1]).split()
             yield from {"_".join(words), words[0]} if words else ()
 
 
-def _leads_inside(uri: str, folders: tuple[str, ...], *, held: bool) -> bool:
-    found = _scheme(uri)
-    if found is None:
+def _leads_inside(uri: str, folders: tuple[str, ...], *, embedded: bool) -> bool:
+    match = _scheme(uri)
+    if match is None:
         return not _names_file(uri) and inside(uri, folders)
-    scheme, rest = found[1].casefold(), uri[found.end() :]
+    scheme, rest = match[1].casefold(), uri[match.end() :]
     if scheme == "file":
         return _file_inside(rest.replace("\\", "/"), folders)
     if _blanks.search(uri) or climbs(uri):
         return False
     if scheme in ("http", "https"):
         return _host(rest) is not None
-    own = held and _opened(scheme) is None
+    own = embedded and _opened(scheme) is None
     return (scheme in _SCHEMES or "." in scheme or own) and not any(map(_file_within, decoded(uri)))
 
 

@@ -1,10 +1,177 @@
-"""Names of MCP servers, compared as people and lenient programs read them."""
+"""Names of methods, members and MCP servers: which are known, and what only looks like them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Container, Iterable
+from functools import lru_cache
 from typing import Final
+
+CANCEL: Final = "$/cancel_request"
+"""The router decides whether a component may send this: it is about one hop's request."""
+
+INITIALIZE: Final = ("initialize", "proxy/initialize", "_proxy/initialize")
+SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
+PROMPT: Final = "session/prompt"
+UPDATE: Final = "session/update"
+PERMISSION: Final = "session/request_permission"
+SCP_MCP: Final = "_scp/mcp"
+
+STOP: Final = "session/cancel"
+LISTS: Final = ("session/list", "session/status")
+MODES: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
+LIFECYCLE: Final = (
+    STOP,
+    "session/close",
+    "session/delete",
+    "session/archive",
+    "session/unarchive",
+    "session/set_title",
+    "tool_call/cancel",
+)
+CONDUCTORS: Final = (*INITIALIZE, "_scp/proxy")
+CONDUCTOR_PREFIXES: Final = ("proxy/", "_proxy/", "_conductor/")
+
+MCP: Final = ("mcp/", "_mcp/")
+FAMILIES: Final = ("fs/", "terminal/", "elicitation/", "auth/", "providers/", *MCP)
+"""Prefixes whose every method, known or not, falls under one guard."""
+
+_OTHERS: Final = (
+    CANCEL,
+    *CONDUCTORS,
+    *SETUP,
+    PROMPT,
+    UPDATE,
+    PERMISSION,
+    SCP_MCP,
+    *MODES,
+    *LIFECYCLE,
+    *LISTS,
+    "authenticate",
+    "logout",
+)
+_IN_FAMILIES: Final = (
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "terminal/output",
+    "terminal/release",
+    "terminal/wait_for_exit",
+    "terminal/kill",
+    "terminal/cancel",
+    "elicitation/create",
+    "elicitation/complete",
+    "auth/login",
+    "auth/logout",
+    "auth/status",
+    "auth/status_update",
+    "providers/list",
+    "providers/set",
+    "providers/disable",
+    "mcp/connect",
+    "mcp/message",
+    "mcp/disconnect",
+    "_mcp/connect",
+    "_mcp/message",
+    "_mcp/disconnect",
+    "_mcp/request",
+    "_mcp/notification",
+    "_mcp/client_to_server/request",
+    "_mcp/client_to_server/notification",
+    "_mcp/server_to_client/request",
+    "_mcp/server_to_client/notification",
+)
+KNOWN: Final = frozenset({*_OTHERS, *_IN_FAMILIES})
+"""The methods of ACP v1 and v2 (schemas of October 2026) and of all generations of MCP over ACP."""
+
+_LONGEST: Final = 200
+_SHORT: Final = 64
+_printable = re.compile(r"[!-~]+").fullmatch
+_nothing_but_names = re.compile(r"[^a-z0-9]+")
+
+
+def squash(name: str) -> str:
+    """What is left of a name without case, punctuation, space and compatibility forms."""
+    return _squash_short(name) if len(name) <= _SHORT else _squash(name)
+
+
+def _squash(name: str) -> str:
+    return _nothing_but_names.sub("", unicodedata.normalize("NFKC", name).casefold())
+
+
+# Member names come again with every message; long ones are not worth their memory.
+_squash_short = lru_cache(maxsize=2048)(_squash)
+
+
+# Reversed: `mcp/connect` and `_mcp/connect` share one squashed name, which means the former.
+_SQUASHED: Final = {squash(name): name for name in sorted(KNOWN, reverse=True)}
+
+
+@lru_cache(maxsize=1024)
+def _recognised(method: str) -> str:
+    known = _SQUASHED.get(squash(method))
+    if known is not None:
+        return known
+    lowered = unicodedata.normalize("NFKC", method).casefold()
+    return lowered if lowered.startswith(FAMILIES) else method
+
+
+def recognised(method: str) -> str:
+    """The method a lenient peer could take `method` for; itself where it is only itself."""
+    if method in KNOWN or method.startswith(FAMILIES) or len(method) > _LONGEST:
+        return method
+    return _recognised(method)
+
+
+def is_mcp(method: str) -> bool:
+    """Whether a method belongs to MCP over ACP."""
+    return method.startswith(MCP) or method == SCP_MCP
+
+
+def is_conductors(method: str) -> bool:
+    """Whether only a conductor sends this."""
+    return method in CONDUCTORS or method.startswith(CONDUCTOR_PREFIXES)
+
+
+def is_misspelled(method: str) -> bool:
+    """Whether a name is none the protocol could have but may be taken for one.
+
+    Anything but printable ASCII counts: no method needs it, and look-alikes are made of it.
+    """
+    if len(method) > _LONGEST or _printable(method) is None:
+        return True
+    if recognised(method) != method:
+        return True
+    lowered = method.casefold()
+    return lowered != method and is_conductors(lowered)
+
+
+def is_unknown(method: str) -> bool:
+    """Whether a method is neither known nor an extension's.
+
+    No unknown method of MCP over ACP counts as an extension: nobody has judged what it would do
+    with a server's address.
+    """
+    if method in KNOWN:
+        return False
+    return method.startswith(MCP) or not method.startswith((*FAMILIES, "_"))
+
+
+def lookalike(
+    members: Iterable[str], names: tuple[str, ...], known: Container[str] = ()
+) -> str | None:
+    """The first member beyond `known` that a lenient parser could take for one of `names`, though
+    it is spelled differently.
+
+    Some parsers match names regardless of case, or of underscores.
+    """
+    squashed = {squash(name) for name in names}
+    others = (name for name in members if name not in names and name not in known)
+    return next((name for name in others if squash(name) in squashed), None)
+
+
+# -- names of MCP servers, compared as people and lenient programs read them ----------------------
 
 _LIKE: Final = str.maketrans(
     {
@@ -18,14 +185,14 @@ _LIKE: Final = str.maketrans(
         **dict(zip("012345789i|!$@", "olzeastbglllsa", strict=True)),
     }
 )
-"""What a folded letter looks like. No two digits look alike: servers are numbered."""
+"""What a folded letter looks like. Digits stay different from each other: servers are numbered."""
 
 _parts: Final = re.compile(r"[:/.]|(?:_|[^\w-]){2}").split
 """Agents call a server's tool `SERVER__TOOL`, with `_` for most of what is no letter."""
 
 
 def folded(name: str) -> str:
-    """What is left of a name without case, marks, punctuation, space and look-alike letters."""
+    """What remains of a name without case, marks, punctuation, space and look-alike letters."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     bare = unicodedata.normalize("NFKD", plain.translate(_LIKE)).translate(_LIKE)
     return "".join(char for char in bare if char.isalnum())

@@ -1,15 +1,15 @@
-"""Prompts: their blocks may be added to and changed; commands, links and the rest stay."""
+"""Prompts: what their blocks hold, and what of it a component may add to and change."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections import Counter
 from typing import Final
 
-from conductor.core.guards import commands, links
-from conductor.core.guards.blobs import as_bytes
-from conductor.core.guards.common import SESSION_NAMES, is_namespaced
-from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.methods import lookalike
+from conductor.core.guards.every_message import SESSION_NAMES, is_namespaced, no_meta_key
+from conductor.core.guards.names import lookalike
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -19,94 +19,108 @@ from conductor.core.guards.reading import (
     canonical,
     difference,
     member,
+    pairs,
     token,
 )
-from conductor.core.guards.reading import pairs as members
-from conductor.core.guards.rules import Answer, Change, Found, Origin
-from conductor.core.guards.table import AGENT_STATE, META, PROMPT_OPTIONS
+from conductor.core.guards.rules import Attempt, Breaches
 
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
 _RESULT: Final = ("stopReason", "messageId")
 _CANCELLED: Final = "cancelled"
 _BLOCKS: Final = ("type", "text", "resource", "uri", "annotations", "_meta")
 _RESOURCES: Final = ("text", "blob", "uri", "_meta")
-"""Members of a block, and of the resource in it, that none may be mistaken for."""
+"""Members of a block, and of the resource in it, that no other member may be mistaken for."""
 _TYPES: Final = ("text", "image", "audio", "resource_link", "resource")
-"""The types of blocks of both versions of ACP; what others mean to an agent nobody knows."""
+"""The types of blocks of both versions of ACP; nobody knows what others mean to an agent."""
+
+UNSEEN: Final = (
+    r"\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u2028-\u202f\u205f-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U000e0000-\U000e0fff\ud800-\udfff"
+)
+"""Invisible characters, as a regular expression has them between brackets."""
+
+# Both alphabets of base64 as one, without the padding.
+_BASE64: Final = str.maketrans("-_", "+/", "\t\n\r =")
+_textual = re.compile(r"text|json|xml|ya?ml|script", re.IGNORECASE).search
 
 
-def rewritten(change: Change) -> Found:
-    """Rule for a prompt on its way: its blocks may change, what stands beside them may not."""
-    before, after = change.before, change.after
+# -- what blocks hold ------------------------------------------------------------------------------
+
+
+def blob_bytes(blob: Json | Absent) -> bytes | None:
+    """What a blob holds; None if it is no base64, which every program would read differently."""
+    if not isinstance(blob, str):
+        return None
+    bare = blob.translate(_BASE64)
+    if "=" in blob.rstrip("=\t\n\r "):
+        return None
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):  # no base64, no ASCII
+        return None
+
+
+def blob_text(blob: Json, holder: Json) -> str:
+    """The text that a member `blob` of `holder` holds; empty if it holds none.
+
+    Bytes that no text has show that it is none, unless its type says that it is one.
+    """
+    text = (blob_bytes(blob) or b"").decode(errors="replace")
+    odd = "\0" in text and "\ufffd" in text
+    return "" if odd and _textual(str(as_object(holder).get("mimeType"))) is None else text
+
+
+def blocks(attempt: Attempt) -> tuple[list[Json], list[Json]]:
+    """The blocks of a prompt that was received, and of the one that is sent, if they differ."""
+    before, after = member(attempt.old, "prompt"), member(attempt.new, "prompt")
+    if before == after or not isinstance(after, list):
+        return [], []
+    return (before if isinstance(before, list) else []), after
+
+
+# -- what stays of a prompt ------------------------------------------------------------------------
+
+
+def options_kept(attempt: Attempt) -> Breaches:
+    """What stands beside a prompt's blocks stays, and added blocks look as ACP has them."""
+    before, after = attempt.old, attempt.new
     for name in {**before, **after}:
+        at = difference(member(before, name), member(after, name), token(name))
+        if name not in _OWN and at is not None:
+            yield f"{name!a:.80} of a prompt may not be changed or added", at
+    yield from _blocks_plain(attempt)
+
+
+def no_options(attempt: Attempt) -> Breaches:
+    """A prompt of a component's own has blocks, and nothing beside them."""
+    for name in attempt.new:
         if name not in _OWN:
-            at = difference(member(before, name), member(after, name), token(name))
-            if at is not None:
-                text = f"{name!a:.80} of a prompt may not be changed or added"
-                yield Violation(PROMPT_OPTIONS, text, at)
-    yield from _blocks(change.context, member(before, "prompt"), member(after, "prompt"))
+            yield f"a prompt may not be originated with a member {name!a:.80}", token(name)
+    yield from _blocks_plain(attempt)
 
 
-def written(origin: Origin) -> Found:
-    """Rule for a prompt of a component's own: nothing in it is a command, nor leads outside."""
-    for name in origin.params:
-        if name not in _OWN:
-            text = f"a prompt may not be originated with a member {name!a:.80}"
-            yield Violation(PROMPT_OPTIONS, text, token(name))
-    yield from _blocks(origin.context, ABSENT, member(origin.params, "prompt"))
-
-
-def ended(answer: Answer) -> Found:
-    """Rule for the result of a prompt: of the agent's, why the turn ended may be put otherwise,
-    unless it was cancelled; one of a component's own says no more than that, or which message it
-    was."""
-    relayed, result = as_object(answer.relayed), as_object(answer.result)
-    own = answer.relayed is ABSENT
-    for name in {**relayed, **result}:
-        was, now = member(relayed, name), member(result, name)
-        stops = name == "stopReason" and _CANCELLED not in (was, now)
-        fits = name == "_meta" or (isinstance(now, str) and (stops or (own and name in _RESULT)))
-        if was != now and not fits:
-            text = f"{name!a:.80} of a prompt's result may not be changed or made up"
-            yield Violation(AGENT_STATE, text, token(name))
-
-
-def _blocks(context: Context, before: Json | Absent, after: Json | Absent) -> Found:
-    if before == after:
-        return
-    if not isinstance(after, list):
-        text = "a prompt may not be replaced by what is no list of blocks"
-        yield Violation(PROMPT_OPTIONS, text, "/prompt")
-        return
-    given = before if isinstance(before, list) else []
-    yield from commands.kept(context, given, after)
-    yield from links.added(context, given, after)
-    yield from _members(given, after)
-
-
-def _members(before: list[Json], after: list[Json]) -> Found:
-    """Blocks that are not as before have no odd members, and no `_meta` that agents obey."""
+def _blocks_plain(attempt: Attempt) -> Breaches:
+    """Blocks that are not as before have no odd members."""
+    old, new = member(attempt.old, "prompt"), member(attempt.new, "prompt")
+    if old != new and not isinstance(new, list):
+        yield "a prompt may not be replaced by what is no list of blocks", "/prompt"
+    before, after = blocks(attempt)
     whole = {canonical(block) for block in before}
     frames = Counter(map(_frame, before))
     frames.subtract(_frame(block) for block in after if canonical(block) in whole)
-    known = {item for block in before for item in _metas(block)}
     for at, block in enumerate(after):
         if canonical(block) in whole:
             continue
         if not isinstance(block, dict):
             text = "a block of a prompt may not be replaced by or for what is no object"
-            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
+            yield text, f"/prompt/{at}"
             continue
         if not isinstance(block.get("text", ""), str):
-            text = "the text of a block may not be made what is no text"
-            yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/text")
+            yield "the text of a block may not be made what is no text", f"/prompt/{at}/text"
         frames[frame := _frame(block)] -= 1
         if frames[frame] < 0:
             yield from _shape(block, at)
-        for name, value in _metas(block):
-            if (name, value) not in known and not is_namespaced(name):
-                text = f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
-                yield Violation(META, text, f"/prompt/{at}")
 
 
 def _frame(block: Json) -> str:
@@ -115,28 +129,52 @@ def _frame(block: Json) -> str:
     return canonical({**held, "text": None} if isinstance(held.get("text"), str) else block)
 
 
-def _shape(block: Object, at: int) -> Found:
-    """What is not of a user's making looks as ACP has it."""
+def _shape(block: Object, at: int) -> Breaches:
+    """What no user made looks as ACP has it."""
     if block.get("type") not in _TYPES:
         text = "a block of a prompt may only be added, or changed, as one of a type of ACP's"
-        yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/type")
+        yield text, f"/prompt/{at}/type"
     resource = block.get("resource", {})
     held = as_object(resource)
     if not (
         isinstance(resource, dict)
         and isinstance(held.get("text", ""), str)
-        and as_bytes(held.get("blob", "")) is not None
+        and blob_bytes(held.get("blob", "")) is not None
     ):
         text = "the resource of a block is an object with a text, or with a blob in base64"
-        yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}/resource")
+        yield text, f"/prompt/{at}/resource"
     odd = lookalike(block, _BLOCKS) or lookalike(held, _RESOURCES)
     if odd is not None:
-        text = f"member {odd!a:.80} of a block could be taken for another"
-        yield Violation(PROMPT_OPTIONS, text, f"/prompt/{at}")
+        yield f"member {odd!a:.80} of a block could be taken for another", f"/prompt/{at}"
+
+
+def metas_kept(attempt: Attempt) -> Breaches:
+    """Blocks that are not as before get no `_meta` that agents obey."""
+    before, after = blocks(attempt)
+    whole = {canonical(block) for block in before}
+    known = {item for block in before for item in _metas(block)}
+    for at, block in enumerate(after):
+        for name, value in _metas(block) if canonical(block) not in whole else ():
+            if (name, value) not in known and not is_namespaced(name):
+                yield no_meta_key(name), f"/prompt/{at}"
 
 
 def _metas(block: Json) -> list[tuple[str, str]]:
     """The `_meta` keys of a block, and of the resource in it, with their values."""
-    holders = [block, *(value for name, value in members(block) if name == "resource")]
-    metas = (value for one in holders for name, value in members(one) if name == "_meta")
-    return [(name, canonical(value)) for meta in metas for name, value in members(meta)]
+    holders = [block, *(value for name, value in pairs(block) if name == "resource")]
+    metas = (value for holder in holders for name, value in pairs(holder) if name == "_meta")
+    return [(name, canonical(value)) for meta in metas for name, value in pairs(meta)]
+
+
+def ended(attempt: Attempt) -> Breaches:
+    """The result of a prompt says why the turn ended as the agent did, or in other words, but for
+    cancelled turns; one of a component's own says no more than that, or which message it was."""
+    own = attempt.before is ABSENT
+    for name in {**attempt.old, **attempt.new}:
+        was, now = member(attempt.old, name), member(attempt.new, name)
+        stops = name == "stopReason" and _CANCELLED not in (was, now)
+        fits = isinstance(now, str) and (stops or (own and name in _RESULT))
+        # Other guards keep the session and `_meta` of a result that came back.
+        elsewhere = name == "_meta" or (name in SESSION_NAMES and not own)
+        if was != now and not fits and not elsewhere:
+            yield f"{name!a:.80} of a prompt's result may not be changed or made up", token(name)

@@ -1,7 +1,8 @@
 """JSON read so that nothing is lost on which two parsers could disagree.
 
-Numbers stay as they were written, and an object that repeats a member name, or has one that is no
-text (half a surrogate pair), is no `dict` but an `Ambiguous`: equal to itself and nothing else.
+Numbers stay as they were written. An object that repeats a member name, or has a member name that
+is no text (half a surrogate pair), is no `dict` but an `Ambiguous`: equal to itself and nothing
+else.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Object: TypeAlias = dict[str, Json]
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A number; equal if written alike, so `1.10` is not `1.1`."""
+    """A number; equal if spelled the same, so `1.10` is not `1.1`."""
 
     text: str
 
@@ -37,10 +38,12 @@ class Document(msgspec.Struct, frozen=True):
 
     value: Json
     ambiguous: tuple[Ambiguous, ...] = ()
+    unreadable: str = ""
+    """Why there is no value, where there is none."""
 
 
 class Unreadable(Exception):  # noqa: N818 - names the text's state
-    """What was given is no JSON text, or nests too deeply or holds too much to be looked at."""
+    """The text is no JSON, or nests too deeply or holds too much to be looked at."""
 
 
 MOST_VALUES: Final = 250_000
@@ -87,9 +90,19 @@ _quick: Final = json.JSONDecoder(
 )
 
 
+def value_of(raw: Params) -> Json:
+    """The value of a JSON text; None where it cannot be read."""
+    try:
+        return read(raw).value
+    except Unreadable:
+        return None
+
+
 def read(raw: Params, most: int = MOST_VALUES) -> Document:
-    """Reads a JSON text of so many values at most; `UNSET` reads as null. Raises `Unreadable`, and
-    nothing else."""
+    """Reads a JSON text of at most `most` values; `UNSET` reads as null.
+
+    Raises `Unreadable`, and nothing else.
+    """
     if isinstance(raw, UnsetType):
         return Document(None)
     if too_many_values(bytes(raw), most):
@@ -107,14 +120,14 @@ def read(raw: Params, most: int = MOST_VALUES) -> Document:
 
 
 def _slowly(text: str) -> Document:
-    found: list[Ambiguous] = []
+    ambiguous: list[Ambiguous] = []
 
     def members(pairs: list[tuple[str, Json]]) -> Json:
         plain = dict(pairs)
         if _is_plain(plain, pairs):
             return plain
         node = Ambiguous(tuple(pairs))
-        found.append(node)
+        ambiguous.append(node)
         return node
 
     decoder = json.JSONDecoder(
@@ -123,11 +136,11 @@ def _slowly(text: str) -> Document:
         parse_float=Number,
         parse_constant=_no_constant,
     )
-    return Document(decoder.decode(text), tuple(found))
+    return Document(decoder.decode(text), tuple(ambiguous))
 
 
 def as_object(value: Json | Absent) -> Object:
-    """`value` if it is a plain object, else one without members."""
+    """`value` if it is a plain object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -180,13 +193,13 @@ def difference(
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = ((i, *both) for i, both in enumerate(zip(before, after, strict=True)))
     if steps:
-        for name, one, other in pairs:
-            if one != other:
-                return difference(one, other, at + token(name), steps - 1)
+        for name, old, new in pairs:
+            if old != new:
+                return difference(old, new, at + token(name), steps - 1)
     return at
 
 
 def is_subsequence(kept: list[Json], whole: list[Json]) -> bool:
     """Whether `kept` is `whole` with some elements left out, order kept."""
     rest = iter(whole)
-    return all(any(one == other for other in rest) for one in kept)
+    return all(any(element == other for other in rest) for element in kept)

@@ -1,107 +1,170 @@
-"""What a rule is given, what it looks like, and the rules that fit many methods.
-
-A rule yields the violations it sees, most telling first; the caller takes the first.
-"""
+"""What a rule knows, what it looks at and what it yields; and the rules that fit many methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
-from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.reading import ABSENT, Absent, Json, Object, Params, difference
-
-Found: TypeAlias = Iterator[Violation]
-
-
-class Change(msgspec.Struct, frozen=True):
-    """A message a component was given, `before`, and what it passes on, `after`."""
-
-    context: Context
-    direction: str
-    method: str
-    before: Object
-    after: Object
+from conductor.core.guards.reading import (
+    ABSENT,
+    Absent,
+    Document,
+    Json,
+    Object,
+    Params,
+    as_object,
+    difference,
+)
+from conductor.core.policy.rules import Grants
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """A message of a component's own."""
+class Violation(msgspec.Struct, frozen=True):
+    """What a component attempted: the guard it ran into, one sentence, and where in the message.
 
-    context: Context
-    direction: str
-    method: str
-    params: Object
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """A component's successful answer, `result`, to the request with params `request`.
-
-    `relayed` is the result it got for it from the other side, `ABSENT` where there was none.
+    `pointer` is a JSON pointer into the params, result or error that the component sent; empty
+    where the whole message is meant.
     """
 
+    guard: str
+    text: str
+    pointer: str = ""
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What the engine knows of a component, its session and the chain when the component acts."""
+
+    version: int | None = None
+    """The chain's ACP version; None before it is settled. No rule depends on it: the names of all
+    versions are guarded at all times."""
+    grants: Grants = Grants()
+    servers: AbstractSet[str] = frozenset()
+    """Addresses (see `servers.declared`) of the MCP servers that this component declared …"""
+    foreign: AbstractSet[str] = frozenset()
+    """… and of those that anybody else declared."""
+    answerable: frozenset[str] = frozenset()
+    """The methods it may answer."""
+    known: bool = False
+    """Whether the message's session was set up through this conductor."""
+    folders: tuple[str, ...] = ()
+    """The session's absolute folders: `cwd` and `additionalDirectories`."""
+    commands: AbstractSet[str] = frozenset()
+    """What the session's agent lists, as a user types it (see `commands.spelled`)."""
+    modes: AbstractSet[str] = frozenset()
+    """Ids of the modes, models and options that the session's agent lists."""
+    options: tuple[str, ...] = ()
+    """The session's options that the agent lists, as canonical text."""
+    added: AbstractSet[str] = frozenset()
+    """Ids of modes and options that this component has added to those."""
+    sessions: AbstractSet[str] = frozenset()
+    """Ids of all sessions of the chain."""
+    own_sessions: Mapping[str, tuple[str, ...]] = {}
+    """Those that this component opened or answered, with their folders."""
+    names: AbstractSet[str] = frozenset()
+    """Names that its MCP servers may not have: of other components and of bundled ones, and those
+    that the session declares."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One thing that a component does: it passes on params, sends its own, or answers a request."""
+
     context: Context
     direction: str
+    """`down` or `up`: of the request, where this is an answer."""
     method: str
-    request: Params
-    result: Json
-    relayed: Json | Absent
+    """The method that a lenient peer takes the message for (`names.recognised`)."""
+    sent: Document
+    """What the component sends: params, result or error."""
+    received: Document | None = None
+    """The params it was given, or the result or error that came back to it; None where it acts by
+    itself."""
+    spelled: str = ""
+    """The method as the component writes it, where the message is its own."""
+    request: Params = UNSET
+    """Of an answer: the params of the request, as the component received them."""
+    outcome: bytes = b""
+    """Of an answer: `result` or `error`."""
+    came_back: bytes = b""
+    """The same of the answer that came back; empty where nothing did."""
+
+    @property
+    def before(self) -> Json | Absent:
+        """The value it received; `ABSENT` where it acts by itself."""
+        # An error says nothing about a result: that change is for `outcomes` alone.
+        if self.received is None or self.came_back != self.outcome:
+            return ABSENT
+        return self.received.value
+
+    @property
+    def after(self) -> Json:
+        """The value it sends."""
+        return self.sent.value
+
+    @property
+    def old(self) -> Object:
+        """`before` as an object; empty where it is none."""
+        return as_object(self.before)
+
+    @property
+    def new(self) -> Object:
+        """`after` as an object; empty where it is none."""
+        return as_object(self.after)
+
+
+Breaches: TypeAlias = Iterator[tuple[str, str]]
+"""What breaks a rule, most telling first: a sentence, and a JSON pointer to the place."""
+Rule: TypeAlias = Callable[[Attempt], Breaches]
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """One row of the table of methods: what is checked on each of the three routes; `denied` is for
-    an error that a component answers by itself, which has no `result`."""
+    """What a guard checks of some methods, by what the component does.
 
-    forwarded: tuple[Callable[[Change], Found], ...] = ()
-    originated: tuple[Callable[[Origin], Found], ...] = ()
-    answered: tuple[Callable[[Answer], Found], ...] = ()
-    denied: tuple[Callable[[Answer], Found], ...] = ()
+    A method may end in `*`; of `session/update` a method may name a kind: `session/update[plan]`.
+    """
 
-
-def towards(direction: str) -> str:
-    """Where a message of this direction goes, for texts."""
-    return "agent" if direction == "down" else "client"
-
-
-def unchanged(guard: str) -> Callable[[Change], Found]:
-    """A rule: the params are passed on as they came."""
-
-    def rule(change: Change) -> Found:
-        at = difference(change.before, change.after)
-        if at is not None:
-            text = f"the params of `{change.method:.80}` may not be changed on their way"
-            yield Violation(guard, text, at)
-
-    return rule
+    methods: tuple[str, ...]
+    forwarded: Rule | None = None
+    """It passes on params that it was given."""
+    originated: Rule | None = None
+    """It sends a message of its own."""
+    answered: Rule | None = None
+    """It answers with a result."""
+    denied: Rule | None = None
+    """It answers with an error."""
 
 
-def not_originated(guard: str) -> Callable[[Origin], Found]:
-    """A rule: no such message is a component's own."""
-
-    def rule(origin: Origin) -> Found:
-        to = towards(origin.direction)
-        yield Violation(guard, f"`{origin.method:.80}` may not be originated towards the {to}")
-
-    return rule
+EVERY: Final = ("*",)
+"""The methods of a rule about all messages."""
+OTHERS: Final = ("",)
+"""The methods of a rule about all that no other guard has a rule for."""
 
 
-def relayed_only(guard: str) -> Callable[[Answer], Found]:
-    """A rule: a result is what the other side answered; only errors may be a component's own."""
-
-    def rule(answer: Answer) -> Found:
-        if answer.relayed is ABSENT:
-            text = f"`{answer.method:.80}` may be denied with an error, not answered with a result"
-            yield Violation(guard, text)
-            return
-        at = difference(answer.relayed, answer.result)
-        if at is not None:
-            text = f"the result of `{answer.method:.80}` may not be changed on its way"
-            yield Violation(guard, text, at)
-
-    return rule
+def unchanged(attempt: Attempt) -> Breaches:
+    """The params are passed on as they came."""
+    at = difference(attempt.old, attempt.new)
+    if at is not None:
+        yield f"the params of `{attempt.method:.80}` may not be changed on their way", at
 
 
-def sealed(guard: str) -> Rules:
-    """The rules of what a component may only pass on or deny."""
-    return Rules((unchanged(guard),), (not_originated(guard),), (relayed_only(guard),))
+def not_originated(attempt: Attempt) -> Breaches:
+    """No such message is a component's own."""
+    to = "agent" if attempt.direction == "down" else "client"
+    yield f"`{attempt.method:.80}` may not be originated towards the {to}", ""
+
+
+def relayed_only(attempt: Attempt) -> Breaches:
+    """A result is what the other side answered; only errors may be a component's own."""
+    if attempt.before is ABSENT:
+        yield f"`{attempt.method:.80}` may be denied with an error, not answered with a result", ""
+        return
+    at = difference(attempt.before, attempt.after)
+    if at is not None:
+        yield f"the result of `{attempt.method:.80}` may not be changed on its way", at
+
+
+def not_checked(attempt: Attempt) -> Breaches:
+    """The engine decides by itself, before any guard is consulted."""
+    yield from ()

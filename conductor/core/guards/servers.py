@@ -1,7 +1,7 @@
-"""MCP servers in a session's setup, and who may talk to and for them (docs/architecture.md).
+"""MCP servers in a session's set-up, and who may talk to and for them (docs/architecture.md).
 
-An *address* is what a message names a server or a connection by, whatever the generation: an id, an
-`acp:` URL, with and without the scheme, the name of an `scp` server, or a connection's id.
+An *address* names a server or a connection in a message of any generation: an id, an `acp:` URL,
+with and without the scheme, the name of an `scp` server, or a connection's id.
 """
 
 from __future__ import annotations
@@ -9,28 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, TypeAlias
 
-from conductor.core.guards.common import meta
-from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.methods import SCP_MCP, SETUP, lookalike, recognised
-from conductor.core.guards.names import folded, head
+from conductor.core.guards.every_message import meta
+from conductor.core.guards.names import SCP_MCP, SETUP, folded, head, lookalike, recognised
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
     Json,
     Object,
     Params,
-    Unreadable,
     as_object,
     difference,
     member,
     pairs,
-    read,
     token,
+    value_of,
 )
-from conductor.core.guards.rules import Answer, Change, Found, Origin, relayed_only, unchanged
-from conductor.core.guards.table import MCP_CONNECTIONS, MCP_SERVERS
+from conductor.core.guards.rules import Attempt, Breaches, Context, relayed_only, unchanged
 
 LISTS: Final = ("mcpServers", "mcp_servers")
 HOLDER: Final = "tools"
@@ -47,18 +43,15 @@ _LONGEST: Final = 256
 
 
 def declared(method: str, params: Params) -> frozenset[str]:
-    """The addresses of all MCP servers that the params of a session's setup declare.
+    """The addresses of all MCP servers that the params of a session's set-up declare.
 
-    Empty for other methods. What a component itself declared is the difference between what it
-    sent and what it was given. Never raises: what cannot be read declares nothing.
+    Empty for other methods. A component itself declared those that it sent and did not receive.
+    Never raises: params that cannot be read declare nothing.
     """
     if recognised(method) not in SETUP:
         return frozenset()
-    try:
-        value = read(params).value
-    except Unreadable:
-        return frozenset()
-    return frozenset(a for _, name, entry in _entries(value) for a in _addresses(name, entry))
+    entries = _entries(value_of(params))
+    return frozenset(a for _, name, entry in entries for a in _addresses(name, entry))
 
 
 def connected(method: str, result: Params) -> frozenset[str]:
@@ -69,11 +62,7 @@ def connected(method: str, result: Params) -> frozenset[str]:
     """
     if recognised(method) not in _CONNECT:
         return frozenset()
-    try:
-        value = read(result).value
-    except Unreadable:
-        return frozenset()
-    return frozenset(_connections(as_object(value)))
+    return frozenset(_connections(as_object(value_of(result))))
 
 
 def _connections(result: Object) -> Iterator[str]:
@@ -123,73 +112,87 @@ def _names(keyed_by: str | None, entry: Json) -> Iterator[str]:
 
 def _begins(texts: AbstractSet[str], names: AbstractSet[str]) -> bool:
     """Whether a name or an address begins with a folded name, or is it."""
-    return any(head(one.removeprefix(_ACP_URL)) in names for one in texts)
+    return any(head(text.removeprefix(_ACP_URL)) in names for text in texts)
 
 
-def appended(context: Context, before: Object, after: Object) -> Found:
-    """The servers of `before` are in `after`, followed by none but such as may be added."""
-    theirs = {n for _, key, entry in _entries(before) for n in _names(key, entry)}
+_Server: TypeAlias = tuple[str, str | None, Json]
+"""Pointer to a server that is declared, the name it is keyed by, and its entry."""
+
+
+def appended(attempt: Attempt) -> Breaches:
+    """The servers of others stay, followed by none but such as may be added."""
+    old, new = (dict(_containers(params)) for params in (attempt.old, attempt.new))
+    added: list[_Server] = []
+    for at in {**old, **new}:
+        more = _added(at, old.get(at, ABSENT), new.get(at, ABSENT))
+        if more is None:
+            yield "MCP servers of others may not be changed, moved or removed", at
+        else:
+            added += more
+    yield from _fit(attempt.context, attempt.old, added)
+
+
+def _fit(context: Context, before: Object, added: list[_Server]) -> Breaches:
+    """Added servers are of the one form, under names and addresses that nobody else has."""
+    entries = [(keyed_by, entry) for _, keyed_by, entry in _entries(before)]
+    theirs = {name for server in entries for name in _names(*server)}
     others = frozenset(map(folded, theirs | context.names))
     names = set(others)
-    taken = {a for _, key, entry in _entries(before) for a in _addresses(key, entry)}
-    old, new = dict(_containers(before)), dict(_containers(after))
+    taken = {address for server in entries for address in _addresses(*server)}
+    for pointer, keyed_by, entry in added:
+        reason = _unfit(keyed_by, entry)
+        if reason is not None:
+            yield f"an MCP server may not be added: {reason}", pointer
+        called = set(_names(keyed_by, entry))
+        own = set(map(folded, called))
+        if names & own or _begins(called, others):
+            text = (
+                "an MCP server may not be added under a name that is taken, or looks like one "
+                "or like one of its tools"
+            )
+            yield text, pointer
+        addresses = set(_addresses(keyed_by, entry))
+        known = taken & addresses or not context.foreign.isdisjoint(addresses)
+        if known or _begins(addresses, others):
+            text = (
+                "an MCP server may not be added under an id or URL of somebody else's, or one "
+                "that begins with somebody else's name"
+            )
+            yield text, pointer
+        names |= own
+        taken |= addresses
+
+
+def metas_namespaced(attempt: Attempt) -> Breaches:
+    """`_meta` of a server that a component adds holds namespaced keys only."""
+    old, new = (dict(_containers(params)) for params in (attempt.old, attempt.new))
     for at in {**old, **new}:
-        added = _added(at, old.get(at, ABSENT), new.get(at, ABSENT))
-        if isinstance(added, Violation):
-            yield added
-            continue
-        for pointer, key, entry in added:
-            reason = _unfit(key, entry)
-            if reason is not None:
-                yield Violation(MCP_SERVERS, f"an MCP server may not be added: {reason}", pointer)
+        for pointer, _, entry in _added(at, old.get(at, ABSENT), new.get(at, ABSENT)) or ():
             yield from meta({}, as_object(entry), pointer)
-            called = set(_names(key, entry))
-            mine = set(map(folded, called))
-            if names & mine or _begins(called, others):
-                text = (
-                    "an MCP server may not be added under a name that is taken, or looks like one "
-                    "or like one of its tools"
-                )
-                yield Violation(MCP_SERVERS, text, pointer)
-            addresses = set(_addresses(key, entry))
-            known = taken & addresses or not context.foreign.isdisjoint(addresses)
-            if known or _begins(addresses, others):
-                text = (
-                    "an MCP server may not be added under an id or URL of somebody else's, or one "
-                    "that begins with somebody else's name"
-                )
-                yield Violation(MCP_SERVERS, text, pointer)
-            names |= mine
-            taken |= addresses
 
 
-def _added(
-    at: str, old: Json | Absent, new: Json | Absent
-) -> list[tuple[str, str | None, Json]] | Violation:
-    """Pointer, key and value of what `new` has beyond `old`; a violation if it lacks something."""
-    differs = Violation(
-        MCP_SERVERS, "MCP servers of others may not be changed, moved or removed", at
-    )
+def _added(at: str, old: Json | Absent, new: Json | Absent) -> list[_Server] | None:
+    """What `new` has beyond `old`; None if it lacks something of that."""
     if old == new:
         return []
     if isinstance(new, list) and (old is None or isinstance(old, list | Absent)):
         first = old if isinstance(old, list) else []
         if new[: len(first)] != first:
-            return differs
+            return None
         return [(at + token(i), None, new[i]) for i in range(len(first), len(new))]
     if isinstance(new, dict) and (old is None or isinstance(old, dict | Absent)):
         kept = as_object(old)
         if any(member(new, name) != value for name, value in kept.items()):
-            return differs
-        return [(at + token(n), n, entry) for n, entry in new.items() if n not in kept]
-    return differs
+            return None
+        return [(at + token(name), name, new[name]) for name in new if name not in kept]
+    return None
 
 
 def _unfit(keyed_by: str | None, entry: Json) -> str | None:
-    """Why an entry is none that a component may add; None where it is.
+    """Why a component may not add an entry; None where it may.
 
-    Known members only, and each of its one form: anything else might start or reach something in
-    some agent.
+    It has known members only, each of its one form: anything else might start or reach something
+    in some agent.
     """
     if not isinstance(entry, dict):
         return "it is no plain object"
@@ -202,13 +205,14 @@ def _unfit(keyed_by: str | None, entry: Json) -> str | None:
     rest, fits = _form(held)
     if rest:
         return f"member {next(iter(rest))!a:.80} is none of a server reached over ACP"
-    if any(one.startswith(2 * _ACP_URL) for one in _addresses(keyed_by, entry)):
+    if any(address.startswith(2 * _ACP_URL) for address in _addresses(keyed_by, entry)):
         return "an id may not begin with `acp:`"
     return None if fits else "only servers reached over ACP may be, by id or `acp:` URL"
 
 
 def _form(held: Object) -> tuple[Object, bool]:
-    """What is no part of the form an entry has, and whether what is has the right values."""
+    """The members that do not belong to the form of an entry, and whether the others have the right
+    values."""
     match held:
         case {"type": "acp", "serverId": ident, **rest} | {"type": "acp", "id": ident, **rest}:
             return rest, _is_text(ident)
@@ -250,63 +254,53 @@ def _owns(context: Context, address: str) -> bool:
     return address in context.servers and address not in context.foreign
 
 
-_unchanged = unchanged(MCP_CONNECTIONS)
-_relayed_only = relayed_only(MCP_CONNECTIONS)
-
-
-def passed_on(change: Change) -> Found:
-    """Rule for an MCP message on its way: only one between own servers may change.
+def passed_on(attempt: Attempt) -> Breaches:
+    """An MCP message may change only between own servers.
 
     With `mcp=others` all else may, but not whom it is for.
     """
-    context, method = change.context, change.method
-    own = (_is_own(context, method, side) for side in (change.before, change.after))
-    if all(own):
+    context, method, old, new = attempt.context, attempt.method, attempt.old, attempt.new
+    if all(_is_own(context, method, params) for params in (old, new)):
         return
     if not context.grants.mcp:
-        yield from _unchanged(change)
+        yield from unchanged(attempt)
         return
     names = (*_SCP_NAMES, *_ADDRESS_NAMES) if method == SCP_MCP else _ADDRESS_NAMES
     for name in names:
-        at = difference(member(change.before, name), member(change.after, name), token(name))
+        at = difference(member(old, name), member(new, name), token(name))
         if at is not None:
-            yield Violation(MCP_CONNECTIONS, "an MCP message stays with its server", at)
-    odd = lookalike({n: v for n, v in change.after.items() if n not in change.before}, names)
+            yield "an MCP message stays with its server", at
+    odd = lookalike(new, names, old)
     if odd is not None:
-        text = f"member {odd!a:.80} could be taken for an address"
-        yield Violation(MCP_CONNECTIONS, text, token(odd))
+        yield f"member {odd!a:.80} could be taken for an address", token(odd)
 
 
-def used(origin: Origin) -> Found:
-    """Rule for an MCP message of a component's own: over its own connections."""
-    if not _is_own(origin.context, origin.method, origin.params):
-        text = f"`{origin.method:.80}` may only use MCP servers and connections of its own"
-        yield Violation(MCP_CONNECTIONS, text)
+def used(attempt: Attempt) -> Breaches:
+    """An MCP message of a component's own uses its own connections."""
+    if not _is_own(attempt.context, attempt.method, attempt.new):
+        yield f"`{attempt.method:.80}` may only use MCP servers and connections of its own", ""
 
 
-def served(answer: Answer) -> Found:
-    """Rule for the result of an MCP message: of an own server, or as the other side gave it.
+def served(attempt: Attempt) -> Breaches:
+    """The result of an MCP message is of an own server, or as the other side gave it.
 
     With `mcp=others` it may be anything, but a connection of somebody else's stays that. It opens
     one at most, and none that could be somebody else's one day.
     """
-    try:
-        request = as_object(read(answer.request).value)
-    except Unreadable:
-        request = {}
-    context, result = answer.context, as_object(answer.result)
-    if not _is_own(context, answer.method, request) and not context.grants.mcp:
-        yield from _relayed_only(answer)
+    context = attempt.context
+    request = as_object(value_of(attempt.request))
+    if not _is_own(context, attempt.method, request) and not context.grants.mcp:
+        yield from relayed_only(attempt)
         return
-    opened = set(_connections(result))
-    new = opened - set(_connections(as_object(answer.relayed)))
-    if answer.method not in _CONNECT or not new:
+    opened = set(_connections(attempt.new))
+    new = opened - set(_connections(attempt.old))
+    if attempt.method not in _CONNECT or not new:
         return
     if len(opened) > 1:
-        yield Violation(MCP_CONNECTIONS, "a result opens one MCP connection, not two")
+        yield "a result opens one MCP connection, not two", ""
     if not context.foreign.isdisjoint(new) or _begins(new, set(map(folded, context.names))):
         text = (
             "a new MCP connection may not have the id of somebody else's, or one that begins with "
             "somebody else's name"
         )
-        yield Violation(MCP_CONNECTIONS, text)
+        yield text, ""

@@ -1,155 +1,284 @@
-"""Session updates: a component changes words; what is shown of the rest is the agent's word."""
+"""Session updates: a component changes words; all else is shown as the agent reports it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
-from conductor.core.guards import commands, modes
-from conductor.core.guards.common import SESSION_NAMES, meta
-from conductor.core.guards.context import Context, Violation
-from conductor.core.guards.methods import lookalike
-from conductor.core.guards.reading import (
-    Absent,
-    Json,
-    Object,
-    as_object,
-    difference,
-    member,
-    token,
-)
-from conductor.core.guards.rules import Change, Found, Origin
-from conductor.core.guards.table import (
-    AGENT_STATE,
-    COMMANDS,
-    NOTICES,
-    SESSION_MODE,
-    TOOL_CALLS,
-    UNKNOWN_UPDATES,
-    UPDATE_TEXTS,
-)
-from conductor.core.guards.words import NOTED, reworded, reworded_call, said
-from conductor.core.policy.rules import COMMANDS_KIND, MODE_KINDS, OTHER_KINDS, TEXT_KINDS
+from conductor.core.guards import command_lists, modes
+from conductor.core.guards.every_message import SESSION_NAMES, meta
+from conductor.core.guards.names import lookalike
+from conductor.core.guards.reading import Absent, Json, Object, as_object, difference, member, token
+from conductor.core.guards.rules import Attempt, Breaches, Rules
+from conductor.core.policy.rules import TEXT_KINDS, UPDATE, update
 
-_KIND: Final = ("sessionUpdate",)
-_COMMANDS: Final = "availableCommands"
+_KIND: Final = "sessionUpdate"
 _OPTIONS: Final = "config_option_update"
+CALLS: Final = ("tool_call", "tool_call_update")
+NOTICES: Final = ("notice", "compaction_summary_chunk")
 
-_CALLS: Final = ("tool_call", "tool_call_update")
-_NOTICES: Final = ("notice", "compaction_summary_chunk")
-
-KINDS: Final[dict[str, str]] = {
-    **dict.fromkeys(OTHER_KINDS, AGENT_STATE),
-    **dict.fromkeys(TEXT_KINDS, UPDATE_TEXTS),
-    **dict.fromkeys(_NOTICES, NOTICES),
-    **dict.fromkeys(_CALLS, TOOL_CALLS),
-    "tool_call_content_chunk": TOOL_CALLS,
-    "terminal_update": TOOL_CALLS,
-    "terminal_output_chunk": TOOL_CALLS,
-    **dict.fromkeys(MODE_KINDS, SESSION_MODE),
-    COMMANDS_KIND: COMMANDS,
-}
-"""The kinds of update of ACP v1 and v2 and their guards. Others are guarded as unknown."""
+_Value: TypeAlias = "Json | Absent"
+_Changed: TypeAlias = Callable[[Attempt, str, _Value, _Value], bool]
+"""Whether a member of an update may change so: by its name, and what it was and is."""
+_Extended: TypeAlias = Callable[[Attempt, str, _Value, _Value], Breaches | None]
+_Announced: TypeAlias = Callable[[Attempt, str, Object], Breaches]
 
 
-def _guard(kind: Json | Absent) -> str:
-    return KINDS.get(kind, UNKNOWN_UPDATES) if isinstance(kind, str) else UNKNOWN_UPDATES
+def key_of(attempt: Attempt) -> str:
+    """The key of the update that is passed on or sent: the rules of its kind are checked.
+
+    One that was turned into another kind falls under what it has become, or what it was where that
+    is of texts only. What is no object is an update of no kind.
+    """
+    kinds = [member(_update(params), _KIND) for params in (attempt.old, attempt.new)]
+    if attempt.received is None:
+        return _key(kinds[1])
+    if not all(isinstance(member(p, "update"), dict) for p in (attempt.old, attempt.new)):
+        return UPDATE
+    return _key(kinds[0] if kinds[1] in TEXT_KINDS else kinds[1])
 
 
-def made_up(origin: Origin) -> Found:
-    """Rule for an update of a component's own: only of kinds that nothing depends on."""
-    update = as_object(member(origin.params, "update"))
-    kind = member(update, "sessionUpdate")
-    for name in origin.params:
+def _key(kind: _Value) -> str:
+    return update(kind) if isinstance(kind, str) else update("")
+
+
+def _update(params: Object) -> Object:
+    return as_object(member(params, "update"))
+
+
+# -- of every kind --------------------------------------------------------------------------------
+
+
+def shown(attempt: Attempt) -> Breaches:
+    """What stands beside an update stays on its way, and it stays an object of clear kind."""
+    old, new = attempt.old, attempt.new
+    for name in {**old, **new}:
+        at = difference(member(old, name), member(new, name), token(name))
+        if at is not None and name not in ("update", "_meta", *SESSION_NAMES):
+            yield f"{name!a:.80} of a session update may not be changed or added", at
+    before, after = member(old, "update"), member(new, "update")
+    if before != after and not (isinstance(before, dict) and isinstance(after, dict)):
+        yield "a session update may not be replaced by or for what is no object", "/update"
+    yield from _clear_kind(as_object(before), as_object(after))
+
+
+def made_up(attempt: Attempt) -> Breaches:
+    """An update of a component's own stands alone, and its kind is clear."""
+    for name in attempt.new:
         if name not in ("update", "_meta", *SESSION_NAMES):
-            text = f"{name!a:.80} may not be in a session update of a component's own"
-            yield Violation(UNKNOWN_UPDATES, text, token(name))
-    yield from _spelling({}, update, _KIND, "/update")
-    yield from _of_own(origin.context, kind, update)
+            yield f"{name!a:.80} may not be in a session update of a component's own", token(name)
+    yield from _clear_kind({}, _update(attempt.new))
 
 
-def _of_own(context: Context, kind: Json | Absent, update: Object) -> Found:
-    if isinstance(kind, str) and kind in TEXT_KINDS:
-        if not said(kind, update):
-            text = f"a session update of '{kind}' may only be originated with text, and plainly"
-            yield Violation(UPDATE_TEXTS, text, "/update")
-    elif not context.known:
-        text = "a session update may only be originated in a session that is known"
-        yield Violation(_guard(kind), text, "/update")
-    elif isinstance(kind, str) and kind in MODE_KINDS:
-        yield from modes.announced(context, kind, update)
-    elif kind == COMMANDS_KIND:
-        listed = update.get(_COMMANDS)
-        entries: list[Json] = listed if isinstance(listed, list) else [None]
-        yield from commands.announced(context, entries, f"/update/{_COMMANDS}")
-    else:
-        what = f"{kind!a:.80}" if isinstance(kind, str) else "no known kind"
-        text = f"a session update of {what} may not be originated"
-        yield Violation(_guard(kind), text, "/update")
-
-
-def shown(change: Change) -> Found:
-    """Rule for an update on its way."""
-    for name in {**change.before, **change.after}:
-        if name not in ("update", "_meta", *SESSION_NAMES):
-            at = difference(member(change.before, name), member(change.after, name), token(name))
-            if at is not None:
-                text = f"{name!a:.80} of a session update may not be changed or added"
-                yield Violation(UNKNOWN_UPDATES, text, at)
-    before, after = member(change.before, "update"), member(change.after, "update")
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        if before != after:
-            text = "a session update may not be replaced by or for what is no object"
-            yield Violation(UNKNOWN_UPDATES, text, "/update")
-        return
-    yield from _spelling(before, after, _KIND, "/update")
-    yield from meta(before, after, "/update")
-    yield from _of_kind(change.context, before, after)
-
-
-def _spelling(before: Object, after: Object, names: tuple[str, ...], at: str) -> Found:
-    odd = lookalike({name: v for name, v in after.items() if name not in before}, names)
+def _clear_kind(before: Object, after: Object) -> Breaches:
+    odd = lookalike(after, (_KIND,), before)
     if odd is not None:
-        text = f"member {odd!a:.80} could be taken for `{names[0]}`"
-        yield Violation(UNKNOWN_UPDATES, text, at + token(odd))
+        yield f"member {odd!a:.80} could be taken for `{_KIND}`", "/update" + token(odd)
 
 
-def _of_kind(context: Context, before: Object, after: Object) -> Found:
-    old, new = member(before, "sessionUpdate"), member(after, "sessionUpdate")
-    if old != new:
-        guard = _guard(old) if _guard(new) == UPDATE_TEXTS else _guard(new)
-        text = "a session update may not be turned into one of another kind"
-        yield Violation(guard, text, "/update/sessionUpdate")
-        return
-    for name in {**before, **after}:
-        was, now = member(before, name), member(after, name)
-        if name != "_meta" and was != now:
-            yield from _member(context, before, name, was, now)
+def metas_kept(attempt: Attempt) -> Breaches:
+    """`_meta` of an update stays on its way."""
+    yield from meta(_update(attempt.old), _update(attempt.new), "/update")
 
 
-def _member(
-    context: Context, update: Object, name: str, was: Json | Absent, now: Json | Absent
-) -> Found:
-    """What may become of one member of an update, by its kind."""
-    kind, at = update.get("sessionUpdate"), "/update" + token(name)
-    if kind == COMMANDS_KIND and name == _COMMANDS and isinstance(now, list):
-        yield from commands.listed(context, was if isinstance(was, list) else [], now, at)
-    elif kind == _OPTIONS and name == "configOptions":
-        yield from modes.extended(context, was, now, at)
-    elif not _is_reworded(context, update, name, was, now):
-        what = difference(was, now, at) or at
-        text = f"{name!a:.80} of a session update of {kind!a:.80} may not be changed or added"
-        yield Violation(_guard(kind), text, what)
+# -- of single kinds ------------------------------------------------------------------------------
 
 
-def _is_reworded(
-    context: Context, update: Object, name: str, was: Json | Absent, now: Json | Absent
-) -> bool:
-    """Whether only such words differ as may be changed."""
-    kind = update.get("sessionUpdate")
-    if kind in TEXT_KINDS:
-        return reworded(was, now, name)
-    if not context.grants.texts:
+def _never(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
+    return False
+
+
+def _not_announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
+    named = member(update, _KIND)
+    what = f"{named!a:.80}" if isinstance(named, str) else "no known kind"
+    yield f"a session update of {what} may not be originated", "/update"
+
+
+def of_kinds(
+    kinds: Iterable[str],
+    may_change: _Changed = _never,
+    extended: _Extended | None = None,
+    announced: _Announced = _not_announced,
+) -> Rules:
+    """The rules of some kinds of update.
+
+    Args:
+        kinds: The kinds; an empty name stands for all that nobody knows.
+        may_change: Whether a member may change so on its way. Default: none may.
+        extended: What is wrong with a member that others may add to; None if it is none of these.
+        announced: What is wrong with an update of a component's own. Default: it may not be.
+    """
+
+    def forwarded(attempt: Attempt) -> Breaches:
+        old, new = _update(attempt.old), _update(attempt.new)
+        if member(old, _KIND) != member(new, _KIND):
+            text = "a session update may not be turned into one of another kind"
+            yield text, f"/update/{_KIND}"
+            return
+        for name in {**old, **new}:
+            was, now = member(old, name), member(new, name)
+            if name == "_meta" or was == now:
+                continue
+            breaches = None if extended is None else extended(attempt, name, was, now)
+            if breaches is not None:
+                yield from breaches
+            elif not may_change(attempt, name, was, now):
+                kind, at = old.get(_KIND), "/update" + token(name)
+                text = f"{name!a:.80} of a session update of {kind!a:.80} may not be changed"
+                yield f"{text} or added", difference(was, now, at) or at
+
+    def originated(attempt: Attempt) -> Breaches:
+        held = _update(attempt.new)
+        kind = held.get(_KIND)
+        if not attempt.context.known and kind not in TEXT_KINDS:
+            yield "a session update may only be originated in a session that is known", "/update"
+        yield from announced(attempt, kind if isinstance(kind, str) else "", held)
+
+    return Rules(tuple(map(update, kinds)), forwarded, originated)
+
+
+def words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
+    """The words of a text may change."""
+    return _reworded(was, now, name)
+
+
+def notice_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
+    """With `texts`, so may the words of a notice."""
+    return attempt.context.grants.texts and _reworded(was, now, name, _NOTICE_TEXTS)
+
+
+def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
+    """With `texts`, so may the words of a tool call that is finished, or of its output.
+
+    The words of a call that is not finished stay: the user may still have to approve of it.
+    """
+    call = _update(attempt.old)
+    if not attempt.context.grants.texts or call.get("status") not in _FINISHED:
         return False
-    if kind in _NOTICES:
-        return reworded(was, now, name, NOTED)
-    return kind in _CALLS and reworded_call(update, name, was, now)
+    if call.get(_KIND) not in CALLS:
+        return False
+    if name == "rawOutput":
+        return _same_but_texts(was, now)
+    if name != "content" or not isinstance(was, list) or not isinstance(now, list):
+        return False
+    return len(was) == len(now) and all(
+        old == new or (_is_content(old) and _reworded(old, new, ""))
+        for old, new in zip(was, now, strict=True)
+    )
+
+
+def own_words(attempt: Attempt, kind: str, update: Object) -> Breaches:
+    """A text of a component's own is plain text."""
+    if not _is_plain_text(kind, update):
+        yield (
+            f"a session update of '{kind}' may only be originated with text, and plainly",
+            "/update",
+        )
+
+
+def own_options(attempt: Attempt, name: str, was: _Value, now: _Value) -> Breaches | None:
+    """Own options may be added to those of the agent."""
+    if name != "configOptions" or _update(attempt.old).get(_KIND) != _OPTIONS:
+        return None
+    return modes.extended(attempt.context, was, now, "/update" + token(name))
+
+
+def own_commands(attempt: Attempt, name: str, was: _Value, now: _Value) -> Breaches | None:
+    """Own commands may be added to those of the agent."""
+    if name != command_lists.MEMBER or not isinstance(now, list):
+        return None
+    return command_lists.listed(attempt.context, was, now, "/update" + token(name))
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+_TEXTS: Final = frozenset({"text", "content"})
+"""Members whose text is words: of content, of plans and their entries."""
+_NOTICE_TEXTS: Final = frozenset({"text", "title", "description"})
+"""The same of notices, and of summaries."""
+
+_PLAIN: Final = ("sessionUpdate", "messageId", "planId", "_meta")
+_BLOCK: Final = frozenset({"type", "text", "annotations", "_meta"})
+_ENTRY: Final = frozenset({"id", "content", "priority", "status", "_meta"})
+_KEPT: Final = ("_meta", "annotations")
+"""Members that hold no words, whatever is in them."""
+_FINISHED: Final = ("completed", "failed", "cancelled")
+
+
+def _reworded(
+    before: Json | Absent, after: Json | Absent, name: str, words: frozenset[str] = _TEXTS
+) -> bool:
+    """Whether two values of a member differ in words only."""
+    if isinstance(before, str) and isinstance(after, str):
+        return before == after or name in words
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(
+            held == after[key] or (key not in _KEPT and _reworded(held, after[key], key, words))
+            for key, held in before.items()
+        )
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return all(_reworded(*both, "", words) for both in zip(before, after, strict=True))
+    return before == after
+
+
+def _is_plain_text(kind: str, update: Object) -> bool:
+    """Whether an update of a component's own holds words, and nothing else."""
+    holds = {name: value for name, value in update.items() if name not in _PLAIN}
+    if not all(isinstance(update.get(name, ""), str) for name in _PLAIN[1:3]):
+        return False
+    match holds:
+        case {"content": list(blocks), **rest} if not kind.endswith("_chunk"):
+            return not rest and all(map(_is_text_block, blocks))
+        case {"content": block, **rest}:
+            clears = block is None and not kind.endswith("_chunk")
+            return not rest and (clears or _is_text_block(block))
+        case {"entries": list(entries), **rest} if kind == "plan":
+            return not rest and all(map(_is_step, entries))
+        case {"plan": dict(plan), **rest} if kind == "plan_update":
+            return not rest and _is_plan(plan)
+    return not holds
+
+
+def _is_text_block(block: Json) -> bool:
+    """Whether a block of content is plain text."""
+    return (
+        isinstance(block, dict)
+        and _BLOCK.issuperset(block)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )
+
+
+def _is_step(entry: Json) -> bool:
+    """Whether an entry of a plan is one step, in words."""
+    return (
+        isinstance(entry, dict)
+        and _ENTRY.issuperset(entry)
+        and all(isinstance(value, str) for name, value in entry.items() if name != "_meta")
+    )
+
+
+def _is_plan(plan: Object) -> bool:
+    """Whether version 2's plan is of steps or of words; one in a file leads elsewhere."""
+    match {name: value for name, value in plan.items() if name not in ("planId", "_meta")}:
+        case {"type": "items", "entries": list(entries), **rest}:
+            return not rest and all(map(_is_step, entries))
+        case {"type": "markdown", "content": str(), **rest}:
+            return not rest
+    return False
+
+
+def _is_content(entry: Json) -> bool:
+    return isinstance(entry, dict) and entry.get("type") == "content"
+
+
+def _same_but_texts(before: Json | Absent, after: Json | Absent) -> bool:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(
+            held == after[key] or (key not in _KEPT and _same_but_texts(held, after[key]))
+            for key, held in before.items()
+        )
+    if isinstance(before, list) and isinstance(after, list):
+        both = zip(before, after, strict=False)
+        return len(before) == len(after) and all(_same_but_texts(*pair) for pair in both)
+    return before == after or (isinstance(before, str) and isinstance(after, str))

@@ -218,15 +218,6 @@ _LIFTED: Final[dict[str, tuple[Translated, str]]] = {
 }
 """What a lifted guard comes to, and what it gave that the grant does not."""
 
-_WIDENED: Final = {
-    "commands": "commands=NAME",
-    "editor": "editor=panel+comment+operation",
-    "notices": "texts",
-    "session-lists": "sessions=own",
-}
-"""Guards that older versions did not have, by the grant that widens them."""
-
-
 def lifted(guard: str) -> Translated:
     """What `unguard=GUARD` of older versions comes to."""
     found, beyond = _LIFTED.get(guard, (Translated(), ""))
@@ -234,11 +225,6 @@ def lifted(guard: str) -> Translated:
         return msgspec.structs.replace(found, lost=f"{beyond} takes `profile=trusted`")
     if guard in _LIFTED:
         return found
-    if guard in _WIDENED:
-        return Translated(
-            lost=f"the guard `{guard}` is widened by `{_WIDENED[guard]}`, and lifted by "
-            "`profile=trusted` only"
-        )
     return Translated(lost=f"the guard `{guard}` is lifted by `profile=trusted` only")
 
 

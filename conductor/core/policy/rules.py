@@ -102,10 +102,8 @@ WORDED_KINDS: Final = (
 MODE_KINDS: Final = ("current_mode_update", "config_option_update")
 COMMANDS_KIND: Final = "available_commands_update"
 STATE_KIND: Final = "state_update"
-OTHER_KINDS: Final = (
-    "terminal_update",
-    "terminal_output_chunk",
-    "tool_call_content_chunk",
+TOOL_KINDS: Final = ("terminal_update", "terminal_output_chunk", "tool_call_content_chunk")
+STATE_KINDS: Final = (
     "session_info_update",
     "usage_update",
     "compaction_update",
@@ -114,7 +112,9 @@ OTHER_KINDS: Final = (
     "session_message_chunk",
     STATE_KIND,
 )
-KINDS: Final = frozenset({*TEXT_KINDS, *WORDED_KINDS, *MODE_KINDS, COMMANDS_KIND, *OTHER_KINDS})
+KINDS: Final = frozenset(
+    {*TEXT_KINDS, *WORDED_KINDS, *MODE_KINDS, COMMANDS_KIND, *TOOL_KINDS, *STATE_KINDS}
+)
 """The kinds of update of ACP v1 and v2."""
 
 UNKNOWN_KIND: Final = "*"
@@ -222,7 +222,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _UP,
-        (*(update(kind) for kind in OTHER_KINDS), f"{UPDATE}[{UNKNOWN_KIND}]", UPDATE),
+        (*(update(kind) for kind in (*TOOL_KINDS, *STATE_KINDS)), update(UNKNOWN_KIND), UPDATE),
         _COPY,
         "shown as the agent reports it",
     ),

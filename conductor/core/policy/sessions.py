@@ -10,7 +10,7 @@ import msgspec
 
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
-from conductor.core.guards.common import SESSION_NAMES
+from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
 from conductor.core.policy.keys import Params
 from conductor.core.policy.rules import COMMANDS_KIND, PROMPT, SETUP, update

@@ -1,191 +1,249 @@
-"""One MCP client of the agent's, and the way its messages go, chosen by what it says first."""
+"""MCP clients of the agent: for each one, the translation that its first request calls for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from enum import Enum, auto
 
 from conductor.core.jsonrpc import METHOD_NOT_FOUND, error_object
-from conductor.mcp.bridge import limits
-from conductor.mcp.bridge.adapters import Adapter, Request
-from conductor.mcp.bridge.calls import Call
-from conductor.mcp.bridge.consumers import Consumer
-from conductor.mcp.bridge.downgrade import Downgrade
+from conductor.mcp import limits
+from conductor.mcp.bridge.downgrade import Downgrade, SharedSession
+from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse
 from conductor.mcp.bridge.generations import Generation
 from conductor.mcp.bridge.json import EMPTY
-from conductor.mcp.bridge.line import Line, OnAnswer
-from conductor.mcp.bridge.providers import Provider
-from conductor.mcp.bridge.relay import Relay
 from conductor.mcp.bridge.revisions import DISCOVER, INITIALIZE, PROBE, modern
-from conductor.mcp.bridge.servers import Server
+from conductor.mcp.bridge.servers import Call, Server, ServerConnection, ServerHandler
+from conductor.mcp.bridge.translations import (
+    ClientMessage,
+    Notification,
+    Relay,
+    Request,
+    Translation,
+)
 from conductor.mcp.bridge.upgrade import Upgrade
 
 
-class Client:
-    """A client of one server. What it says before its way is clear waits in order."""
+class _State(Enum):
+    """NEW → PROBING → ESTABLISHED → CLOSED.
+
+    A failed probe leads back to NEW, and so does a client that falls back to `initialize`.
+    """
+
+    NEW = auto()
+    PROBING = auto()
+    """The component has to answer `server/discover` before the translation can be chosen."""
+    ESTABLISHED = auto()
+    CLOSED = auto()
+
+
+class Client(ServerHandler):
+    """One client of one server. Messages wait, in order, until the translation is chosen."""
 
     def __init__(
-        self, server: Server, line: Line, consumer: Consumer, speaks: Generation | None = None
+        self,
+        clients: Clients,
+        server: Server,
+        connection: ClientConnection,
+        generation: Generation | None,
     ) -> None:
-        """`speaks`: the generation of an agent that takes servers of ACP transport."""
+        """`generation`: that of an agent which takes servers of ACP transport; else None."""
         self.server = server
-        self._speaks = speaks
-        self.consumer = consumer
-        self._line = line
-        self._adapter: Adapter | None = None
+        self._clients = clients
+        self._client = connection
+        self._generation = generation
+        self._state = _State.NEW
+        self._translation: Translation | None = None
         self._modern = False
         self._first = ""
-        """The method of its first request."""
-        self._provider = Provider(server, line, self)
-        self._choosing = False
-        self._waiting: list[Callable[[], None]] = []
-        self._ended = False
-        server.clients.append(self)
+        """The method of the first request."""
+        self._waiting: list[ClientMessage] = []
+        self._connection = ServerConnection(server, clients.chain, self)
 
     # -- from the client -----------------------------------------------------------------------
 
-    def open(self, generation: Generation, then: OnAnswer) -> None:
-        """The client connects, in its generation; as of `Provider.open`."""
-        self._provider.open(generation, then)
+    def connect(self, generation: Generation, on_open: OnResponse) -> None:
+        """The client connects in its generation; see `ServerConnection.open`."""
+        self._connection.open(generation, on_open)
 
-    def request(self, asked: Request) -> None:
-        """The client asks."""
-        if self._modern and asked.method == "initialize" and self._adapter is not None:
-            # It had tried the revision without sessions, and did not like what it found.
-            self._adapter.closed()
-            self._adapter = None
-            self._provider = Provider(self.server, self._line, self)
-        if self._adapter is not None:
-            self._adapter.request(asked)
-            return
-        if len(self._waiting) >= limits.OPEN:
-            error = limits.refusal(self.server.label, f"{limits.OPEN} messages wait for it")
-            self.consumer.answer(asked.id, b"error", error)
-            return
-        self._waiting.append(lambda: self.request(asked))
-        if not self._choosing:
-            self._modern = modern(asked.method, asked.params)
-            if self._speaks is not None and self._speaks.stateless:
-                self._modern = asked.method != INITIALIZE
-            self._first = asked.method
-            probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(asked.id, member, body))
-            if asked.method == DISCOVER:  # what the client asks first is what has to be known first
-                probe.params, probe.raw = asked.params, asked.raw
-                probe.request_id = asked.request_id
-            self._choose(probe)
+    def received(self, message: ClientMessage) -> None:
+        """Takes a message of the client."""
+        if isinstance(message, Request) and message.method == INITIALIZE and self._modern:
+            self._begin_anew()
+        if self._translation is not None:
+            self._translation.client_message(message)
+        elif isinstance(message, Notification) and self._state is _State.NEW:
+            pass  # there is nothing yet that it could be about
+        elif len(self._waiting) < limits.UNANSWERED:
+            self._waiting.append(message)
+            if isinstance(message, Request) and self._state is _State.NEW:
+                self._negotiate(message)
+        elif isinstance(message, Request):
+            error = self.server.refusal(f"{limits.UNANSWERED} messages wait for it")
+            self._client.respond(message.id, b"error", error)
 
-    def notification(self, method: str, params: bytes | None) -> None:
-        """The client tells."""
-        if self._adapter is not None:
-            self._adapter.notification(method, params)
-        elif self._choosing and len(self._waiting) < limits.OPEN:
-            self._waiting.append(lambda: self.notification(method, params))
-
-    def cancel(self, key: bytes) -> None:
-        """A request of the client's is to be cancelled, and answered nevertheless."""
-        if self._adapter is not None:
-            self._adapter.cancel(key)
-        elif len(self._waiting) < limits.OPEN:
-            self._waiting.append(lambda: self.cancel(key))
+    def _begin_anew(self) -> None:
+        """Some clients try the revision without sessions first, and fall back to `initialize`."""
+        if self._translation is not None:
+            self._translation.client_closed()
+            self._translation = None
+            self._state = _State.NEW
+            self._connection = ServerConnection(self.server, self._clients.chain, self)
 
     def closed(self) -> None:
-        """The client is gone."""
-        if not self._ended:
-            self._ended = True
-            self.server.clients.remove(self)
-            if self._adapter is not None:
-                self._adapter.closed()
-            self._provider.close()
+        """The client has left."""
+        if self._state is not _State.CLOSED:
+            self._state = _State.CLOSED
+            self._clients.remove(self)
+            if self._translation is not None:
+                self._translation.client_closed()
+            self._connection.close()
 
-    def drop(self) -> None:
-        """Ends the client's connection."""
-        self.consumer.drop()
+    def close(self) -> None:
+        """Closes the client's connection."""
+        self._client.close()
         self.closed()
 
-    # -- the way -------------------------------------------------------------------------------
+    # -- the choice of the translation -----------------------------------------------------------
 
-    def _choose(self, probe: Call) -> None:
-        """Finds out what the component speaks, unless that is known, and goes on by that.
-
-        Of the client's own generation a component is not asked: what the client says tells."""
-        self._choosing = True
+    def _negotiate(self, first: Request) -> None:
+        """Chooses the translation; first asks the component what it is, if nobody knows."""
+        self._first = first.method
+        if self._generation is not None and self._generation.stateless:
+            self._modern = first.method != INITIALIZE
+        else:
+            self._modern = modern(first.method, first.params)
         generation = self.server.generation
         known = not generation.stateless or self.server.discovered is not None
-        if known or (self._speaks is generation and self._first != INITIALIZE):
-            self._chosen()
-        else:
-            self._provider.request(probe)
+        if known or self._speaks(generation):
+            self._establish()
+            return
+        self._state = _State.PROBING
+        probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(first, member, body))
+        if first.method == DISCOVER:  # the client's own request serves as the probe
+            probe.params, probe.acp_params = first.params, first.acp_params
+            probe.request_id = first.request_id
+        self._connection.request(probe)
 
-    def _probed(self, id_: bytes, member: bytes, body: bytes) -> None:
+    def _speaks(self, generation: Generation) -> bool:
+        """Whether the client speaks a component's generation, so nothing has to be translated."""
+        return self._generation is generation and self._first != INITIALIZE
+
+    def _probed(self, first: Request, member: bytes, body: bytes) -> None:
         server = self.server
         if not server.generation.stateless:
-            self._chosen()  # it knew nothing of that, and was connected to
+            self._establish()  # it rejected the probe, and the connection found its generation
         elif member == b"result":
             server.discovered = body
-            if self._first == DISCOVER:
-                self._waiting.pop(0)
-                self.consumer.answer(id_, member, body)
-            self._chosen()
+            if first.method == DISCOVER:
+                self._waiting.remove(first)
+                self._client.respond(first.id, member, body)
+            self._establish()
         elif server.confirmed:
-            server.discovered = EMPTY  # it does not say what it is; it may serve nevertheless
-            self._chosen()
+            server.discovered = EMPTY  # it has no `server/discover`, but may serve all the same
+            self._establish()
         else:
-            self._refused(id_, body)
+            # The component cannot be reached. The next request tries again.
+            self._state = _State.NEW
+            self._waiting.remove(first)
+            self._client.respond(first.id, b"error", body)
+            self._resume()
 
-    def _chosen(self) -> None:
-        stateless, confirmed = self.server.generation.stateless, self.server.confirmed
-        if self._speaks is self.server.generation and self._first != INITIALIZE:
-            self._adapter = Relay(
-                self.consumer, self._provider, None if confirmed else self._given_back
-            )
+    def _establish(self) -> None:
+        server, client, connection = self.server, self._client, self._connection
+        stateless = server.generation.stateless
+        if self._speaks(server.generation):
+            give_back = None if server.confirmed else self._given_back
+            self._translation = Relay(client, connection, give_back)
         elif stateless == self._modern:
-            self._adapter = Relay(self.consumer, self._provider)
+            self._translation = Relay(client, connection)
         elif stateless:
-            self._adapter = Upgrade(self.consumer, self._provider)
+            self._translation = Upgrade(client, connection)
         else:
-            self._provider.close()  # it may have been opened to find out; all share one session
-            self._adapter = Downgrade.of(self.server, self._line).port(self.consumer)
-        self._go_on()
+            connection.close()  # the probe may have opened it; all such clients share one session
+            session = self._clients.shared_session(server)
+            self._translation = Downgrade(client, connection, session)
+        self._state = _State.ESTABLISHED
+        self._resume()
 
-    def _given_back(self, asked: Request) -> None:
-        """The component is of another generation than the client's request was passed on in."""
-        if isinstance(self._adapter, Relay):
-            self._adapter = None
-            self._chosen()
-        self.request(asked)
+    def _given_back(self, request: Request) -> None:
+        """The component does not speak the client's generation, so translation is needed."""
+        if isinstance(self._translation, Relay):
+            self._translation = None
+            self._establish()
+        self.received(request)
 
-    def _go_on(self) -> None:
-        self._choosing = False
+    def _resume(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each()
-
-    def _refused(self, id_: bytes, error: bytes) -> None:
-        """The component could not be asked: the request that led to it fails, later ones try."""
-        self._choosing = False
-        self._waiting.pop(0)
-        self.consumer.answer(id_, b"error", error)
-        self._go_on()
+        for message in waiting:
+            self.received(message)
 
     # -- from the component --------------------------------------------------------------------
 
-    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
-        """The component asks for something."""
-        if self._adapter is not None:
-            self._adapter.asked(method, params, reply, call)
+    def server_request(
+        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
+    ) -> None:
+        """Passes a request to the translation."""
+        if self._translation is not None:
+            self._translation.server_request(method, params, reply, call)
         else:
-            text = f"`{method}`: the MCP client has not said anything yet"
-            reply(b"error", error_object(METHOD_NOT_FOUND, text))
+            reason = f"`{method}`: the MCP client has not said anything yet"
+            reply(b"error", error_object(METHOD_NOT_FOUND, reason))
 
-    def withdrawn(self, reply: OnAnswer) -> None:
-        """It does not want the answer any more."""
-        if self._adapter is not None:
-            self._adapter.withdrawn(reply)
+    def server_cancel(self, reply: OnResponse) -> None:
+        """Passes a cancellation to the translation."""
+        if self._translation is not None:
+            self._translation.server_cancel(reply)
 
-    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """The component sent a notification."""
-        if self._adapter is not None:
-            self._adapter.told(method, params, call)
+    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """Passes a notification to the translation."""
+        if self._translation is not None:
+            self._translation.server_notification(method, params, call)
 
-    def gone(self) -> None:
-        """The component closed the connection."""
-        self.drop()
+    def server_closed(self) -> None:
+        """The component closed the connection, so the client's ends too."""
+        self.close()
+
+
+class Clients:
+    """The clients of all servers, and the sessions that they share."""
+
+    def __init__(self, chain: AcpEndpoint) -> None:
+        self.chain = chain
+        self._clients: dict[str, list[Client]] = {}
+        """By the server's listener; in the order in which they connected."""
+        self._shared: dict[str, SharedSession] = {}
+        """By the server's listener."""
+
+    def open(
+        self, server: Server, connection: ClientConnection, generation: Generation | None = None
+    ) -> Client:
+        """A client has connected. `generation`: that of an agent which takes ACP transport."""
+        client = Client(self, server, connection, generation)
+        self._clients.setdefault(server.listener, []).append(client)
+        return client
+
+    def count(self, server: Server) -> int:
+        """How many clients the server has."""
+        return len(self._clients.get(server.listener, ()))
+
+    def remove(self, client: Client) -> None:
+        """A client has left."""
+        clients = self._clients[client.server.listener]
+        clients.remove(client)
+        if not clients:
+            del self._clients[client.server.listener]
+
+    def shared_session(self, server: Server) -> SharedSession:
+        """The session with the component for clients without sessions."""
+        session = self._shared.get(server.listener)
+        if session is None:
+            session = self._shared[server.listener] = SharedSession(server, self.chain)
+        return session
+
+    def close(self, server: Server) -> None:
+        """Closes all connections of clients to a server, and the server's to its component."""
+        for client in list(self._clients.get(server.listener, ())):
+            client.close()
+        # Last, since the clients that leave cancel their requests over the shared session.
+        session = self._shared.pop(server.listener, None)
+        if session is not None:
+            session.close()

@@ -1,7 +1,7 @@
-"""MCP servers of ACP transport in a session's setup: found, and put as an agent can take them.
+"""Reads and rewrites the MCP servers of ACP transport in the params of a session's setup.
 
-All forms of all generations: lists and objects keyed by name, at the top or under `tools`. What is
-not of ACP transport stays as it was, byte by byte.
+All forms of all generations: lists and objects keyed by name, at the top or under `tools`. Servers
+of other transports stay as they are, byte by byte.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import members
-from conductor.mcp.bridge.json import encode, read, text, value
+from conductor.mcp.bridge.json import read, text, value, write
 
 SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 """Methods whose params may declare servers."""
@@ -26,11 +25,11 @@ _URL: Final = "acp:"
 _OURS: Final = frozenset(
     {"name", "type", "transport", "serverId", "id", "url", "headers", "command", "args", "env"}
 )
-"""Members of a declaration that say how a server is reached; all others are kept."""
+"""Members of a declaration that say how to reach its server; the rewritten one keeps all others."""
 
 
 class StdioDeclaration(msgspec.Struct, frozen=True):
-    """A server that is reached by starting a program."""
+    """How to reach a server: start a program."""
 
     command: str
     args: tuple[str, ...]
@@ -38,7 +37,7 @@ class StdioDeclaration(msgspec.Struct, frozen=True):
 
 
 class HttpDeclaration(msgspec.Struct, frozen=True):
-    """A server that is reached at a URL."""
+    """How to reach a server: send requests to a URL."""
 
     url: str
     headers: tuple[tuple[str, str], ...]
@@ -48,36 +47,36 @@ Declaration = StdioDeclaration | HttpDeclaration
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a declaration stood: the path of its container, its index or key there."""
+    """The place of a declaration: the path of its container, and its index or key there."""
 
     path: tuple[str, ...]
     key: int | str
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """A server of ACP transport, as it was declared."""
+    """A declaration of a server of ACP transport."""
 
     place: Place
     name: str
     form: str
     """`serverId`, `id`, `url` or `scp`: a key of `generations.LADDERS`."""
     id: str
-    """What it is called by in messages: its id without `acp:`; of an `scp` server the name."""
+    """The server's id in messages, without `acp:`; the name of an `scp` server."""
 
     @property
     def url(self) -> str:
-        """The URL that names it, in generations that use one."""
+        """The server's URL, for generations that use one."""
         return _URL + self.id
 
 
 class Names:
-    """The names taken in one setup."""
+    """The names in use in one setup."""
 
     def __init__(self, taken: list[str]) -> None:
         self._taken = set(taken)
 
     def give(self, name: str) -> str:
-        """`name` if it is free, else `name-2` and so on; it is taken from then on."""
+        """Takes `name` if it is free, else `name-2` and so on."""
         free, number = name, 1
         while free in self._taken:
             number += 1
@@ -87,24 +86,24 @@ class Names:
 
 
 def declared(params: Raw | bytes) -> tuple[list[Declared], Names]:
-    """The servers of ACP transport in the params of a setup, and the names all others have."""
-    found, taken = [], []
+    """The servers of ACP transport in the params of a setup, and the names of all others."""
+    servers, taken = [], []
     for path, container in _containers(params):
         for key, entry in _entries(container):
-            held = read(entry)
-            name = text(held.get("name")) or (key if isinstance(key, str) else "")
-            form = _form(held, name)
+            fields = read(entry)
+            name = text(fields.get("name")) or (key if isinstance(key, str) else "")
+            form = _form(fields, name)
             if form is None:
                 taken.append(name)
             else:
-                found.append(Declared(Place(path, key), name, *form))
-    return found, Names(taken)
+                servers.append(Declared(Place(path, key), name, *form))
+    return servers, Names(taken)
 
 
 def _containers(params: Raw | bytes) -> list[tuple[tuple[str, ...], Raw]]:
-    held = read(params)
-    inside = read(held.get(_HOLDER))
-    return [((name,), held[name]) for name in _CONTAINERS if name in held] + [
+    fields = read(params)
+    inside = read(fields.get(_HOLDER))
+    return [((name,), fields[name]) for name in _CONTAINERS if name in fields] + [
         ((_HOLDER, name), inside[name]) for name in _CONTAINERS if name in inside
     ]
 
@@ -123,12 +122,12 @@ def _list(container: Raw) -> list[Raw] | None:
         return None
 
 
-def _form(held: Mapping[str, Raw], name: str) -> tuple[str, str] | None:
-    """The form of a declaration and the id in it, if it is one of ACP transport."""
-    kind, url = text(held.get("type")), text(held.get("url"))
+def _form(fields: Mapping[str, Raw], name: str) -> tuple[str, str] | None:
+    """The form of a declaration of ACP transport, and the server's id; None for all others."""
+    kind, url = text(fields.get("type")), text(fields.get("url"))
     if kind == "acp":
         for form in ("serverId", "id"):
-            ident = text(held.get(form))
+            ident = text(fields.get(form))
             if ident is not None:
                 return form, ident
     if url is not None and url.startswith(_URL):
@@ -137,92 +136,88 @@ def _form(held: Mapping[str, Raw], name: str) -> tuple[str, str] | None:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What stands in place of a declaration."""
+    """What replaces a declaration."""
 
     name: str
     fields: dict[str, object] | None
-    """How the server is reached; None: as it was declared."""
+    """How to reach the server; None: as declared."""
 
 
-def stdio(declaration: StdioDeclaration, version: int) -> dict[str, object]:
-    """A stdio server; ACP v2 wants its type, v1 has none."""
-    env = [{"name": name, "value": held} for name, held in declaration.env]
+def reached_by(declaration: Declaration, version: int) -> dict[str, object]:
+    """A server behind one of our doors; `version`: of ACP."""
+    if isinstance(declaration, HttpDeclaration):
+        return {"type": "http", "url": declaration.url, "headers": _pairs(declaration.headers)}
     fields: dict[str, object] = {
         "command": declaration.command,
         "args": declaration.args,
-        "env": env,
+        "env": _pairs(declaration.env),
     }
+    # ACP v1 has no type for stdio servers, v2 demands it.
     return {"type": "stdio", **fields} if version == 2 else fields
 
 
-def http(declaration: HttpDeclaration) -> dict[str, object]:
-    """A server at a URL."""
-    headers = [{"name": name, "value": held} for name, held in declaration.headers]
-    return {"type": "http", "url": declaration.url, "headers": headers}
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
+    return [{"name": name, "value": text_} for name, text_ in pairs]
 
 
-def native(one: Declared, *, old: bool) -> dict[str, object] | None:
-    """A server of ACP transport as an agent takes them; `old`: one that wants an `acp:` URL."""
+def native(declared: Declared, *, old: bool) -> dict[str, object] | None:
+    """A server of ACP transport as the agent takes it. `old`: the agent wants an `acp:` URL."""
     if old:
-        return None if one.form == "url" else {"type": "http", "url": one.url, "headers": []}
-    if one.form == "serverId":
+        fields: dict[str, object] = {"type": "http", "url": declared.url, "headers": []}
+        return None if declared.form == "url" else fields
+    if declared.form == "serverId":
         return None
-    # Agents of the draft between read `id`, those of the schema `serverId`.
-    also = {"id": one.id} if one.form == "id" else {}
-    return {"type": "acp", "serverId": one.id, **also}
+    # Agents of the draft read `id`, those of the schema `serverId`.
+    also = {"id": declared.id} if declared.form == "id" else {}
+    return {"type": "acp", "serverId": declared.id, **also}
 
 
 def rewritten(params: Raw | bytes, entries: Mapping[Place, Entry]) -> bytes:
     """The params with these declarations replaced; everything else stays as it was."""
-    held = read(params)
+    fields = read(params)
     for path, container in _containers(params):
         mine = {place.key: entry for place, entry in entries.items() if place.path == path}
         if not mine:
             continue
         listed = _list(container)
         if listed is not None:
-            new = encode([_entry(raw, mine.get(i)) for i, raw in enumerate(listed)])
+            new = write([_entry(raw, mine.get(i)) for i, raw in enumerate(listed)])
         else:
             keyed = {}
             for name, raw in read(container).items():
                 entry = mine.get(name)
                 keyed[entry.name if entry else name] = _entry(raw, entry, keyed=True)
-            new = members.write(keyed)
-        if len(path) == 2:
-            inside = {**read(held[path[0]]), path[1]: Raw(new)}
-            held[path[0]] = members.write(inside)
-        else:
-            held[path[0]] = Raw(new)
-    return bytes(members.write(held))
+            new = write(keyed)
+        *holder, name = path
+        if holder:
+            new = write({**read(fields[_HOLDER]), name: Raw(new)})
+        fields[path[0]] = Raw(new)
+    return write(fields)
 
 
 def _entry(raw: Raw, entry: Entry | None, *, keyed: bool = False) -> Raw:
     if entry is None:
         return raw
-    held = read(raw)
+    old = read(raw)
     if entry.fields is None:
-        if "name" not in held or text(held["name"]) == entry.name:
+        if "name" not in old or text(old["name"]) == entry.name:
             return raw
-        return members.write({**held, "name": Raw(encode(entry.name))})
-    fields = dict(entry.fields)
-    kept = {name: one for name, one in held.items() if name not in _OURS}
-    if keyed:
-        fields = _keyed(fields, held)
-    first: dict[str, object] = {}
-    if "type" in fields:
-        first["type"] = fields.pop("type")
-    if not keyed or "name" in held:
+        return Raw(write({**old, "name": entry.name}))
+    new = _keyed(entry.fields, old) if keyed else dict(entry.fields)
+    # `type` and `name` first, as people write them; some agents show declarations to their users.
+    first = {"type": new.pop("type")} if "type" in new else {}
+    if not keyed or "name" in old:
         first["name"] = entry.name
-    return Raw(encode({**first, **fields, **kept}))
+    kept = {name: member for name, member in old.items() if name not in _OURS}
+    return Raw(write({**first, **new, **kept}))
 
 
-def _keyed(fields: dict[str, object], held: Mapping[str, Raw]) -> dict[str, object]:
-    """The oldest form: pairs as an object, and `transport` where later ones have `type`."""
+def _keyed(fields: dict[str, object], old: Mapping[str, Raw]) -> dict[str, object]:
+    """The oldest form: pairs as an object, and `transport` where later forms have `type`."""
     new = dict(fields)
     for name in ("env", "headers"):
         if name in new:
-            pairs = value(encode(new[name]))
-            new[name] = {one["name"]: one["value"] for one in pairs}
-    if "transport" in held:
+            new[name] = {pair["name"]: pair["value"] for pair in value(write(new[name]))}
+    if "transport" in old:
         new["transport"] = new.pop("type", "stdio")
     return new

@@ -1,33 +1,21 @@
 """Clients that speak MCP without sessions, and a component that begins with `initialize`.
 
-The bridge holds one session with the component for all such clients of a server, since what they
-send may come over any number of connections. What the component asks of its client becomes an
-`input_required` result of the request it is working at; the request that brings the answers takes
-the first one's place.
+All such clients of a server share one session with the component, since one client's requests may
+come over any number of connections. A request of the component to its client becomes an
+`input_required` result of the request it works on; `suspendable` has these requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any, Final
 
 from msgspec import Raw
 
-from conductor.core.jsonrpc import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    canonical_id,
-    error_object,
-)
-from conductor.mcp.bridge import limits
-from conductor.mcp.bridge.adapters import Request
-from conductor.mcp.bridge.calls import Call
-from conductor.mcp.bridge.consumers import Consumer
-from conductor.mcp.bridge.jobs import MAY_ASK, Job
-from conductor.mcp.bridge.json import EMPTY, members_of, read, text, write
-from conductor.mcp.bridge.line import Line, OnAnswer
-from conductor.mcp.bridge.ports import Port
-from conductor.mcp.bridge.providers import Provider
+from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
+from conductor.mcp import limits
+from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
+from conductor.mcp.bridge.json import EMPTY, decoded, meta, objects, read, text, with_meta, write
 from conductor.mcp.bridge.revisions import (
     CLIENT,
     DISCOVER,
@@ -37,254 +25,275 @@ from conductor.mcp.bridge.revisions import (
     MODERN,
     NAMESPACE,
     NEEDS,
+    PROGRESS,
     SERVER,
 )
-from conductor.mcp.bridge.servers import Server
+from conductor.mcp.bridge.servers import Call, Server, ServerConnection, ServerHandler
 from conductor.mcp.bridge.subscriptions import Subscriptions
+from conductor.mcp.bridge.suspendable import MAY_WANT_INPUT, SuspendableRequest
+from conductor.mcp.bridge.translations import Request, Translation, cancelled_id
 
-_PROGRESS: Final = "notifications/progress"
-_LOG: Final = "notifications/message"
-_MOST_SUSPENDED: Final = 64
-"""Requests that wait for input which their clients may never bring."""
+_LOG_MESSAGE: Final = "notifications/message"
 
 
-class Downgrade:
-    """The session with one component, for every client of a server that has none."""
+class _State(Enum):
+    """NEW → INITIALIZING → OPEN. An error, or the component's end of the session, leads to NEW."""
 
-    def __init__(self, server: Server, line: Line) -> None:
+    NEW = auto()
+    INITIALIZING = auto()
+    OPEN = auto()
+
+
+class SharedSession(ServerHandler):
+    """The session with one component, for all clients of its server that have none."""
+
+    def __init__(self, server: Server, chain: AcpEndpoint) -> None:
         self._server = server
-        self._line = line
-        self._provider = Provider(server, line, self)
-        self._jobs: dict[str, Job] = {}
-        """By the progress token the component knows them by; the last one last."""
-        self._suspended: dict[str, Job] = {}
-        self._subscriptions = Subscriptions(server.label, self._subscribe)
-        self._level: bytes | None = None
-        self._state = "new"
-        self._waiting: list[Callable[[bytes | None], None]] = []
-        self._offered: dict[str, Raw] = {}
-        self._able: dict[str, Any] = {}
-        self.ports = 0
-
-    @staticmethod
-    def of(server: Server, line: Line) -> Downgrade:
-        """The session of a server, which is begun when there is none."""
-        if server.shared is None:
-            server.shared = Downgrade(server, line)
-        return server.shared
-
-    def port(self, consumer: Consumer) -> Port:
-        """An adapter for one more client."""
-        self.ports += 1
-        return Port(self, consumer)
-
-    # -- the session with the component ----------------------------------------------------------
-
-    def _begin(self, meta: dict[str, Raw], then: Callable[[bytes | None], None]) -> None:
-        """Calls `then` when the session is there, or with the error that it cannot be."""
-        if self._state == "open":
-            then(None)
-            return
-        self._waiting.append(then)
-        if self._state == "opening":
-            return
-        self._state = "opening"
-        able: dict[str, object] = {name: {} for name in NEEDS.values()}
-        info = meta.get(CLIENT) or {"name": "conductor", "version": "0"}
-        params = {"protocolVersion": LATEST_SESSION, "capabilities": able, "clientInfo": info}
-        self._provider.request(Call("initialize", write(params), self._initialized))
-
-    def _initialized(self, member: bytes, body: bytes) -> None:
-        error: bytes | None = None
-        if member == b"result":
-            self._state = "open"
-            self._offered = read(body)
-            self._able = {
-                name: one
-                for name, one in members_of(self._offered.get("capabilities")).items()
-                if isinstance(one, dict)
-            }
-            self._provider.notify("notifications/initialized", None)
-        else:
-            self._state, error = "new", body
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each(error)
-
-    def leave(self, port: Port) -> None:
-        """A client is gone: what it waits for is cancelled, unless input was asked for."""
-        for job in [job for job in self._jobs.values() if job.port is port]:
-            self.cancel(port, job.id)
-        self._subscriptions.leave(port)
-        self.ports -= 1
+        self._chain = chain
+        self._connection = ServerConnection(server, chain, self)
+        self._state = _State.NEW
+        self._waiting: list[tuple[ClientConnection, Request]] = []
+        """Requests that came before the session was open."""
+        self._requests: dict[str, SuspendableRequest] = {}
+        """By token; the latest last."""
+        self._suspended: dict[str, SuspendableRequest] = {}
+        """Those that wait for input, the oldest first; they may have their outcome already."""
+        self._subscriptions = Subscriptions(self._subscribe, server.refusal)
+        self._log_level: bytes | None = None
+        self._initialized: dict[str, Raw] = {}
+        """The result of `initialize`."""
+        self._capabilities: dict[str, dict[str, Any]] = {}
+        """The component's."""
 
     def close(self) -> None:
         """Ends the session."""
-        self._provider.close()
+        self._connection.close()
 
     # -- from clients ----------------------------------------------------------------------------
 
-    def request(self, port: Port, asked: Request) -> None:
-        """A client asks."""
-        id_, method = asked.id, asked.method
-        held = read(asked.params)
-        meta = read(held.get("_meta"))
+    def request(self, client: ClientConnection, request: Request) -> None:
+        """A request of a client; the first one begins the session."""
+        if self._state is _State.OPEN:
+            self._serve(client, request)
+            return
+        self._waiting.append((client, request))
+        if self._state is _State.NEW:
+            self._state = _State.INITIALIZING
+            about = meta(read(request.params))
+            params: dict[str, object] = {
+                "protocolVersion": LATEST_SESSION,
+                # What the component may ask for depends on the client of each request, so `answer`
+                # decides. Here the session claims everything.
+                "capabilities": {name: {} for name in NEEDS.values()},
+                "clientInfo": about.get(CLIENT) or {"name": "conductor", "version": "0"},
+            }
+            self._connection.request(Call("initialize", write(params), self._on_initialized))
 
-        def begun(error: bytes | None) -> None:
-            if not port.open:
-                return  # it left while the session was begun
-            if error is not None:
-                port.answer(id_, b"error", error)
-            elif method == DISCOVER:
-                port.answer(id_, b"result", self._discovered())
-            elif method == LISTEN:
-                wanted = members_of(held.get("notifications"))
-                self._subscriptions.listen(port, id_, wanted, self._able)
-            elif "requestState" in held:
-                self._resume(port, id_, held, meta)
+    def _on_initialized(self, member: bytes, body: bytes) -> None:
+        opened = member == b"result"
+        self._state = _State.OPEN if opened else _State.NEW
+        if opened:
+            self._initialized = read(body)
+            self._capabilities = objects(self._initialized.get("capabilities"))
+            self._connection.notify("notifications/initialized", None)
+        waiting, self._waiting = self._waiting, []
+        for client, request in waiting:
+            if opened:
+                self._serve(client, request)
             else:
-                self._start(port, id_, method, held, meta)
+                client.respond(request.id, b"error", body)
 
-        self._begin(meta, begun)
+    def _serve(self, client: ClientConnection, request: Request) -> None:
+        fields = read(request.params)
+        if request.method == DISCOVER:
+            client.respond(request.id, b"result", self._discovered())
+        elif request.method == LISTEN:
+            wanted = decoded(fields.get("notifications"))
+            self._subscriptions.listen(client, request.id, wanted, self._capabilities)
+        elif "requestState" in fields:
+            self._resume(client, request.id, fields)
+        else:
+            self._start(client, request, fields)
 
     def _discovered(self) -> bytes:
-        answer: dict[str, object] = {
+        result: dict[str, object] = {
             "supportedVersions": [MODERN],
-            "capabilities": self._able,
+            "capabilities": self._capabilities,
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
         }
-        if "instructions" in self._offered:
-            answer["instructions"] = self._offered["instructions"]
-        if "serverInfo" in self._offered:
-            answer["_meta"] = {SERVER: self._offered["serverInfo"]}
-        return write(answer)
+        if "instructions" in self._initialized:
+            result["instructions"] = self._initialized["instructions"]
+        if "serverInfo" in self._initialized:
+            result["_meta"] = {SERVER: self._initialized["serverInfo"]}
+        return write(result)
 
-    def _start(
-        self, port: Port, id_: bytes, method: str, held: dict[str, Raw], meta: dict[str, Raw]
-    ) -> None:
-        self._set_level(meta.get(LOG_LEVEL))
-        job = Job(port, id_, method, meta)
-        job.state = f"{self._server.listener}-{self._server.fresh()}"
+    def _start(self, client: ClientConnection, request: Request, fields: dict[str, Raw]) -> None:
+        about = meta(fields)
+        self._set_log_level(about.get(LOG_LEVEL))
+        token = f"{self._server.listener}-{self._server.next_number()}"
+        started = SuspendableRequest(client, request.id, request.method, about, token)
         rest: dict[str, object] = {
-            name: one for name, one in meta.items() if not name.startswith(NAMESPACE)
+            name: raw for name, raw in about.items() if not name.startswith(NAMESPACE)
         }
-        if job.token is not None:
-            rest["progressToken"] = job.state
-        params: dict[str, object] = {**held}
-        params.pop("_meta", None)
-        if rest:
-            params["_meta"] = rest
+        if started.progress_token is not None:
+            rest["progressToken"] = token
+        fields.pop("_meta", None)
+        params = with_meta(fields, rest) if fields or rest else None
 
-        def answered(member: bytes, body: bytes) -> None:
-            self._jobs.pop(job.state, None)
-            job.outcome = (member, body)
-            job.deliver()
+        def responded(member: bytes, body: bytes) -> None:
+            self._requests.pop(token, None)
+            started.outcome = (member, body)
+            started.deliver()
 
-        self._jobs[job.state] = job
-        job.call = Call(method, write(params) if params else None, answered, owner_id=id_)
-        self._provider.request(job.call)
+        self._requests[token] = started
+        started.call = Call(request.method, params, responded, client_id=request.id)
+        self._connection.request(started.call)
 
-    def _set_level(self, level: Raw | None) -> None:
-        if level is None or bytes(level) == self._level or "logging" not in self._able:
+    def _set_log_level(self, level: Raw | None) -> None:
+        """The session has one log level, so the latest request sets it for all clients."""
+        if level is None or bytes(level) == self._log_level or "logging" not in self._capabilities:
             return
-        self._level = bytes(level)
-        params = write({"level": level})
-        self._provider.request(Call("logging/setLevel", params, lambda member, body: None))
+        self._log_level = bytes(level)
+        self._connection.request(Call("logging/setLevel", write({"level": level}), ignore))
 
-    def cancel(self, port: Port, id_: bytes) -> bool:
-        """A client does not want an answer any more; whether it waited for one."""
-        for job in self._jobs.values():
-            if job.port is port and canonical_id(job.id) == id_ and job.call is not None:
-                job.port = None
-                self._jobs.pop(job.state)
-                self._drop(job)
+    def _resume(self, client: ClientConnection, id_: bytes, fields: dict[str, Raw]) -> None:
+        """A client brings input."""
+        resumed = self._suspended.pop(text(fields["requestState"]) or "", None)
+        if resumed is None:
+            error = error_object(INVALID_PARAMS, "no request of this `requestState` is open")
+            client.respond(id_, b"error", error)
+            return
+        resumed.resume(client, id_, fields, meta(fields))
+        if resumed.outcome is not None:
+            resumed.deliver()
+        elif resumed.unsent:
+            self._suspend(resumed)
+
+    def cancel(self, client: ClientConnection, key: bytes) -> bool:
+        """A client cancels the request with this canonical id; False if there is none."""
+        for request in self._requests.values():
+            if request.client is client and canonical_id(request.id) == key:
+                self._drop(request)
                 return True
-        return self._subscriptions.cancel(port, id_)
+        return self._subscriptions.cancel(client, key)
 
-    def _drop(self, job: Job) -> None:
-        assert job.call is not None
-        self._provider.tell_cancelled(job.call, write({"requestId": Raw(job.id)}))
-        self._provider.cancel(job.call, forget=True)
+    def _drop(self, request: SuspendableRequest) -> None:
+        request.client = None
+        del self._requests[request.token]
+        assert request.call is not None
+        params = write({"requestId": Raw(request.id)})
+        self._connection.notify_cancelled(request.call, params)
+        self._connection.cancel(request.call, forget=True)
 
-    # -- input -----------------------------------------------------------------------------------
+    def leave(self, client: ClientConnection) -> None:
+        """A client has left: cancels its requests, except suspended ones, which it may resume over
+        another connection."""
+        self._waiting = [each for each in self._waiting if each[0] is not client]
+        for request in [each for each in self._requests.values() if each.client is client]:
+            self._drop(request)
+        self._subscriptions.leave(client)
 
-    def asked(self, method: str, params: bytes | None, reply: OnAnswer, call: Call | None) -> None:
-        """The component asks its client for something."""
+    # -- from the component ----------------------------------------------------------------------
+
+    def server_request(
+        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
+    ) -> None:
+        """Asks the client of the latest request that can answer.
+
+        The component does not say which request it works on, so the latest is the best guess.
+        """
         if method == "ping":
             reply(b"result", EMPTY)
             return
-        need = NEEDS.get(method)
-        open_ = [job for job in self._jobs.values() if job.method in MAY_ASK]
-        able = [job for job in open_ if need in job.able]
+        capability = NEEDS.get(method)
+        candidates = [each for each in self._requests.values() if each.method in MAY_WANT_INPUT]
+        able = [each for each in candidates if capability in each.capabilities]
         if not able:
-            if need is not None and len(open_) == 1:  # else nobody knows whose work it is for
-                open_[0].lacks[need] = method
-            text_ = f"`{method}`: no open request is of an MCP client that offers it"
-            reply(b"error", error_object(METHOD_NOT_FOUND, text_))
+            if capability is not None and len(candidates) == 1:
+                # With several requests in flight, nobody knows which one lacks the capability.
+                candidates[0].missing[capability] = method
+            reason = f"`{method}`: no open request is of an MCP client that offers it"
+            reply(b"error", error_object(METHOD_NOT_FOUND, reason))
             return
-        job = able[-1]
-        if job.rounds >= limits.ROUNDS or len(job.wanted) >= limits.INPUTS:
-            text_ = f"`{method}`: the request has asked for too much input already"
-            reply(b"error", error_object(METHOD_NOT_FOUND, text_))
+        request = able[-1]
+        if request.rounds >= limits.INPUT_ROUNDS or len(request.unsent) >= limits.INPUTS:
+            reason = f"`{method}`: the request has asked for too much input already"
+            reply(b"error", error_object(METHOD_NOT_FOUND, reason))
             return
-        job.wanted[f"input-{self._server.fresh()}"] = (reply, method, params)
-        self._want(job)
+        request.want(f"input-{self._server.next_number()}", method, params, reply)
+        self._suspend(request)
 
-    def _want(self, job: Job) -> None:
-        """Answers the client that input is required."""
-        port = job.port
-        if port is None:
-            return  # it has been told, and will ask again when it comes back
-        self._suspended[job.state] = job
-        if len(self._suspended) > _MOST_SUSPENDED:
+    def _suspend(self, request: SuspendableRequest) -> None:
+        if request.client is None:
+            return  # suspended already: it will ask for more input when it is resumed
+        self._suspended[request.token] = request
+        if len(self._suspended) > limits.SUSPENDED:
             oldest = self._suspended.pop(next(iter(self._suspended)))
-            if self._jobs.pop(oldest.state, None) is not None:
+            if oldest.token in self._requests:
                 self._drop(oldest)
-        job.ask(port)
+        request.suspend()
 
-    def _resume(self, port: Port, id_: bytes, held: dict[str, Raw], meta: dict[str, Raw]) -> None:
-        """A client brings input: from now on it waits for the outcome."""
-        job = self._suspended.pop(text(held["requestState"]) or "", None)
-        if job is None:
-            error = error_object(INVALID_PARAMS, "no request of this `requestState` is open")
-            port.answer(id_, b"error", error)
-            return
-        job.resume(port, id_, held, meta)
-        if job.outcome is not None:
-            job.deliver()
-        elif job.wanted:
-            self._want(job)
+    def server_cancel(self, reply: OnResponse) -> None:
+        """The component does not want an input any more."""
+        for request in self._requests.values():
+            request.withdraw(reply)
 
-    def withdrawn(self, reply: OnAnswer) -> None:
-        """The component does not want an answer any more."""
-        for job in self._jobs.values():
-            job.withdrawn(reply)
+    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """Passes progress to its request, logs to the latest that wants them, changes to
+        subscribers."""
+        if method == PROGRESS:
+            fields = read(params)
+            request = self._requests.get(text(fields.get("progressToken")) or "")
+            if request is not None and request.client and request.progress_token is not None:
+                progress = write({**fields, "progressToken": request.progress_token})
+                request.client.notify(method, progress, request.id)
+        elif method == _LOG_MESSAGE:
+            for request in reversed(self._requests.values()):
+                if request.wants_logs and request.client is not None:
+                    request.client.notify(method, params, request.id)
+                    break
+        else:
+            self._subscriptions.notify(method, params)
 
-    # -- notifications ---------------------------------------------------------------------------
+    def server_closed(self) -> None:
+        """The component ends the session; the next request begins another."""
+        self._subscriptions.end()
+        self._log_level = None
+        self._connection.close()
+        self._connection = ServerConnection(self._server, self._chain, self)
+        self._state = _State.NEW
 
     def _subscribe(self, method: str, uri: str) -> None:
-        self._provider.request(Call(method, write({"uri": uri}), lambda member, body: None))
+        self._connection.request(Call(method, write({"uri": uri}), ignore))
 
-    def told(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """The component tells its client something."""
-        if method == _PROGRESS:
-            held = read(params)
-            job = self._jobs.get(text(held.get("progressToken")) or "")
-            if job is not None and job.port is not None and job.token is not None:
-                job.port.tell(method, write({**held, "progressToken": job.token}), job.id)
-        elif method == _LOG:
-            for job in [job for job in self._jobs.values() if job.logs and job.port][-1:]:
-                assert job.port is not None
-                job.port.tell(method, params, job.id)
-        else:
-            self._subscriptions.told(method, params)
 
-    def gone(self) -> None:
-        """The component closed the connection: the next request opens another."""
-        self._subscriptions.end()
-        self._level = None
-        self._provider.close()
-        self._provider = Provider(self._server, self._line, self)
-        self._state = "new"
+class Downgrade(Translation):
+    """One client of a shared session."""
+
+    def __init__(
+        self, client: ClientConnection, server: ServerConnection, session: SharedSession
+    ) -> None:
+        super().__init__(client, server)
+        self._session = session
+        self._left = False
+
+    def _request(self, request: Request) -> None:
+        self._session.request(self._client, request)
+
+    def _notification(self, method: str, params: bytes | None) -> None:
+        """The session sends its own notifications."""
+
+    def _cancelled(self, params: bytes | None) -> None:
+        self._cancel(cancelled_id(params))
+
+    def _cancel(self, key: bytes | None) -> None:
+        if key is not None and self._session.cancel(self._client, key):
+            self._client.no_response(key)
+
+    def client_closed(self) -> None:
+        """Leaves the session, which goes on for its other clients."""
+        if not self._left:
+            self._left = True
+            self._session.leave(self._client)

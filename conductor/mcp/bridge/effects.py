@@ -18,9 +18,10 @@ class ToChain(msgspec.Struct, frozen=True, gc=False):
 
 
 class Listen(msgspec.Struct, frozen=True, gc=False):
-    """Make an address of a kind (`stdio` or `http`) where clients of `listener` come in.
+    """Create an address of a kind (`stdio` or `http`) for the clients of `listener`.
 
-    Answered by `Bridge.listening` or `Bridge.refused`; until then nothing goes down.
+    `Bridge.listening` or `Bridge.listen_failed` takes the outcome. Until then the bridge holds
+    everything for the agent.
     """
 
     listener: str
@@ -28,12 +29,12 @@ class Listen(msgspec.Struct, frozen=True, gc=False):
 
 
 class CloseListener(msgspec.Struct, frozen=True, gc=False):
-    """Nobody may come in there any more, and whoever has is to be dropped."""
+    """Remove the address, and close the connections of its clients."""
 
     listener: str
 
 
-class ToConnection(msgspec.Struct, frozen=True, gc=False):
+class ToClient(msgspec.Struct, frozen=True, gc=False):
     """Send `frame` (no newline) to an MCP client.
 
     `related`: raw id of the client's request it belongs to, where that is known.
@@ -44,15 +45,15 @@ class ToConnection(msgspec.Struct, frozen=True, gc=False):
     related: bytes | None = None
 
 
-class NoAnswer(msgspec.Struct, frozen=True, gc=False):
-    """The client's request with this raw id was cancelled and will get no answer."""
+class NoResponse(msgspec.Struct, frozen=True, gc=False):
+    """The client cancelled its request with this raw id, so no response will come."""
 
     connection: str
     id: bytes
 
 
-class CloseConnection(msgspec.Struct, frozen=True, gc=False):
-    """Drop an MCP client."""
+class CloseClient(msgspec.Struct, frozen=True, gc=False):
+    """Close the connection of an MCP client."""
 
     connection: str
 
@@ -64,21 +65,14 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
-class Note(msgspec.Struct, frozen=True, gc=False):
-    """Something worth a line in the log."""
+class Log(msgspec.Struct, frozen=True, gc=False):
+    """A line for the log."""
 
     level: str
     text: str
 
 
-Effect = (
-    ToAgent
-    | ToChain
-    | Listen
-    | CloseListener
-    | ToConnection
-    | NoAnswer
-    | CloseConnection
-    | Wait
-    | Note
-)
+ClientEffect = ToClient | NoResponse | CloseClient | CloseListener
+"""What the doors perform."""
+
+Effect = ToAgent | ToChain | Listen | Wait | Log | ClientEffect

@@ -1,8 +1,7 @@
-"""The generations of MCP over ACP, as a table: how a component is connected to and written to.
+"""The generations of MCP over ACP, as a table: how to connect to a component and write to it.
 
-Which generation a component speaks cannot always be told from how it declares its server. So each
-form of declaration has a ladder: the next one is tried when a component does not know the one
-before.
+A declaration does not always say which generation its component speaks. So each form of declaration
+has a ladder of generations: when a component does not know one, the bridge tries the next.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from msgspec import Raw
 from conductor.mcp.bridge.json import NULL, read, text, write
 
 Fields = tuple[tuple[str, str], ...]
-"""Members of params, each with what its value is: `id`, `url`, `name` of the server, the `session`,
-or the `connection`."""
+"""Members of params, each with the name of its value: `id`, `url` or `name` of the server, the
+`session`, or the `connection`."""
 
 _CONNECTION: Final = (("connectionId", "connection"),)
 _OLD_CONNECTION: Final = (("connection_id", "connection"),)
@@ -25,16 +24,17 @@ _OLD_CONNECT: Final = (("acp_id", "id"), ("acp_url", "url"), ("session_id", "ses
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to carry MCP in ACP."""
+    """One form of MCP over ACP."""
 
     name: str
     connect: str | None = None
-    """The request that opens a connection; None where there are none."""
-    connect_with: Fields = ()
+    """The request that opens a connection; None if the generation has no connections."""
+    connect_fields: Fields = ()
+    connect_is_shared: bool = False
+    """Whether other generations connect in the same form, so a connection proves nothing."""
     disconnect: str | None = None
-    disconnect_with: Fields = ()
-    disconnect_asks: bool = False
-    """Whether that is a request."""
+    disconnect_fields: Fields = ()
+    disconnect_is_request: bool = False
     request: str
     notification: str | None = None
     """The methods that carry a message to the component …"""
@@ -44,18 +44,14 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     address: Fields
     nested: bool = False
     """Whether the message stands in a member `message`, with an id of its own."""
-    numbered: bool = False
-    """Whether each request has a `requestId`, and its outcome is a member of the result."""
+    stateless: bool = False
+    """Whether it carries MCP as of 2026-07-28, which has no sessions. Then each request has a
+    `requestId`, and its outcome is a member of the result."""
 
     @property
-    def stateless(self) -> bool:
-        """Whether it carries MCP as of 2026-07-28, which has no sessions."""
-        return self.numbered
-
-    @property
-    def waits(self) -> bool:
-        """Whether a connection is opened for an ACP session, whose id has to be known."""
-        return any(source == "session" for _, source in self.connect_with)
+    def needs_session_id(self) -> bool:
+        """Whether the request that connects names the ACP session."""
+        return any(source == "session" for _, source in self.connect_fields)
 
 
 STATELESS: Final = Generation(
@@ -63,28 +59,29 @@ STATELESS: Final = Generation(
     request="mcp/message",
     back_notification="mcp/message",
     address=(("serverId", "id"),),
-    numbered=True,
+    stateless=True,
 )
 SDK_2: Final = Generation(
     name="sdk-2",
     connect="mcp/connect",
-    connect_with=(("serverId", "id"),),
+    connect_fields=(("serverId", "id"),),
     disconnect="mcp/disconnect",
-    disconnect_with=_CONNECTION,
-    disconnect_asks=True,
+    disconnect_fields=_CONNECTION,
+    disconnect_is_request=True,
     request="mcp/message",
     notification="mcp/message",
     back_request="mcp/message",
     back_notification="mcp/message",
     address=_CONNECTION,
 )
-RFD: Final = msgspec.structs.replace(SDK_2, name="rfd", connect_with=(("acpId", "id"),))
+RFD: Final = msgspec.structs.replace(SDK_2, name="rfd", connect_fields=(("acpId", "id"),))
 SDK_0: Final = Generation(
-    name="sdk-0.12",  # and sacp 3 to 11: they differ in what they read in connect, and get both
+    name="sdk-0.12",  # also sacp 3 to 11: each reads its own fields of connect, which has both
     connect="_mcp/connect",
-    connect_with=_OLD_CONNECT,
+    connect_fields=_OLD_CONNECT,
+    connect_is_shared=True,
     disconnect="_mcp/disconnect",
-    disconnect_with=_OLD_CONNECTION,
+    disconnect_fields=_OLD_CONNECTION,
     request="_mcp/message",
     notification="_mcp/message",
     back_request="_mcp/message",
@@ -127,30 +124,26 @@ LADDERS: Final[Mapping[str, tuple[Generation, ...]]] = {
     "url": (SDK_0, SACP, PACP),
     "scp": (SCP,),
 }
-"""For each form of declaration the generations it may be of, the likeliest first."""
+"""The generations a component may speak, by the form of its declaration; the likeliest first."""
 
 CONNECTS: Final = {"mcp/connect": SDK_2, "_mcp/connect": SDK_0}
 DISCONNECTS: Final = frozenset({"mcp/disconnect", "_mcp/disconnect"})
-CARRIERS: Final = frozenset(
-    {
-        "mcp/message",
-        "_mcp/message",
-        "_mcp/request",
-        "_mcp/notification",
-        "_mcp/client_to_server/request",
-        "_mcp/client_to_server/notification",
-        "_mcp/server_to_client/request",
-        "_mcp/server_to_client/notification",
-        "_scp/mcp",
-    }
-)
-"""Methods of ACP whose params hold a message of MCP."""
-
-METHODS: Final = CARRIERS | DISCONNECTS | set(CONNECTS)
+METHODS: Final = {*CONNECTS, *DISCONNECTS} | {
+    method
+    for generation in GENERATIONS
+    for method in (
+        generation.request,
+        generation.notification,
+        generation.back_request,
+        generation.back_notification,
+    )
+    if method is not None
+}
+"""Methods of ACP that carry MCP, or open or close a connection that does."""
 
 
-class Carried(msgspec.Struct, frozen=True):
-    """A message of MCP, and what the params that carried it say of where it belongs."""
+class McpMessage(msgspec.Struct, frozen=True):
+    """A message of MCP, with the address that the params around it give."""
 
     method: str | None
     params: bytes | None
@@ -163,78 +156,78 @@ class Carried(msgspec.Struct, frozen=True):
     nested: bool = False
 
 
-def carried(params: Raw | bytes | None) -> Carried:
-    """Opens the params of a carrier, of connect or of disconnect, whatever the generation."""
-    held = read(params)
-    connection = held.get("connectionId", held.get("connection_id"))
-    addresses = (text(held.get(name)) for name in ("serverId", "acpId", "acp_id", "acp_url", "url"))
-    server = next((one.removeprefix("acp:") for one in addresses if one is not None), None)
-    place, inner_id = held, None
-    if "message" in held:
-        server = text(held.get("name")) if server is None else server
-        place = read(held["message"])
-        inner_id = place.get("id")
-    inner = place.get("params")
-    return Carried(
-        text(place.get("method")),
-        bytes(inner) if inner is not None and bytes(inner) != NULL else None,
+def unwrap(params: Raw | bytes | None) -> McpMessage:
+    """Reads the params of a carrier, of connect or of disconnect, in any generation."""
+    outer = read(params)
+    connection = outer.get("connectionId", outer.get("connection_id"))
+    ids = (text(outer.get(name)) for name in ("serverId", "acpId", "acp_id", "acp_url", "url"))
+    server = next((id_.removeprefix("acp:") for id_ in ids if id_ is not None), None)
+    nested = "message" in outer
+    if nested and server is None:
+        server = text(outer.get("name"))
+    inner = read(outer["message"]) if nested else outer
+    inner_id = inner.get("id") if nested else None
+    inner_params = inner.get("params")
+    return McpMessage(
+        text(inner.get("method")),
+        bytes(inner_params) if inner_params is not None and bytes(inner_params) != NULL else None,
         bytes(connection) if connection is not None else None,
         server,
-        text(held.get("requestId")),
+        text(outer.get("requestId")),
         bytes(inner_id) if inner_id is not None else None,
-        "message" in held,
+        nested,
     )
 
 
 def fill(fields: Fields, values: Mapping[str, object]) -> dict[str, object]:
-    """The members `fields` names that have a value."""
+    """The members that `fields` names and `values` has."""
     return {member: values[source] for member, source in fields if values.get(source) is not None}
 
 
-def message(
+def wrap(
     generation: Generation,
     values: Mapping[str, object],
     method: str,
     params: bytes | None,
-    inner_id: str | int | None = None,
+    id_: str | int | None = None,
 ) -> bytes:
-    """The params that carry a request (with `inner_id`, where it has one) or a notification."""
+    """The params that carry a request (with `id_`, if the generation has one) or notification."""
     fields = fill(generation.address, values)
     inner: dict[str, object] = {"method": method}
     if params is not None:
         inner["params"] = Raw(params)
     if generation.nested:
         head: dict[str, object] = {"jsonrpc": "2.0"}
-        if inner_id is not None:
-            head["id"] = inner_id
+        if id_ is not None:
+            head["id"] = id_
         return write({**fields, "message": {**head, **inner}})
-    if generation.numbered and inner_id is not None:
-        fields["requestId"] = inner_id
+    if generation.stateless and id_ is not None:
+        fields["requestId"] = id_
     return write({**fields, **inner})
 
 
-def outcome(generation: Generation, member: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """The outcome of MCP in an answer of ACP: `result` or `error`, and its body."""
-    if member == b"error" or not (generation.nested or generation.numbered):
+def unwrap_response(generation: Generation, member: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """The outcome of MCP in a response of ACP: `result` or `error`, and its body."""
+    if member == b"error" or not (generation.nested or generation.stateless):
         return member, body
-    held = read(body)
-    if generation.nested and "message" in held:
-        held = read(held["message"])
-    if "result" in held:
-        return b"result", bytes(held["result"])
-    if "error" in held:
-        return b"error", bytes(held["error"])
-    return b"result", body  # an answer that is not wrapped: taken as what it is
+    fields = read(body)
+    if generation.nested and "message" in fields:
+        fields = read(fields["message"])
+    for name in ("result", "error"):
+        if name in fields:
+            return name.encode(), bytes(fields[name])
+    return member, body  # some components do not wrap their results: the body is the result
 
 
-def enclose(
+def wrap_response(
     generation: Generation, inner_id: bytes | None, member: bytes, body: bytes
 ) -> tuple[bytes, bytes]:
-    """The reverse of `outcome`: the answer of ACP that holds an outcome of MCP."""
-    name = member.decode()
-    if generation.numbered:
-        return b"result", write({name: Raw(body)})
+    """The reverse of `unwrap_response`: the response of ACP that holds an outcome of MCP."""
+    outcome = {member.decode(): Raw(body)}
+    if generation.stateless:
+        return b"result", write(outcome)
     if generation.nested:
-        inner = {"jsonrpc": "2.0", "id": Raw(inner_id or NULL), name: Raw(body)}
-        return b"result", write({"message": inner})
+        return b"result", write(
+            {"message": {"jsonrpc": "2.0", "id": Raw(inner_id or NULL), **outcome}}
+        )
     return member, body

@@ -1,4 +1,4 @@
-"""Small helpers for JSON that is passed on raw."""
+"""JSON that the bridge passes on: objects opened one level deep, with raw values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from conductor.core import members
 NULL: Final = b"null"
 EMPTY: Final = b"{}"
 
-encode = msgspec.json.Encoder().encode
+write = msgspec.json.Encoder().encode
+"""JSON of a value; raw members stay as they are."""
+
+
+def read(raw: Raw | bytes | None) -> dict[str, Raw]:
+    """The members of an object; none if `raw` is no object."""
+    return members.read(raw) or {}
 
 
 def text(raw: Raw | bytes | None) -> str | None:
-    """The text a raw JSON string stands for, or None if it is none."""
+    """The text of a JSON string, or None if it is no string."""
     if raw is None:
         return None
     try:
@@ -26,36 +32,45 @@ def text(raw: Raw | bytes | None) -> str | None:
         return None
 
 
-def read(raw: Raw | bytes | None) -> dict[str, Raw]:
-    """The members of an object; none where it is no object."""
-    return members.read(raw) or {}
-
-
-def value(raw: Raw | bytes) -> Any:
-    """The value of raw JSON; None where it cannot be read."""
+def value(raw: Raw | bytes | None) -> Any:
+    """The value of raw JSON; None if it cannot be read."""
+    if raw is None:
+        return None
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def members_of(raw: Raw | bytes | None) -> dict[str, Any]:
-    """The members of an object, as values; none where it is no object."""
-    held = value(raw) if raw is not None else None
+def decoded(raw: Raw | bytes | None) -> dict[str, Any]:
+    """The members of an object with their values; none if `raw` is no object."""
+    held = value(raw)
     return held if isinstance(held, dict) else {}
 
 
-def write(fields: Mapping[str, object]) -> bytes:
-    """The object with these members; raw ones stay as they are."""
-    return encode(fields)
+def objects(raw: Raw | bytes | None) -> dict[str, dict[str, Any]]:
+    """Those members of an object that are objects, such as MCP's capabilities."""
+    return {name: item for name, item in decoded(raw).items() if isinstance(item, dict)}
 
 
-def code(error: Raw | bytes) -> int | None:
+def meta(fields: Mapping[str, Raw]) -> dict[str, Raw]:
+    """The members of `_meta`."""
+    return read(fields.get("_meta"))
+
+
+def with_meta(fields: Mapping[str, Raw], new: Mapping[str, object]) -> bytes:
+    """The object with `new` as its `_meta`; without `_meta` if that is empty."""
+    if new:
+        return write({**fields, "_meta": new})
+    return write({name: raw for name, raw in fields.items() if name != "_meta"})
+
+
+def error_code(error: Raw | bytes) -> int | None:
     """The code of an error object."""
-    found = value(read(error).get("code", NULL))
-    return found if isinstance(found, int) else None
+    code = value(read(error).get("code"))
+    return code if isinstance(code, int) else None
 
 
 def bytes_of(raw: Raw | UnsetType) -> bytes | None:
-    """A member of a message as it was written; None where there is none."""
+    """A member of a message as it was written; None where it is missing."""
     return None if isinstance(raw, UnsetType) else bytes(raw)

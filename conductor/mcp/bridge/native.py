@@ -1,261 +1,275 @@
-"""Agents that take servers of ACP transport: their messages of MCP, in whatever generation."""
+"""Agents that take servers of ACP transport: their messages of MCP, in any generation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Raw
 
-from conductor.core.jsonrpc import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    canonical_id,
-    error_object,
-)
-from conductor.mcp.bridge import generations, limits
-from conductor.mcp.bridge.adapters import Request
-from conductor.mcp.bridge.clients import Client
+from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
+from conductor.mcp import limits
+from conductor.mcp.bridge import generations
+from conductor.mcp.bridge.clients import Client, Clients
+from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
 from conductor.mcp.bridge.generations import (
     CONNECTS,
+    DISCONNECTS,
     PACP,
     SACP,
     SDK_0,
     SDK_2,
     STATELESS,
-    Carried,
     Generation,
-    carried,
-    enclose,
-    message,
-    outcome,
+    McpMessage,
+    unwrap,
 )
 from conductor.mcp.bridge.json import EMPTY, NULL, read, text, write
-from conductor.mcp.bridge.line import Line, OnAnswer
 from conductor.mcp.bridge.revisions import CANCELLED
 from conductor.mcp.bridge.servers import Server
+from conductor.mcp.bridge.translations import Cancellation, Notification, Request
 
-_SPOKEN: Final = {
+_REQUEST_CANCELLED: Final = -32800
+
+_CONNECTED: Final = {
     "mcp/message": SDK_2,
     "_mcp/message": SDK_0,
     "_mcp/request": SACP,
     "_mcp/notification": SACP,
 }
-"""The generation of an agent with connections, by what it sends."""
+"""The generation of an agent that names a connection, by the method it uses."""
 
 _CONNECTIONLESS: Final = {
     "_mcp/client_to_server/request": PACP,
     "_mcp/client_to_server/notification": PACP,
 }
+"""The same for an agent that names a server; STATELESS for all other methods."""
 
 
-class NativeConsumer:
-    """One connection of such an agent, or all it says to a server where it has none."""
+class NativeConnection(ClientConnection):
+    """One connection of such an agent; a pretended one in generations without connections."""
 
-    def __init__(self, line: Line, generation: Generation, server: Server, connection: str) -> None:
-        self._line = line
+    def __init__(
+        self, agent: AcpEndpoint, generation: Generation, server: Server, id_: str
+    ) -> None:
+        """`id_`: empty until the connection is open."""
+        self._agent = agent
         self.generation = generation
         declared = server.declared
-        self._values: dict[str, object] = {
+        self._address: dict[str, object] = {
             "id": declared.id,
             "url": declared.url,
             "name": declared.name,
         }
-        self.join(connection)
-        self._open: dict[bytes, Carried] = {}
-        """What the agent has asked: by the id of ACP."""
+        self.opened(id_)
+        self._pending: dict[bytes, McpMessage] = {}
+        """The agent's requests, by their ids of ACP."""
 
-    def join(self, connection: str) -> None:
-        """The connection is called this; nothing, before it is open."""
-        self.connection = self._values["connection"] = connection
+    def opened(self, id_: str) -> None:
+        """The connection has its id."""
+        self.id = self._address["connection"] = id_
 
-    def note(self, id_: bytes, asked: Carried) -> None:
-        """The agent asks something."""
-        self._open[id_] = asked
+    def received(self, id_: bytes, message: McpMessage) -> None:
+        """A request of the agent."""
+        self._pending[id_] = message
 
-    def has(self, key: bytes) -> bytes | None:
-        """The id of a request that is open, as the agent wrote it, by its canonical spelling."""
-        return next((id_ for id_ in self._open if canonical_id(id_) == key), None)
+    def is_pending(self, key: bytes) -> bool:
+        """Whether a request with this canonical id is pending."""
+        return any(canonical_id(id_) == key for id_ in self._pending)
 
-    def outer(self, inner: Raw | None) -> bytes | None:
-        """The id of ACP of the request that has this id inside."""
-        wanted = bytes(inner) if inner is not None else b""
-        return next((id_ for id_, one in self._open.items() if one.inner_id == wanted), None)
+    def acp_id(self, inner_id: Raw | None) -> bytes | None:
+        """The id of ACP of the pending request that has this id inside."""
+        wanted = bytes(inner_id) if inner_id is not None else b""
+        matching = (id_ for id_, each in self._pending.items() if each.inner_id == wanted)
+        return next(matching, None)
 
-    def answer(self, id_: bytes, member: bytes, body: bytes) -> None:
-        """Answers a request of the agent."""
-        asked = self._open.pop(id_, None)
-        inner_id = asked.inner_id if asked is not None else None
-        self._line.answer(id_, *enclose(self.generation, inner_id, member, body))
+    def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
+        pending = self._pending.pop(id_, None)
+        inner_id = pending.inner_id if pending is not None else None
+        wrapped = generations.wrap_response(self.generation, inner_id, member, body)
+        self._agent.respond(id_, *wrapped)
 
-    def give_up(self, id_: bytes) -> None:
-        """ACP wants an answer even to what was cancelled."""
-        self._open.pop(id_, None)
-        self._line.answer(id_, b"error", error_object(-32800, "the request was cancelled"))
+    def no_response(self, id_: bytes) -> None:
+        # MCP wants no response to a cancelled request, but ACP does.
+        self._pending.pop(id_, None)
+        error = error_object(_REQUEST_CANCELLED, "the request was cancelled")
+        self._agent.respond(id_, b"error", error)
 
-    def ask(
-        self, method: str, params: bytes | None, on_answer: OnAnswer, related: bytes | None
+    def request(
+        self, method: str, params: bytes | None, on_response: OnResponse, related: bytes | None
     ) -> bytes | None:
-        """Asks the agent something, if its generation has a way to."""
         generation = self.generation
         if generation.back_request is None:
-            what = f"`{method}`: the agent's generation of MCP over ACP takes no requests"
-            on_answer(b"error", error_object(METHOD_NOT_FOUND, what))
+            reason = f"`{method}`: the agent's generation of MCP over ACP takes no requests"
+            on_response(b"error", error_object(METHOD_NOT_FOUND, reason))
             return None
-        whole = message(generation, self._values, method, params, 1 if generation.nested else None)
-        return self._line.ask(
+        inner_id = 1 if generation.nested else None
+        whole = generations.wrap(generation, self._address, method, params, inner_id)
+        return self._agent.request(
             generation.back_request,
             whole,
-            lambda member, body: on_answer(*outcome(generation, member, body)),
+            lambda member, body: on_response(
+                *generations.unwrap_response(generation, member, body)
+            ),
         )
 
-    def tell(self, method: str, params: bytes | None, related: bytes | None) -> None:
-        """Sends the agent a notification; of stateless MCP each belongs to a request."""
-        request_id = None
-        if self.generation.numbered:
-            asked = self._open.get(related) if related is not None else None
-            if asked is None:
+    def notify(self, method: str, params: bytes | None, related: bytes | None) -> None:
+        whole = generations.wrap(self.generation, self._address, method, params)
+        if self.generation.stateless:
+            # Here each notification belongs to a request, so any other one cannot be sent.
+            pending = self._pending.get(related) if related is not None else None
+            if pending is None:
                 return
-            request_id = asked.request_id
-        whole = message(self.generation, self._values, method, params)
-        if request_id is not None:
-            whole = write({**read(whole), "requestId": request_id})
-        self._line.tell(self.generation.back_notification, whole)
+            if pending.request_id is not None:
+                whole = write({**read(whole), "requestId": pending.request_id})
+        self._agent.notify(self.generation.back_notification, whole)
 
-    def drop(self) -> None:
-        """Tells the agent that the connection is closed."""
-        if self.generation.disconnect is None or not self.connection:
+    def close(self) -> None:
+        generation = self.generation
+        if generation.disconnect is None or not self.id:
             return
-        params = write(generations.fill(self.generation.disconnect_with, self._values))
-        if self.generation.disconnect_asks:
-            self._line.ask(self.generation.disconnect, params, lambda member, body: None)
+        params = write(generations.fill(generation.disconnect_fields, self._address))
+        if generation.disconnect_is_request:
+            self._agent.request(generation.disconnect, params, ignore)
         else:
-            self._line.tell(self.generation.disconnect, params)
+            self._agent.notify(generation.disconnect, params)
 
 
-class Native:
-    """Takes what an agent says of the servers it was given."""
+class _Native(NamedTuple):
+    client: Client
+    connection: NativeConnection
 
-    def __init__(self, up: Line, down: Line, emit: Callable[[str, str], None]) -> None:
-        """`up` leads to the components, `down` to the agent; `emit` notes something."""
-        self._up = up
-        self._down = down
-        self._note = emit
+
+class NativeClients:
+    """Takes the agent's messages to servers that it was given with ACP transport."""
+
+    def __init__(self, clients: Clients, agent: AcpEndpoint) -> None:
+        self._all = clients
+        self._agent = agent
         self._servers: dict[str, Server] = {}
-        self._clients: dict[str, tuple[Client, NativeConsumer]] = {}
+        """By the id that the component declared."""
+        self._clients: dict[str, _Native] = {}
+        """By the id of the connection."""
         self._count = 0
 
     def serve(self, server: Server) -> None:
-        """From now on the agent may use this server."""
+        """The agent may use this server from now on."""
         self._servers[server.declared.id] = server
 
     def forget(self, server: Server) -> None:
         """The agent's session with this server is over."""
         if self._servers.get(server.declared.id) is server:
             del self._servers[server.declared.id]
-        for key, (client, _) in list(self._clients.items()):
-            if client.server is server:
+        for key, native in list(self._clients.items()):
+            if native.client.server is server:
                 del self._clients[key]
 
     def request(self, id_: bytes, method: str, params: bytes | None) -> bool:
-        """A request of the agent; whether it was one about a server of ours."""
-        asked = carried(params)
+        """A request of the agent; False if it is not about a server of ours."""
+        message = unwrap(params)
         if method in CONNECTS:
-            return self._connect(id_, method, asked)
-        found = self._find(method, asked)
-        if found is None:
+            return self._connect(id_, method, message)
+        native = self._addressee(method, message)
+        if native is None:
             return False
-        client, consumer = found
-        if method in generations.DISCONNECTS:
-            self._clients.pop(consumer.connection, None)
-            client.closed()
-            self._down.answer(id_, b"result", EMPTY)
-            return True
-        if asked.method is None:
+        client, connection = native
+        if method in DISCONNECTS:
+            self._disconnected(native)
+            self._agent.respond(id_, b"result", EMPTY)
+        elif message.method is None:
             error = error_object(INVALID_PARAMS, f"`{method}` holds no message of MCP")
-            self._down.answer(id_, b"error", error)
-            return True
-        client.server.prefer(consumer.generation)
-        consumer.note(id_, asked)
-        same = consumer.generation.numbered
-        raw = params if same else None
-        client.request(Request(id_, asked.method, asked.params, asked.request_id, raw))
+            self._agent.respond(id_, b"error", error)
+        else:
+            generation = connection.generation
+            client.server.prefer(generation)
+            connection.received(id_, message)
+            acp_params = params if generation.stateless else None
+            client.received(
+                Request(id_, message.method, message.params, message.request_id, acp_params)
+            )
         return True
 
     def notification(self, method: str, params: bytes | None) -> bool:
-        """A notification of the agent; whether it was one about a server of ours."""
-        told = carried(params)
-        found = self._find(method, told)
-        if found is None:
+        """A notification of the agent; False if it is not about a server of ours."""
+        message = unwrap(params)
+        native = self._addressee(method, message)
+        if native is None:
             return False
-        client, consumer = found
-        if method in generations.DISCONNECTS:
-            self._clients.pop(consumer.connection, None)
-            client.closed()
-        elif told.method == CANCELLED and consumer.generation.nested:
-            outer = consumer.outer(read(told.params).get("requestId"))
-            if outer is not None:
-                client.cancel(outer)
-        elif told.method is not None:
-            client.notification(told.method, told.params)
+        client, connection = native
+        if method in DISCONNECTS:
+            self._disconnected(native)
+        elif message.method == CANCELLED and connection.generation.nested:
+            # It names the request by the id inside; ACP wants a response nevertheless.
+            acp_id = connection.acp_id(read(message.params).get("requestId"))
+            if acp_id is not None:
+                client.received(Cancellation(acp_id))
+        elif message.method is not None:
+            client.received(Notification(message.method, message.params))
         return True
 
     def cancel(self, key: bytes) -> bool:
-        """`$/cancel_request` of the agent; whether it is for a request that was taken here."""
-        for client, consumer in self._clients.values():
-            if consumer.has(key) is not None:
-                client.cancel(key)
+        """`$/cancel_request` of the agent; False if the request is not for a server of ours."""
+        for client, connection in self._clients.values():
+            if connection.is_pending(key):
+                client.received(Cancellation(key))
                 return True
         return False
 
-    def _connect(self, id_: bytes, method: str, asked: Carried) -> bool:
-        server = self._servers.get(asked.server or "")
+    def _disconnected(self, native: _Native) -> None:
+        self._clients.pop(native.connection.id, None)
+        native.client.closed()
+
+    def _connect(self, id_: bytes, method: str, message: McpMessage) -> bool:
+        server = self._servers.get(message.server or "")
         if server is None:
             return False
-        if len(server.clients) >= limits.CLIENTS:
-            error = limits.refusal(server.label, f"{limits.CLIENTS} connections are open")
-            self._down.answer(id_, b"error", error)
+        if self._all.count(server) >= limits.NATIVE_CLIENTS:
+            error = server.refusal(f"{limits.NATIVE_CLIENTS} connections are open")
+            self._agent.respond(id_, b"error", error)
             return True
-        consumer = NativeConsumer(self._down, CONNECTS[method], server, "")
-        same = next((one for one in server.ladder if one.connect == method), None)
-        client = Client(server, self._up, consumer, same)
-        opened = partial(self._opened, id_, client, consumer)
-        if same is None or same.waits:
+        same = next((rung for rung in server.ladder if rung.connect == method), None)
+        connection = NativeConnection(self._agent, CONNECTS[method], server, "")
+        client = self._all.open(server, connection, same)
+
+        def opened(member: bytes, body: bytes) -> None:
+            self._opened(id_, _Native(client, connection), member, body)
+
+        if same is None or same.needs_session_id:
             opened(b"result", NULL)
-        else:  # the component may speak as the agent does: so it is asked what the agent asks
-            client.open(same, opened)
+        else:
+            # The component may speak the agent's generation. Then it has to get the agent's own
+            # messages, `connect` included.
+            client.connect(same, opened)
         return True
 
-    def _opened(
-        self, id_: bytes, client: Client, consumer: NativeConsumer, member: bytes, body: bytes
-    ) -> None:
-        """The agent is connected, under the component's id where that tells it from others."""
+    def _opened(self, id_: bytes, native: _Native, member: bytes, body: bytes) -> None:
+        client, connection = native
         if member == b"error":
             client.closed()
-            self._down.answer(id_, member, body)
+            self._agent.respond(id_, member, body)
             return
         self._count += 1
-        connection = text(Raw(body))
-        if not connection or connection in self._clients:
-            connection = f"conductor-{client.server.listener}-{self._count}"
-        consumer.join(connection)
-        self._clients[connection] = client, consumer
-        name = consumer.generation.disconnect_with[0][0]
-        self._down.answer(id_, member, write({name: connection}))
+        # The component's id, unless another component has chosen the same.
+        name = text(body)
+        if not name or name in self._clients:
+            name = f"conductor-{client.server.listener}-{self._count}"
+        connection.opened(name)
+        self._clients[name] = native
+        field = connection.generation.disconnect_fields[0][0]
+        self._agent.respond(id_, member, write({field: name}))
 
-    def _find(self, method: str, said: Carried) -> tuple[Client, NativeConsumer] | None:
-        if said.connection is not None:
-            found = self._clients.get(text(said.connection) or "")
-            if found is not None and method in _SPOKEN:
-                found[1].generation = _SPOKEN[method]
-            return found
-        server = self._servers.get(said.server or "")
+    def _addressee(self, method: str, message: McpMessage) -> _Native | None:
+        if message.connection is not None:
+            native = self._clients.get(text(message.connection) or "")
+            if native is not None and method in _CONNECTED:
+                native.connection.generation = _CONNECTED[method]
+            return native
+        server = self._servers.get(message.server or "")
         if server is None:
             return None
         generation = _CONNECTIONLESS.get(method, STATELESS)
         key = f"{generation.name} {server.listener}"
         if key not in self._clients:
-            consumer = NativeConsumer(self._down, generation, server, key)
-            self._clients[key] = Client(server, self._up, consumer, generation), consumer
+            connection = NativeConnection(self._agent, generation, server, key)
+            client = self._all.open(server, connection, generation)
+            self._clients[key] = _Native(client, connection)
         return self._clients[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.mcp.bridge.json import read, write
+from conductor.mcp.bridge.json import meta, read, write
 
 SESSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions that begin with `initialize`."""
@@ -26,30 +26,31 @@ LISTEN: Final = "subscriptions/listen"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 SUBSCRIPTION: Final = NAMESPACE + "subscriptionId"
-"""In `_meta`: the id of the request that a subscription's notifications and result belong to."""
+"""In `_meta`: the id of the `subscriptions/listen` that a notification or result belongs to."""
 
 CANCELLED: Final = "notifications/cancelled"
+PROGRESS: Final = "notifications/progress"
 
 NEEDS: Final = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""What a component may ask a client for, and the capability that takes."""
+"""Requests a server may send to its client, each with the capability it needs."""
 
 MISSING_CAPABILITY: Final = -32021
-"""The error code, since 2026-07-28, of a request that takes what its client does not offer."""
+"""The error code, since 2026-07-28, of a request that needs a capability its client lacks."""
 
 PROBE: Final = write({"_meta": {VERSION: MODERN, CAPABILITIES: {}}})
 """Params of the bridge's own `server/discover`."""
 
 
 def modern(method: str, params: bytes | None) -> bool:
-    """Whether a message shows that its sender speaks the revision without sessions."""
+    """Whether a client that begins with this message speaks the revision without sessions."""
     if method in (DISCOVER, LISTEN, INITIALIZE):
         return method != INITIALIZE
     return (
         params is not None
-        and VERSION.encode() in params
-        and VERSION in read(read(params).get("_meta"))
+        and VERSION.encode() in params  # spares large params the parsing
+        and VERSION in meta(read(params))
     )

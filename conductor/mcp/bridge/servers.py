@@ -1,125 +1,547 @@
-"""The MCP servers that components declared, and the setups they were declared in."""
+"""MCP servers that components declared, and the connections to them.
+
+A `Server` is one declaration in one session. Each client, or all clients that share a session, has
+a `ServerConnection`: it finds the component's generation of MCP over ACP, opens the connection in
+that generation, and carries `Call`s and notifications.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import Final
 
+import msgspec
+from msgspec import Raw
+
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    canonical_id,
+    error_object,
+)
+from conductor.mcp import limits
+from conductor.mcp.bridge import generations
 from conductor.mcp.bridge.declarations import Declared
-from conductor.mcp.bridge.generations import LADDERS, Carried, Generation
+from conductor.mcp.bridge.endpoints import AcpEndpoint, OnResponse, ignore
+from conductor.mcp.bridge.generations import LADDERS, Generation, McpMessage
+from conductor.mcp.bridge.json import NULL, error_code, meta, read, text, with_meta, write
+from conductor.mcp.bridge.revisions import CANCELLED, PROGRESS
 
-if TYPE_CHECKING:
-    from conductor.mcp.bridge.calls import Call
-    from conductor.mcp.bridge.clients import Client
-    from conductor.mcp.bridge.downgrade import Downgrade
-    from conductor.mcp.bridge.providers import Provider
+_UNKNOWN_GENERATION: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
+"""The error codes with which components reject a generation they do not know."""
 
 
-class Setup:
-    """One `session/new`, `load`, `resume` or `fork`, and the servers declared in it."""
+class SessionId:
+    """The id of an ACP session, which the agent assigns in its response to the setup."""
 
-    def __init__(
-        self, number: int, session: bytes | None, on_wait: Callable[[Setup], None]
-    ) -> None:
-        """`on_wait` is called when somebody begins to wait for the session's id."""
-        self.number = number
-        self.session = session
-        """Raw JSON of the session's id, once it is known."""
-        self.servers: list[Server] = []
-        self.settled = session is not None
-        """Whether nobody has to wait for the session's id (any more)."""
-        self._waiting: list[Callable[[], None]] = []
+    def __init__(self, known: bytes | None, on_wait: Callable[[], None]) -> None:
+        """`known`: raw JSON, if the setup names the session. `on_wait` starts the timer that ends
+        the wait."""
+        self.value = known
+        self.settled = known is not None
         self._on_wait = on_wait
+        self._waiting: list[Callable[[], None]] = []
 
-    def settle(self, session: bytes | None) -> None:
-        """The session's id is known, or nobody waits for it any longer (None)."""
-        self.session = session if session is not None else self.session
+    def settle(self, value: bytes | None) -> None:
+        """The id is known, or nobody waits for it any longer (None)."""
+        self.value = value if value is not None else self.value
         self.settled = True
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each()
+        for resume in waiting:
+            resume()
 
-    def when_settled(self, then: Callable[[], None]) -> None:
-        """Calls `then` when the session's id is known."""
-        if self.settled:
-            then()
-            return
+    def wait(self, resume: Callable[[], None]) -> None:
+        """Calls `resume` once, when the id is settled."""
         if not self._waiting:
-            self._on_wait(self)
-        self._waiting.append(then)
+            self._on_wait()
+        self._waiting.append(resume)
 
 
 class Server:
-    """One declared server: which generation its component speaks, and who is connected to it."""
+    """One declared server: its component's generation, its connections and its pending calls."""
 
-    def __init__(self, setup: Setup, declared: Declared, listener: str, name: str) -> None:
-        self.setup = setup
+    def __init__(self, declared: Declared, session: SessionId, listener: str, name: str) -> None:
+        """`name`: how the agent calls the server."""
         self.declared = declared
+        self.session = session
         self.listener = listener
         self.name = name
-        """What the agent calls it."""
         self.ladder = LADDERS[declared.form]
         self.generation = self.ladder[0]
         self.confirmed = len(self.ladder) == 1
-        """Whether the component has shown that this is its generation."""
+        """Whether the component has shown that it speaks `generation`."""
         self.discovered: bytes | None = None
-        """What a stateless server says of itself (the result of `server/discover`)."""
-        self.providers: list[Provider] = []
-        self.clients: list[Client] = []
-        self.shared: Downgrade | None = None
-        """The session all clients without sessions share, where the component has one."""
+        """The result of `server/discover`, if the component speaks stateless MCP."""
+        self.connections: list[ServerConnection] = []
         self.calls: dict[str, Call] = {}
-        """Open requests by `requestId`, or by progress token in generations without connections."""
+        """Pending calls by `requestId`, or by progress token in generations without connections."""
         self.unanswered = 0
-        """Requests to the component that it has not answered, those nobody waits for included."""
-        self._last = 0
+        """Requests to the component without a response, also those whose client has left."""
+        self._last_number = 0
 
     @property
     def label(self) -> str:
-        """How errors call it."""
+        """The server's name in errors."""
         return f"MCP server `{self.name}`"
 
-    def fresh(self) -> int:
-        """A number not used before for this server."""
-        self._last += 1
-        return self._last
+    def refusal(self, what: str) -> bytes:
+        """The error for a client that exceeds a limit."""
+        hint = "(hint: wait for those that are open)"
+        return error_object(INTERNAL_ERROR, f"{self.label}: {what} {hint}")
 
-    def after(self, generation: Generation) -> Generation | None:
-        """What to try when the component does not know `generation`."""
+    def next_number(self) -> int:
+        """A number that this server has not used before."""
+        self._last_number += 1
+        return self._last_number
+
+    def next_rung(self, generation: Generation) -> Generation | None:
+        """The generation to try when the component does not know `generation`."""
         at = self.ladder.index(generation) + 1
         return self.ladder[at] if not self.confirmed and at < len(self.ladder) else None
 
     def prefer(self, generation: Generation) -> None:
-        """Whoever asks speaks `generation`: it is tried first, where the declaration is in a form
-        of it. (Components of the stateless one declare as others do, and are told by that.)"""
+        """Tries `generation`, which the agent speaks, first, if the declaration allows it.
+
+        A ladder that begins with the stateless generation stays as it is: components of the
+        stateless generation reject the others' messages, but not the other way round.
+        """
         if generation in self.ladder and not self.confirmed and not self.ladder[0].stateless:
-            others = (one for one in self.ladder if one is not generation)
+            others = (other for other in self.ladder if other is not generation)
             self.generation, self.ladder = generation, (generation, *others)
 
     def confirm(self, generation: Generation) -> None:
         """The component has shown that it speaks `generation`."""
         self.generation, self.confirmed = generation, True
 
-    def provider_for(self, message: Carried) -> tuple[Provider | None, Call | None]:
-        """Whom of the connected a message of the component is for, and which request it is about.
-
-        Generations without connections name the server only: the message is for whoever has
-        asked it something last.
-        """
+    def addressee(self, message: McpMessage) -> tuple[ServerConnection | None, Call | None]:
+        """The connection that a component's message is for, and the call it belongs to."""
         if message.request_id is not None:
             call = self.calls.get(message.request_id)
-            return (call.provider if call is not None else None), call
-        for provider in self.providers:
-            if message.connection is not None and provider.connection == message.connection:
-                return provider, None
-        if message.connection is None and self.providers:
-            return max(self.providers, key=lambda one: (one.latest, one.number)), None
-        return None, None
+            return (call.connection if call is not None else None), call
+        if message.connection is not None:
+            matching = (each for each in self.connections if each.id == message.connection)
+            return next(matching, None), None
+        # Generations without connections name only the server. Most likely the message belongs to
+        # the connection that sent the last request.
+        latest = max(self.connections, key=lambda each: (each.latest, each.number), default=None)
+        return latest, None
+
+
+class Call(msgspec.Struct, eq=False):
+    """One request to a component, from its creation to its response."""
+
+    method: str
+    params: bytes | None
+    on_response: OnResponse
+    client_id: bytes | None = None
+    """Raw id of the client's request that it serves."""
+    request_id: str | None = None
+    """The `requestId` to use, if the client has given one."""
+    acp_params: bytes | None = None
+    """Params of ACP to pass on unchanged, if the client speaks the component's generation."""
+    connection: ServerConnection | None = None
+    id: bytes | None = None
+    """Raw id of the request on the wire; None before it is sent and after its response."""
+    inner_id: int | None = None
+    """The id of the message inside, in generations that nest it."""
+    key: str = ""
+    """Its key in `Server.calls`."""
+    token: Raw | None = None
+    """The client's progress token, if the component got another one."""
+    first_error: bytes | None = None
+    """The error in the first generation that was tried."""
+    cancelled: bool = False
+    on_other_generation: Callable[[], None] | None = None
+    """Takes the call back, unanswered, if the component is not of the generation it was passed on
+    in. Without it, the connection translates the call to the next generation itself."""
+
+
+class _Notification(msgspec.Struct, frozen=True):
+    method: str
+    params: bytes | None
+
+
+class ServerHandler(ABC):
+    """Takes what a component sends of its own accord over a `ServerConnection`."""
+
+    @abstractmethod
+    def server_request(
+        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
+    ) -> None:
+        """A request. `call`: the call it belongs to, if the component names it."""
+
+    @abstractmethod
+    def server_cancel(self, reply: OnResponse) -> None:
+        """The component cancels the request that `reply` would answer."""
+
+    @abstractmethod
+    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """A notification."""
+
+    @abstractmethod
+    def server_closed(self) -> None:
+        """The component has closed the connection."""
+
+
+class _State(Enum):
+    """NEW → CONNECTING → OPEN → CLOSED.
+
+    A failed attempt leads back to NEW, so that the next message tries again; a change of generation
+    from OPEN to CONNECTING. Any state leads to CLOSED.
+    """
+
+    NEW = auto()
+    CONNECTING = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class ServerConnection:
+    """One connection to a component; a pretended one in generations without connections."""
+
+    def __init__(self, server: Server, chain: AcpEndpoint, handler: ServerHandler) -> None:
+        self.server = server
+        self.handler = handler
+        self.generation = server.generation
+        self.id: bytes | None = None
+        """Raw JSON; None in generations without connections."""
+        self.number = server.next_number()
+        self.latest = 0
+        """The number of its last request."""
+        self._chain = chain
+        self._state = _State.NEW
+        self._client_generation: Generation | None = None
+        """The generation to connect in first, if not the server's likeliest."""
+        self._on_open: OnResponse | None = None
+        self._queue: list[Call | _Notification] = []
+        """Waits, in order, until the connection is open."""
+        self._calls: dict[Call, None] = {}
+        self._replies: dict[bytes, OnResponse] = {}
+        """For the component's requests, by canonical id."""
+        server.connections.append(self)
+
+    # -- opening -----------------------------------------------------------------------------
+
+    def open(self, generation: Generation, on_open: OnResponse) -> None:
+        """Connects now, first in the client's `generation`.
+
+        `on_open` takes the connection's id (null if the component has no connections) or an error.
+        """
+        self._client_generation, self._on_open = generation, on_open
+        self._begin()
+
+    def _begin(self) -> None:
+        self._state = _State.CONNECTING
+        self.generation = self._client_generation or self.server.generation
+        self._connect()
+
+    def _connect(self) -> None:
+        if self._state is _State.CLOSED:
+            return
+        generation, server = self.generation, self.server
+        if generation.connect is None:
+            self._opened()
+        elif generation.needs_session_id and not server.session.settled:
+            server.session.wait(self._connect)
+        elif server.unanswered >= limits.UNANSWERED:
+            self._failed(self._full())
+        else:
+            fields = generations.fill(generation.connect_fields, self._address())
+            server.unanswered += 1
+            self._chain.request(generation.connect, write(fields), self._connected)
+
+    def _connected(self, member: bytes, body: bytes) -> None:
+        self.server.unanswered -= 1
+        if member == b"error":
+            self._not_connected(body)
+            return
+        self.id = generations.unwrap(body).connection
+        if self._state is _State.CLOSED:  # closed while the component was connecting
+            self._disconnect()
+        elif self.id is None:
+            self._failed(_error(f"{self.server.label} was connected without an id"))
+        else:
+            if not self.generation.connect_is_shared:
+                self.server.confirm(self.generation)
+            self._opened()
+
+    def _not_connected(self, error: bytes) -> None:
+        unknown = error_code(error) in _UNKNOWN_GENERATION
+        other = self._next_connect() if unknown else None
+        self._client_generation = None
+        if self._state is _State.CLOSED:
+            return
+        if other is None:
+            self._failed(error)
+        else:
+            self.generation = other
+            self._connect()
+
+    def _next_connect(self) -> Generation | None:
+        """The next generation that connects in another form."""
+        if self._client_generation is not None:
+            return None if self.server.confirmed else self.server.generation
+        other = self.server.next_rung(self.generation)
+        while other is not None and other.connect == self.generation.connect:
+            other = self.server.next_rung(other)
+        return other
+
+    def _opened(self) -> None:
+        self._state = _State.OPEN
+        self._report_open(b"result", self.id or NULL)
+        queue, self._queue = self._queue, []
+        for message in queue:
+            self._write(message)
+
+    def _failed(self, error: bytes) -> None:
+        """The connection cannot be opened: fails all calls; a later call tries again."""
+        self._state = _State.NEW
+        self._queue.clear()
+        self._report_open(b"error", error)
+        for call in list(self._calls):
+            self._finish(call, b"error", call.first_error or error)
+
+    def _report_open(self, member: bytes, body: bytes) -> None:
+        on_open, self._on_open = self._on_open, None
+        if on_open is not None:
+            on_open(member, body)
+
+    def _full(self) -> bytes:
+        return self.server.refusal(f"{limits.UNANSWERED} requests are not answered")
+
+    def _address(self) -> dict[str, object]:
+        declared, session = self.server.declared, self.server.session.value
+        return {
+            "id": declared.id,
+            "url": declared.url,
+            "name": declared.name,
+            "session": Raw(session) if session is not None else None,
+            "connection": Raw(self.id) if self.id is not None else None,
+        }
+
+    # -- to the component ----------------------------------------------------------------------
+
+    def request(self, call: Call) -> None:
+        """Sends a call, now or once the connection is open."""
+        call.connection = self
+        if len(self._queue) >= limits.UNANSWERED:
+            call.on_response(b"error", self._full())
+            return
+        self._calls[call] = None
+        self.latest = self.server.next_number()
+        self._enqueue(call)
+
+    def notify(self, method: str, params: bytes | None) -> None:
+        """Sends a notification, in order. Dropped if the generation has none for components, or if
+        too many messages wait for the connection."""
+        if len(self._queue) < limits.UNANSWERED:
+            self._enqueue(_Notification(method, params))
+
+    def _enqueue(self, message: Call | _Notification) -> None:
+        if self._state is _State.OPEN:
+            self._write(message)
+            return
+        self._queue.append(message)
+        if self._state is _State.NEW:
+            self._begin()
+
+    def _write(self, message: Call | _Notification) -> None:
+        if isinstance(message, Call):
+            self._send(message)
+        elif self.generation.notification is not None and self._state is not _State.CLOSED:
+            params = self._wrap(message.method, message.params)
+            self._chain.notify(self.generation.notification, params)
+
+    def _wrap(self, method: str, params: bytes | None, id_: str | int | None = None) -> bytes:
+        return generations.wrap(self.generation, self._address(), method, params, id_)
+
+    def _send(self, call: Call) -> None:
+        # A call may have been cancelled or returned while it waited in the queue.
+        if call not in self._calls or self._return_calls(call):
+            return
+        generation, server = self.generation, self.server
+        if server.unanswered >= limits.UNANSWERED:
+            self._finish(call, b"error", self._full())
+            return
+        server.unanswered += 1
+        id_: str | int | None = None
+        params = call.params
+        if generation.stateless:
+            id_ = call.key = call.request_id or f"{server.listener}-{server.next_number()}"
+            server.calls[call.key] = call
+        elif generation.nested:
+            id_ = call.inner_id = server.next_number()
+            params = self._with_own_token(call, id_)
+        if generation.stateless and call.acp_params is not None:
+            whole = call.acp_params
+        else:
+            whole = self._wrap(call.method, params, id_)
+        call.id = self._chain.request(
+            generation.request, whole, lambda member, body: self._responded(call, member, body)
+        )
+
+    def _return_calls(self, call: Call) -> bool:
+        """Returns `call`, and all calls like it, if the component is of another generation than the
+        client passed them on in."""
+        if call.on_other_generation is None or self.server.generation.stateless:
+            return False
+        returned = [each for each in self._calls if each.on_other_generation is not None]
+        # All leave this connection first, since the first one may close it.
+        for each in returned:
+            del self._calls[each]
+        for each in returned:
+            assert each.on_other_generation is not None
+            each.on_other_generation()
+        return True
+
+    def _with_own_token(self, call: Call, number: int) -> bytes | None:
+        """The params with a progress token of this server. Progress names no connection in such
+        generations, and two clients may use one token."""
+        fields = read(call.params)
+        about = meta(fields)
+        token = about.get("progressToken")
+        if token is None:
+            return call.params
+        call.token, call.key = token, f"{self.server.listener}-{number}"
+        self.server.calls[call.key] = call
+        return with_meta(fields, {**about, "progressToken": call.key})
+
+    def _responded(self, call: Call, member: bytes, body: bytes) -> None:
+        call.id = None
+        server = self.server
+        server.unanswered -= 1
+        server.calls.pop(call.key, None)
+        if call not in self._calls:
+            return  # its client has cancelled it, or left
+        if member == b"error" and self._return_calls(call):
+            return
+        if server.confirmed:
+            pass
+        elif member == b"result":
+            server.confirm(self.generation)
+        elif error_code(body) in _UNKNOWN_GENERATION:
+            other = server.next_rung(self.generation)
+            if other is not None and not call.cancelled and self._may_be(other, body):
+                call.first_error = call.first_error or body
+                self._retry(call, other)
+                return
+            if call.first_error is not None:
+                # No generation knows the method. So the first error was about the method, not
+                # about the generation.
+                self.generation = server.ladder[0]
+                self._finish(call, b"error", call.first_error)
+                return
+        self._finish(call, *generations.unwrap_response(self.generation, member, body))
+
+    def _may_be(self, other: Generation, error: bytes) -> bool:
+        """Whether an error may mean that the component speaks the generation `other`."""
+        if self.id is None:
+            return True
+        return other.connect == self.generation.connect and error_code(error) == METHOD_NOT_FOUND
+
+    def _retry(self, call: Call, other: Generation) -> None:
+        """Sends a call again, in another generation."""
+        reconnect = other.connect != self.generation.connect
+        self.generation = other
+        if reconnect:
+            self._state = _State.CONNECTING
+            self._queue.append(call)
+            self._connect()
+        else:
+            self._send(call)
+
+    def _finish(self, call: Call, member: bytes, body: bytes) -> None:
+        self._calls.pop(call, None)
+        call.on_response(member, body)
+
+    def notify_cancelled(self, call: Call, params: bytes | None) -> None:
+        """Passes on a client's `notifications/cancelled`, with the id that the component knows."""
+        if self.generation.nested:
+            params = write({**read(params), "requestId": call.inner_id})
+        if call.id is not None:
+            self.notify(CANCELLED, params)
+
+    def cancel(self, call: Call, *, forget: bool = False) -> None:
+        """Cancels a call. `forget`: its client wants no response."""
+        call.cancelled = True
+        if call.id is not None:
+            self._chain.cancel(call.id)
+        if forget:
+            self._calls.pop(call, None)
+
+    # -- from the component --------------------------------------------------------------------
+
+    def received_request(self, id_: bytes, message: McpMessage, call: Call | None) -> None:
+        """A request of the component to its client."""
+        key = canonical_id(id_) or id_
+        # The response takes the form of the request: the component may send it before it has
+        # shown its generation.
+        generation = generations.PACP if message.nested else self.generation
+
+        def reply(member: bytes, body: bytes) -> None:
+            if self._replies.pop(key, None) is not None:
+                wrapped = generations.wrap_response(generation, message.inner_id, member, body)
+                self._chain.respond(id_, *wrapped)
+
+        self._replies[key] = reply
+        self.handler.server_request(message.method or "", message.params, reply, call)
+
+    def received_cancel(self, key: bytes) -> bool:
+        """The component cancels a request; False if it was not over this connection."""
+        reply = self._replies.get(key)
+        if reply is not None:
+            self.handler.server_cancel(reply)
+        return reply is not None
+
+    def received_notification(self, message: McpMessage, call: Call | None) -> None:
+        """A notification of the component to its client."""
+        handler, method, params = self.handler, message.method or "", message.params
+        if method == PROGRESS and self.generation.nested:
+            fields = read(params)
+            known = self.server.calls.get(text(fields.get("progressToken")) or "")
+            if known is not None and known.token is not None and known.connection is not None:
+                call, handler = known, known.connection.handler
+                params = write({**fields, "progressToken": known.token})
+        handler.server_notification(method, params, call)
+
+    def received_disconnect(self) -> None:
+        """The component closes the connection."""
+        self.id = None
+        self._state = _State.CLOSED
+        for call in list(self._calls):
+            self._finish(call, b"error", _error(f"{self.server.label} closed the connection"))
+        self.handler.server_closed()
+
+    # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Drops everybody connected, and tells the component."""
-        for client in list(self.clients):
-            client.drop()
-        if self.shared is not None:
-            self.shared.close()
-            self.shared = None
+        """Cancels all calls, answers the component's requests with errors, and disconnects."""
+        if self in self.server.connections:
+            self.server.connections.remove(self)
+        for call in list(self._calls):
+            self.cancel(call, forget=True)
+        for reply in list(self._replies.values()):
+            reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
+        was_open, self._state = self._state is _State.OPEN, _State.CLOSED
+        self._queue.clear()
+        self._report_open(b"error", _error(f"{self.server.label} is not offered any more"))
+        if was_open:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        generation = self.generation
+        if generation.disconnect is None or self.id is None:
+            return
+        params = write(generations.fill(generation.disconnect_fields, self._address()))
+        if generation.disconnect_is_request:
+            self._chain.request(generation.disconnect, params, ignore)
+        else:
+            self._chain.notify(generation.disconnect, params)
+
+
+def _error(what: str) -> bytes:
+    return error_object(INTERNAL_ERROR, what)

@@ -1,11 +1,9 @@
-"""Sessions that declare servers: each gets its address, before the agent hears of it."""
+"""Sessions whose setups declare servers: each server gets its address before the agent sees it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
-
-from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
 from conductor.core.jsonrpc import (
@@ -15,30 +13,32 @@ from conductor.core.jsonrpc import (
     canonical_id,
     error_object,
 )
+from conductor.mcp import limits
 from conductor.mcp.bridge import declarations
 from conductor.mcp.bridge.capabilities import Support
-from conductor.mcp.bridge.declarations import Declaration, Entry, Place, StdioDeclaration
-from conductor.mcp.bridge.effects import CloseListener, Effect, Listen, Note, ToAgent, Wait
+from conductor.mcp.bridge.clients import Clients
+from conductor.mcp.bridge.declarations import Declaration, Entry, Place
+from conductor.mcp.bridge.effects import CloseListener, Effect, Listen, Log, ToAgent, Wait
 from conductor.mcp.bridge.json import NULL, bytes_of, read
-from conductor.mcp.bridge.line import Line
-from conductor.mcp.bridge.native import Native
-from conductor.mcp.bridge.servers import Server, Setup
-
-_PATIENCE: Final = 10.0
-"""Seconds a connection waits for the session's id where its generation wants that."""
+from conductor.mcp.bridge.native import NativeClients
+from conductor.mcp.bridge.servers import Server, SessionId
 
 _KNOWN: Final = frozenset({"session/load", "session/resume"})
-"""Setups of a session whose id is known beforehand."""
+"""Setups that name their session."""
 
 
-class _Preparing:
-    """A setup whose servers get their addresses."""
+class _Setup:
+    """One `session/new`, `load`, `resume` or `fork`, and the servers declared in it."""
 
-    def __init__(self, setup: Setup, message: Message) -> None:
-        self.setup = setup
+    def __init__(self, number: int, message: Message, session: SessionId) -> None:
+        self.number = number
         self.message = message
+        self.session = session
+        self.servers: list[Server] = []
         self.missing: set[str] = set()
+        """Listeners that have no address yet."""
         self.entries: dict[Place, Entry] = {}
+        """What the agent finds in place of the declarations."""
 
 
 class Setups:
@@ -48,159 +48,179 @@ class Setups:
         self,
         support: Support,
         kind: str,
-        chain: Line,
-        native: Native,
+        clients: Clients,
+        native: NativeClients,
         emit: Callable[[Effect], None],
-        closed: Callable[[Setup], None],
     ) -> None:
-        """`kind`: of `conductor.mcp.KINDS`; `closed` is told of a setup that is over."""
-        self._support = support
-        self._kind = kind
-        self._chain = chain
+        """`kind`: of `conductor.mcp.KINDS`."""
+        self._old_form = support.old and not support.acp
+        self._version = support.version
+        self._kind = support.kind(kind)
+        self._clients = clients
         self._native = native
         self._emit = emit
-        self._closed = closed
         self.servers: dict[str, Server] = {}
-        """By the names of their listeners."""
-        self.watched: dict[bytes, Callable[[bytes, bytes], None]] = {}
-        """Who wants the agent's answer, by the canonical id of the request."""
-        self.native = False
+        """By their listeners."""
+        self._requests: dict[bytes, _Setup] = {}
+        """Setups that the agent has not answered, by the canonical id of the request."""
+        self._endings: dict[bytes, _Setup] = {}
+        """Setups whose sessions are being closed, likewise."""
+        self.any_native = False
         """Whether the agent was ever given a server of ACP transport."""
-        self._numbered: dict[int, Setup] = {}
-        self._sessions: dict[bytes, Setup] = {}
-        self._preparing: _Preparing | None = None
+        self._numbered: dict[int, _Setup] = {}
+        self._sessions: dict[bytes, _Setup] = {}
+        """By raw JSON of the session's id."""
+        self._preparing: _Setup | None = None
+        """The setup that waits for addresses. Nothing may overtake it, so there is at most one."""
         self._last = 0
 
     @property
-    def waiting(self) -> bool:
-        """Whether one waits for an address."""
+    def waits(self) -> bool:
+        """Whether a setup waits for addresses."""
         return self._preparing is not None
 
+    @property
+    def any_pending(self) -> bool:
+        """Whether a response of the agent matters."""
+        return bool(self._requests or self._endings)
+
     def begin(self, id_: bytes, method: str, message: Message) -> bool:
-        """A session is set up; False if no server of it is for the bridge."""
-        params = bytes_of(message.params)
-        found, names = declarations.declared(params or b"null")
+        """A session is set up; False if the bridge serves none of its servers."""
+        params = bytes_of(message.params) or NULL
+        declared, names = declarations.declared(params)
         known = read(params).get("sessionId") if method in _KNOWN else None
         session = bytes(known) if known is not None else None
-        if not found and (session is None or session not in self._sessions):
+        # A setup of a known session without servers removes those of the setup before.
+        if not declared and (session is None or session not in self._sessions):
             return False
-        ids = [one.id for one in found]
-        twice = next((one for one in ids if ids.count(one) > 1), None)
+        ids = [each.id for each in declared]
+        twice = next((each for each in ids if ids.count(each) > 1), None)
         if twice is not None:
-            text = f"two MCP servers of one session have the id `{twice}`; ids must be unique"
-            self._chain.answer(id_, b"error", error_object(INVALID_PARAMS, text))
+            reason = f"two MCP servers of one session have the id `{twice}`; ids must be unique"
+            self._refuse(id_, error_object(INVALID_PARAMS, reason))
             return True
         self._last += 1
-        setup = self._numbered[self._last] = Setup(self._last, session, self._waits)
-        preparing = _Preparing(setup, message)
-        kind = self._support.kind(self._kind)
-        for at, one in enumerate(found):
-            name = names.give(one.name)
-            if name != one.name:
-                self._note("warning", f"MCP server `{one.name}` is called `{name}`: name is taken")
-            server = Server(setup, one, f"{self._last}-{at}", name)
+        wait = Wait(self._last, limits.SESSION_ID_SECONDS)
+        setup = _Setup(self._last, message, SessionId(session, lambda: self._emit(wait)))
+        self._numbered[setup.number] = setup
+        for each in declared:
+            name = names.give(each.name)
+            if name != each.name:
+                self._log("warning", f"MCP server `{each.name}` is called `{name}`: name is taken")
+            listener = f"{setup.number}-{len(setup.servers)}"
+            server = Server(each, setup.session, listener, name)
             setup.servers.append(server)
-            self.servers[server.listener] = server
-            if kind == "acp":
-                old = self._support.old and not self._support.acp
-                preparing.entries[one.place] = Entry(name, declarations.native(one, old=old))
-                self._native.serve(server)
-                self.native = True
-            else:
-                preparing.missing.add(server.listener)
-                self._emit(Listen(server.listener, kind))
-            self._note("info", f"MCP server `{name}` is offered to the agent by {kind}")
-        if preparing.missing:
-            self._preparing = preparing
+            self.servers[listener] = server
+            self._offer(setup, server)
+        if setup.missing:
+            self._preparing = setup
         else:
-            self._prepared(preparing)
+            self._prepared(setup)
         return True
 
+    def _offer(self, setup: _Setup, server: Server) -> None:
+        if self._kind == "acp":
+            fields = declarations.native(server.declared, old=self._old_form)
+            setup.entries[server.declared.place] = Entry(server.name, fields)
+            self._native.serve(server)
+            self.any_native = True
+        else:
+            setup.missing.add(server.listener)
+            self._emit(Listen(server.listener, self._kind))
+        self._log("info", f"{server.label} is offered to the agent by {self._kind}")
+
     def listening(self, listener: str, declaration: Declaration) -> None:
-        """The address a `Listen` effect asked for."""
-        preparing, server = self._preparing, self.servers.get(listener)
-        if preparing is not None and server is not None and listener in preparing.missing:
-            preparing.missing.discard(listener)
-            if isinstance(declaration, StdioDeclaration):
-                fields = declarations.stdio(declaration, self._support.version)
-            else:
-                fields = declarations.http(declaration)
-            preparing.entries[server.declared.place] = Entry(server.name, fields)
-            if not preparing.missing:
+        """The address of a listener is there."""
+        setup = self._waiting_for(listener)
+        if setup is not None:
+            setup.missing.discard(listener)
+            server = self.servers[listener]
+            fields = declarations.reached_by(declaration, self._version)
+            setup.entries[server.declared.place] = Entry(server.name, fields)
+            if not setup.missing:
                 self._preparing = None
-                self._prepared(preparing)
+                self._prepared(setup)
 
-    def refused(self, listener: str, text: str) -> None:
-        """There can be no such address; `text` says why, and what to do about it."""
-        preparing, server = self._preparing, self.servers.get(listener)
-        if preparing is not None and server is not None and listener in preparing.missing:
+    def listen_failed(self, listener: str, reason: str) -> None:
+        """A listener cannot have an address, so the setup fails."""
+        setup = self._waiting_for(listener)
+        if setup is not None:
             self._preparing = None
-            what = f"{server.label} cannot be offered to the agent: {text}"
-            id_ = bytes_of(preparing.message.id) or NULL
-            self._chain.answer(id_, b"error", error_object(INTERNAL_ERROR, what))
-            self._close(preparing.setup)
+            what = f"{self.servers[listener].label} cannot be offered to the agent: {reason}"
+            self._refuse(bytes_of(setup.message.id) or NULL, error_object(INTERNAL_ERROR, what))
+            self._close(setup)
 
-    def _prepared(self, preparing: _Preparing) -> None:
-        message, setup = preparing.message, preparing.setup
+    def _waiting_for(self, listener: str) -> _Setup | None:
+        """The setup that misses an address; None if it has failed or ended meanwhile."""
+        setup = self._preparing
+        return setup if setup is not None and listener in setup.missing else None
+
+    def _refuse(self, id_: bytes, error: bytes) -> None:
+        self._clients.chain.respond(id_, b"error", error)
+
+    def _prepared(self, setup: _Setup) -> None:
+        message = setup.message
         id_, params = bytes_of(message.id) or NULL, bytes_of(message.params) or NULL
-        whole = declarations.rewritten(params, preparing.entries)
         assert isinstance(message.method, str)
-        self._emit(ToAgent(jsonrpc.request(id_, message.method, whole)))
-        self.watched[canonical_id(id_) or id_] = lambda member, body: self._answered(
-            setup, member, body
-        )
+        rewritten = declarations.rewritten(params, setup.entries)
+        self._emit(ToAgent(jsonrpc.request(id_, message.method, rewritten)))
+        self._requests[canonical_id(id_) or id_] = setup
 
-    def _answered(self, setup: Setup, member: bytes, body: bytes) -> None:
-        """The agent has set up the session, or not."""
+    def end_session(self, id_: bytes, params: bytes | None) -> None:
+        """A session is to be closed or deleted: once the agent has done so, its servers end."""
+        session = bytes(read(params).get("sessionId", b""))
+        setup = self._sessions.get(session)
+        if setup is not None:
+            self._endings[canonical_id(id_) or id_] = setup
+
+    def is_pending(self, key: bytes) -> bool:
+        """Whether the agent's response to the request with this canonical id matters."""
+        return key in self._requests or key in self._endings
+
+    def received_response(self, key: bytes, member: bytes, body: bytes) -> None:
+        """The agent's response to a pending request."""
+        ending = self._endings.pop(key, None)
+        if ending is not None:
+            if member == b"result":
+                self._close(ending)
+            return
+        setup = self._requests.pop(key)
         if member == b"error":
             self._close(setup)
             return
         known = read(body).get("sessionId")
-        session = bytes(known) if known is not None else setup.session
+        session = bytes(known) if known is not None else setup.session.value
         if session is not None:
             before = self._sessions.get(session)
             if before is not None:
-                self._close(before)  # the agent has its servers anew
+                self._close(before)  # the agent has got the session's servers anew
             self._sessions[session] = setup
-        setup.settle(session)
-
-    def watch_end(self, id_: bytes, params: Raw | UnsetType) -> None:
-        """A session is to be ended: when that is done, so are its servers."""
-        session = bytes(read(bytes_of(params)).get("sessionId", b""))
-        setup = self._sessions.get(session)
-        if setup is not None:
-            self.watched[canonical_id(id_) or id_] = lambda member, body: (
-                self._close(setup) if member == b"result" else None
-            )
-
-    def _close(self, setup: Setup) -> None:
-        """Nobody uses the servers of a setup any more."""
-        self._numbered.pop(setup.number, None)
-        if setup.session is not None and self._sessions.get(setup.session) is setup:
-            del self._sessions[setup.session]
-        for server in setup.servers:
-            self.servers.pop(server.listener, None)
-            server.close()
-            self._native.forget(server)
-            if self._support.kind(self._kind) != "acp":
-                self._emit(CloseListener(server.listener))
-        self._closed(setup)
-
-    def _waits(self, setup: Setup) -> None:
-        self._emit(Wait(setup.number, _PATIENCE))
+        setup.session.settle(session)
 
     def expired(self, token: int) -> None:
-        """The time of a `Wait` effect is over: whoever waits for a session's id goes on without."""
+        """The time of a `Wait` effect is over: connections open without the session's id."""
         setup = self._numbered.get(token)
-        if setup is not None and not setup.settled:
-            self._note("info", "an MCP connection is opened before the session's id is known")
-            setup.settle(None)
+        if setup is not None and not setup.session.settled:
+            self._log("info", "an MCP connection is opened before the session's id is known")
+            setup.session.settle(None)
 
     def end(self) -> None:
-        """All are over."""
+        """Closes everything."""
         for setup in list(self._numbered.values()):
             self._close(setup)
         self._preparing = None
 
-    def _note(self, level: str, text: str) -> None:
-        self._emit(Note(level, text))
+    def _close(self, setup: _Setup) -> None:
+        self._numbered.pop(setup.number, None)
+        session = setup.session.value
+        if session is not None and self._sessions.get(session) is setup:
+            del self._sessions[session]
+        for server in setup.servers:
+            self.servers.pop(server.listener, None)
+            self._clients.close(server)
+            self._native.forget(server)
+            if self._kind != "acp":
+                self._emit(CloseListener(server.listener))
+
+    def _log(self, level: str, text: str) -> None:
+        self._emit(Log(level, text))

@@ -1,16 +1,17 @@
-"""What clients without sessions have subscribed to, held as subscriptions of the one session."""
+"""Subscriptions of clients without sessions, held as subscriptions of the session they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw
 
 from conductor.core.jsonrpc import canonical_id
-from conductor.mcp.bridge import limits
-from conductor.mcp.bridge.json import read, text, write
-from conductor.mcp.bridge.ports import Port
+from conductor.mcp import limits
+from conductor.mcp.bridge.endpoints import ClientConnection
+from conductor.mcp.bridge.json import meta, read, text, with_meta, write
 from conductor.mcp.bridge.revisions import ACKNOWLEDGED, SUBSCRIPTION
 
 _KINDS: Final = {
@@ -21,93 +22,101 @@ _KINDS: Final = {
 _UPDATED: Final = "notifications/resources/updated"
 
 
-class Listening:
-    """One `subscriptions/listen` that is open."""
+class _Subscription(msgspec.Struct, eq=False):
+    """One open `subscriptions/listen`."""
 
-    def __init__(self, port: Port, id_: bytes, wanted: dict[str, Any]) -> None:
-        self.port = port
-        self.id = id_
-        self.wanted = wanted
+    client: ClientConnection
+    id: bytes
+    kinds: dict[str, bool]
+    uris: list[str]
 
     def wants(self, method: str, params: bytes | None) -> bool:
-        """Whether this notification was subscribed to."""
         if method == _UPDATED:
-            uris = self.wanted.get("resourceSubscriptions", [])
-            return text(read(params).get("uri")) in uris
-        return self.wanted.get(_KINDS[method]) is True
+            return text(read(params).get("uri")) in self.uris
+        return _KINDS[method] in self.kinds
 
 
 class Subscriptions:
-    """All of them over one session with a component."""
+    """All subscriptions over one session with a component."""
 
-    def __init__(self, label: str, subscribe: Callable[[str, str], None]) -> None:
-        """`label`: the server. `subscribe` asks the component to, or not to any more: method and
-        URI."""
-        self._label = label
+    def __init__(
+        self, subscribe: Callable[[str, str], None], refusal: Callable[[str], bytes]
+    ) -> None:
+        """`subscribe` sends the component `resources/subscribe` or `resources/unsubscribe` for a
+        URI. `refusal`: the error for one subscription too many."""
         self._subscribe = subscribe
-        self._open: list[Listening] = []
+        self._refusal = refusal
+        self._open: list[_Subscription] = []
         self._uris: dict[str, int] = {}
+        """How many subscriptions have each URI: the component gets one for all."""
 
-    def listen(self, port: Port, id_: bytes, wanted: dict[str, Any], able: dict[str, Any]) -> None:
-        """A client subscribes; `able`: the component's capabilities."""
+    def listen(
+        self,
+        client: ClientConnection,
+        id_: bytes,
+        wanted: dict[str, Any],
+        capabilities: dict[str, dict[str, Any]],
+    ) -> None:
+        """A client subscribes. `capabilities`: the component's, which bound what it gets."""
         uris = wanted.get("resourceSubscriptions")
         uris = list(dict.fromkeys(map(str, uris))) if isinstance(uris, list) else []
-        held = sum(len(one.wanted.get("resourceSubscriptions", ())) for one in self._open)
-        if max(len(self._open) + 1, held + len(uris)) > limits.SUBSCRIPTIONS:
-            what = f"{limits.SUBSCRIPTIONS} subscriptions are open"
-            port.answer(id_, b"error", limits.refusal(self._label, what))
+        total = sum(len(each.uris) for each in self._open) + len(uris)
+        if max(len(self._open) + 1, total) > limits.SUBSCRIPTIONS:
+            error = self._refusal(f"{limits.SUBSCRIPTIONS} subscriptions are open")
+            client.respond(id_, b"error", error)
             return
-        agreed: dict[str, Any] = {}
-        for name in _KINDS.values():
-            kind = able.get(name.removesuffix("ListChanged"), {})
-            if wanted.get(name) is True and kind.get("listChanged") is True:
-                agreed[name] = True
-        if uris and able.get("resources", {}).get("subscribe") is True:
-            agreed["resourceSubscriptions"] = uris
-        listening = Listening(port, id_, agreed)
-        self._open.append(listening)
+        kinds = {
+            name: True
+            for name in _KINDS.values()
+            if wanted.get(name) is True
+            and capabilities.get(name.removesuffix("ListChanged"), {}).get("listChanged") is True
+        }
+        if capabilities.get("resources", {}).get("subscribe") is not True:
+            uris = []
+        self._open.append(_Subscription(client, id_, kinds, uris))
+        agreed = {**kinds, "resourceSubscriptions": uris} if uris else kinds
         params = {"_meta": {SUBSCRIPTION: Raw(id_)}, "notifications": agreed}
-        port.tell(ACKNOWLEDGED, write(params), id_)
-        for uri in agreed.get("resourceSubscriptions", []):
+        client.notify(ACKNOWLEDGED, write(params), id_)
+        for uri in uris:
             self._uris[uri] = self._uris.get(uri, 0) + 1
             if self._uris[uri] == 1:
                 self._subscribe("resources/subscribe", uri)
 
-    def _unlisten(self, listening: Listening) -> None:
-        self._open.remove(listening)
-        for uri in listening.wanted.get("resourceSubscriptions", []):
+    def _remove(self, subscription: _Subscription) -> None:
+        self._open.remove(subscription)
+        for uri in subscription.uris:
             self._uris[uri] -= 1
             if not self._uris[uri]:
                 del self._uris[uri]
                 self._subscribe("resources/unsubscribe", uri)
 
-    def leave(self, port: Port) -> None:
-        """A client is gone."""
-        for listening in [one for one in self._open if one.port is port]:
-            self._unlisten(listening)
+    def leave(self, client: ClientConnection) -> None:
+        """A client has left."""
+        for subscription in [each for each in self._open if each.client is client]:
+            self._remove(subscription)
 
-    def cancel(self, port: Port, id_: bytes) -> bool:
-        """A client ends a subscription; whether there was one of this id."""
-        for listening in self._open:
-            if listening.port is port and canonical_id(listening.id) == id_:
-                self._unlisten(listening)
+    def cancel(self, client: ClientConnection, key: bytes) -> bool:
+        """A client ends the subscription with this canonical id; False if there is none."""
+        for subscription in self._open:
+            if subscription.client is client and canonical_id(subscription.id) == key:
+                self._remove(subscription)
                 return True
         return False
 
-    def told(self, method: str, params: bytes | None) -> None:
-        """The component tells something; whoever subscribed to that hears it."""
+    def notify(self, method: str, params: bytes | None) -> None:
+        """Passes a notification of the component to the clients that subscribed to it."""
         if method not in _KINDS and method != _UPDATED:
             return
-        for one in self._open:
-            if one.wants(method, params):
-                held = read(params)
-                meta = {**read(held.get("_meta")), SUBSCRIPTION: Raw(one.id)}
-                one.port.tell(method, write({**held, "_meta": meta}), one.id)
+        for each in self._open:
+            if each.wants(method, params):
+                fields = read(params)
+                about = {**meta(fields), SUBSCRIPTION: Raw(each.id)}
+                each.client.notify(method, with_meta(fields, about), each.id)
 
     def end(self) -> None:
-        """The session is over, and so are they."""
-        for listening in self._open:
-            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: Raw(listening.id)}}
-            listening.port.answer(listening.id, b"result", write(result))
+        """The session is over; each `subscriptions/listen` gets its result."""
+        for each in self._open:
+            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: Raw(each.id)}}
+            each.client.respond(each.id, b"result", write(result))
         self._open.clear()
         self._uris.clear()

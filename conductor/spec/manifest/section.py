@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, NamedTuple
 from conductor.errors import UsageError
 from conductor.spec import untrusted_files
 
-SECTION: Final = "conductor.spec.manifest"
+SECTION: Final = "conductor.manifest"
 """What the section is called."""
 
 _NAME: Final = SECTION.encode()

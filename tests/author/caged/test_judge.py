@@ -124,4 +124,4 @@ def test_nothing_that_runs_a_chain_starts_it() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and node.module == "conductor.author.caged.reader"
     }
-    assert users == {"cli/inspect_.py", "lock/writing.py"}
+    assert users == {"cli/inspect_.py", "spec/lock/writing.py"}

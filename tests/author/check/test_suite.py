@@ -21,8 +21,8 @@ from tests.cli.support import conductor
 from tests.docs import pages
 
 HERE: Final = Path(__file__).parent
-HOSTILE: Final = HERE.parent / "hostile"
-ACTORS: Final = HERE.parent / "e2e"
+HOSTILE: Final = HERE.parents[1] / "hostile"
+ACTORS: Final = HERE.parents[1] / "e2e"
 PATIENCE: Final = 110.0
 """Seconds a check of a careful proxy may take: it is over as soon as it has passed."""
 

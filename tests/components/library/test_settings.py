@@ -123,11 +123,11 @@ def test_a_file_alone_tells_its_settings_too(tmp_path: Path) -> None:
     text = "\n".join(inspect_text.lines(facts, 200))
     for line in (
         "needed (string; required): What it cannot do without.",
-        "seconds (number; 7199 if not given)",
-        'said (string; "every 3600 s" if not given)',
-        'names (array; ["a"] if not given)',
-        "more (object; empty if not given)",
-        "level (string; one of a, b; b if not given)",
+        "seconds (number; default 7199)",
+        'said (string; default "every 3600 s")',
+        'names (array; default ["a"])',
+        "more (object; default empty)",
+        "level (string; one of a, b; default b)",
         "inner (object)",
     ):
         assert line in text

@@ -1,8 +1,11 @@
-"""What an attack is, and the three routes it can take."""
+"""What an attack is, where the attacks are, and the three routes that one can take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -68,6 +71,19 @@ class Attack(msgspec.Struct, frozen=True):
     def context(self) -> Context:
         """What is known of the attacker."""
         return msgspec.structs.replace(CONTEXT, grants=self.grants)
+
+
+def sources() -> list[Callable[[], Iterator[Attack]]]:
+    """The functions that make attacks: all generators without parameters in `attacks_*.py`."""
+    return [
+        function
+        for path in sorted(Path(__file__).parent.glob("attacks_*.py"))
+        for module in [importlib.import_module(f"{__package__}.{path.stem}")]
+        for function in vars(module).values()
+        if inspect.isgeneratorfunction(function)
+        and function.__module__ == module.__name__
+        and not inspect.signature(function).parameters
+    ]
 
 
 def granted(**grants: Any) -> Context:

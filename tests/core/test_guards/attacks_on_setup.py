@@ -33,7 +33,7 @@ def bad_servers() -> Iterator[Attack]:
             "mcp-servers", what, CLIENT, {**CLIENT, "mcpServers": [STDIO, HTTP, entry]}
         )
         if not what.startswith("a taken name"):
-            own = json.dumps({"mcpServers": [entry]})
+            own = json.dumps({"cwd": "/w", "mcpServers": [entry]})
             yield makes_up("mcp-servers", what, "session/new", own).having(sessions="own")
         key = entry.get("name") if isinstance(entry, dict) else None
         if what not in ("no name", "a taken name"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from conductor.core.guards import Context
-from conductor.core.guards.commands import asks_for_one, kept, readings, spelled
+from conductor.core.guards import Context, forwarded
+from conductor.core.guards.commands import asks_for_one, readings, spelled
 from conductor.core.guards.names import folded
 from conductor.core.guards.paths import decoded, inside
 from conductor.core.policy.rules import Grants
@@ -282,7 +283,9 @@ _blocks = st.lists(
 
 @given(_blocks, _blocks)
 def test_no_reading_of_a_prompt_finds_a_new_command(before: list[Any], after: list[Any]) -> None:
-    if any(kept(PLAIN, before, after)):
+    params = (Raw(json.dumps({"prompt": prompt}).encode()) for prompt in (before, after))
+    violation = forwarded(PLAIN, "down", PROMPT, *params)
+    if violation is not None and violation.guard == "commands":
         return
 
     def commands(blocks: list[Any]) -> list[str]:

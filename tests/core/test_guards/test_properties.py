@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -23,10 +23,10 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
-from conductor.core.guards.check import RULES
-from conductor.core.guards.methods import KNOWN
+from conductor.core.guards.check import CHECKS
+from conductor.core.guards.names import KNOWN
 from conductor.core.guards.reading import Ambiguous, Number, Unreadable, difference, read
-from conductor.core.guards.rules import Change, Rules
+from conductor.core.guards.rules import Attempt, Breaches
 from tests.core.test_guards.attack import ALL, CONTEXT, PLAIN, granted
 from tests.core.test_guards.samples import AGENT, CLIENT, HELLO, HELLO2, SEALED, V1, V2, Object
 
@@ -370,10 +370,10 @@ def test_what_nests_too_deeply_is_refused(depth: int) -> None:
 
 
 def test_a_rule_that_runs_out_of_stack_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deeper(change: Change) -> Iterator[Violation]:
-        yield from deeper(change)
+    def deeper(attempt: Attempt) -> Breaches:
+        yield from deeper(attempt)
 
-    monkeypatch.setitem(RULES, "session/prompt", Rules((deeper,)))
+    monkeypatch.setitem(CHECKS, ("forwarded", "session/prompt"), (("links", deeper),))
     for context in (Context(), EVERYTHING):
         found = forwarded(context, "down", "session/prompt", UNSET, Raw(b"{}"))
         assert found is not None

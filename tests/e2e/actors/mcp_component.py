@@ -47,9 +47,9 @@ class Component:
         self.generation = generation
         self.id = id_
         self.name = name
-        self._send = send
+        self.send = send
         self._ids = itertools.count(1)
-        self._connections = 0
+        self.connections = 0
         self._prefix = "" if id_ == "ID" else f"{id_}-"
         self.heard: list[Json] = []
         """Every message of MCP it was given, with `connection` or `requestId` beside."""
@@ -72,7 +72,7 @@ class Component:
         if self.dead:
             if "id" in frame:
                 error = {"code": -32603, "message": "proxy `tools` exited with code 7"}
-                self._send({"id": frame["id"], "error": error})
+                self.send({"id": frame["id"], "error": error})
             return
         if "method" not in frame:
             self.answers.pop(frame["id"])(frame)
@@ -90,20 +90,20 @@ class Component:
             return
         assert params["serverId"] == self.id
         about = {"requestId": params["requestId"]}
-        self._serve(about, params, lambda one: self._send({"id": frame["id"], "result": one}))
+        self.serve(about, params, lambda one: self.send({"id": frame["id"], "result": one}))
 
     def _session(self, frame: Json, connect: str, key: str, answer: str, off: str) -> None:
         params = frame["params"]
         if frame["method"] == connect and key in params:
             self.connects.append(params)
-            self._connections += 1
-            connection = f"{self._prefix}c{self._connections}"
+            self.connections += 1
+            connection = f"{self._prefix}c{self.connections}"
             self._opened_with[connection] = params
-            self._send({"id": frame["id"], "result": {answer: connection}})
+            self.send({"id": frame["id"], "result": {answer: connection}})
         elif frame["method"] == off:
             self.disconnected.append(params)
             if "id" in frame:
-                self._send({"id": frame["id"], "result": {}})
+                self.send({"id": frame["id"], "result": {}})
         else:
             self._refuse(frame)
 
@@ -112,7 +112,7 @@ class Component:
         if frame["method"] != names["id" not in frame] or connection not in params:
             return False
         about = {"connection": params[connection]}
-        self._serve(about, params, lambda one: self._send({"id": frame["id"], **one}))
+        self.serve(about, params, lambda one: self.send({"id": frame["id"], **one}))
         return True
 
     def _sdk_2(self, frame: Json) -> None:
@@ -142,9 +142,9 @@ class Component:
 
         def answer(one: Json) -> None:
             whole = {"jsonrpc": "2.0", "id": inner["id"], **one}
-            self._send({"id": frame["id"], "result": {"message": whole}})
+            self.send({"id": frame["id"], "result": {"message": whole}})
 
-        self._serve({}, inner, answer)
+        self.serve({}, inner, answer)
 
     def _pacp(self, frame: Json) -> None:
         start = "_mcp/client_to_server/"
@@ -155,7 +155,7 @@ class Component:
 
     def _refuse(self, frame: Json) -> None:
         if "id" in frame:
-            self._send({"id": frame["id"], "error": UNKNOWN})
+            self.send({"id": frame["id"], "error": UNKNOWN})
 
     # -- to the client ---------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Component:
         match self.generation:
             case "stateless":
                 whole = {"serverId": self.id, **about, "method": method, "params": params}
-                self._send({"method": "mcp/message", "params": whole})
+                self.send({"method": "mcp/message", "params": whole})
             case "pacp" | "scp":
                 inner = {"jsonrpc": "2.0", "method": method, "params": params}
                 self._wrapped({"message": inner})
@@ -190,7 +190,7 @@ class Component:
         else:
             method, held = "_scp/mcp", {"name": self.name, **held}
         head = {} if id_ is None else {"id": id_}
-        self._send({**head, "method": method, "params": held})
+        self.send({**head, "method": method, "params": held})
 
     def _addressed(self, about: Json, held: Json, *, asks: bool, id_: int = 0) -> None:
         name = "connection_id" if self.generation == "sacp" else "connectionId"
@@ -200,11 +200,11 @@ class Component:
         }
         method = methods.get(self.generation, ("mcp/message", "mcp/message"))[asks]
         head = {"id": id_} if asks else {}
-        self._send({**head, "method": method, "params": {name: about.get("connection"), **held}})
+        self.send({**head, "method": method, "params": {name: about.get("connection"), **held}})
 
     # -- MCP -----------------------------------------------------------------------------------
 
-    def _serve(self, about: Json, message: Json, answer: Callable[[Json], None]) -> None:
+    def serve(self, about: Json, message: Json, answer: Callable[[Json], None]) -> None:
         self.heard.append({**about, **message})
         method, params = message["method"], message.get("params") or {}
         modern = self.generation == "stateless"

@@ -139,7 +139,7 @@ def test_small_without_imports_and_places(name: str) -> None:
 
 
 def test_the_template_is_the_example() -> None:
-    template = support.ROOT / "conductor" / "templates" / "rust"
+    template = support.ROOT / "conductor" / "author" / "templates" / "rust"
     example = (build.EXAMPLES / "brief.rs").read_text("utf-8")
     alone = '#![cfg_attr(target_arch = "wasm32", no_std)]\n\n'
     assert alone in example

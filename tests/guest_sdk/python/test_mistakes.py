@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core.guards.methods import KNOWN
+from conductor.core.guards.names import KNOWN
 from guest_sdk.python import (
     DROP,
     Opening,

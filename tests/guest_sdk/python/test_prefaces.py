@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conductor.core.guards import commands, links
-from conductor.core.guards.context import Context
+from conductor.core.guards import Context, commands, links
+from conductor.core.guards.reading import read as read_json
+from conductor.core.guards.rules import Attempt, Rule
 from guest_sdk.python import image, text, unlinked
 from guest_sdk.python.reading import head, read
 
@@ -30,6 +31,12 @@ _blocks = st.builds(text, _texts) | _resources | _images
 _prompts: st.SearchStrategy[list[dict[str, Any]]] = st.lists(_blocks, max_size=3)
 
 
+def breaches(rule: Rule, context: Context, *prompts: list[Any]) -> list[tuple[str, str]]:
+    """What is wrong, by one rule, with passing on one prompt as another."""
+    before, after = (read_json(json.dumps({"prompt": prompt}).encode()) for prompt in prompts)
+    return list(rule(Attempt(context, "down", "session/prompt", after, before)))
+
+
 def added(prompt: Any, *, behind: bool) -> Any:
     """What a proxy makes of a prompt that adds two blocks."""
     params = {"sessionId": "s", "prompt": prompt}
@@ -44,7 +51,7 @@ def added(prompt: Any, *, behind: bool) -> Any:
 def test_no_command_is_hidden_changed_or_made(prompt: list[Any], behind: bool) -> None:
     after = added(prompt, behind=behind)
     assert len(after) == len(prompt) + 2
-    assert list(commands.kept(LISTED, prompt, after)) == []
+    assert breaches(commands.kept, LISTED, prompt, after) == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +83,7 @@ _words = st.sampled_from([*_MARKS, "file:", "/etc/x"])
 @example("@~/.ssh/id_rsa, @../up and @@/etc/x@/y")
 def test_what_comes_of_files_leads_nowhere(said: str) -> None:
     """Links in Markdown lead an agent nowhere by themselves, but for those that are mentions."""
-    assert list(links.added(PROJECT, [], [text(unlinked(said))])) == []
+    assert breaches(links.added, PROJECT, [], [text(unlinked(said))]) == []
 
 
 @pytest.mark.parametrize(

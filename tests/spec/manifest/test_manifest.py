@@ -352,7 +352,7 @@ def test_a_module_describes_itself(tmp_path: Path) -> None:
     section.embed(str(module), b"other")
     section.embed(str(module), text.encode())
     assert module.read_bytes().startswith(plain)
-    assert module.read_bytes().count(b"conductor.spec.manifest") == 1
+    assert module.read_bytes().count(b"conductor.manifest") == 1
     for component in (str(module), f'{{"wasm": "{module}"}}'):
         spec = catalog.resolve(component)
         assert (spec.name, spec.policy.profile, spec.limits) == ("m", "observer", {"cpu_ms": 5})
@@ -366,7 +366,7 @@ def test_a_module_describes_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = 3", "m.wasm, section `conductor.spec.manifest`, line 1: `name`"),
+        ("name = 3", "m.wasm, section `conductor.manifest`, line 1: `name`"),
         ("name = 'x'\ncommand = ['sh']", "m.wasm` is that of a program"),
         (HEAD + f"sha256 = '{'0' * 64}'", "is not the file its manifest records"),
     ],

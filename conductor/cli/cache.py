@@ -1,0 +1,113 @@
+"""`conductor cache`: what conductor keeps on this machine to save work, and how much of it.
+
+Conductor makes all of it again when it needs it. It prunes compiled modules whenever it adds one
+(`wasm_host.cache.pruning`), and Python guests whenever it builds one (`guest_sdk/python/build.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.typer_options import Json, takes
+from conductor.run.guest_host import cache_folder
+from conductor.spec.python_guest import scripts
+from wasm_host.cache import pruning
+
+HELP: Final = (
+    "Show what conductor keeps on this machine to save work: compiled modules, and Python guests "
+    "that it has built here. Conductor prunes both by itself; `conductor cache prune` does it now."
+)
+PRUNE_HELP: Final = (
+    "Remove what was not used for a month, and the oldest beyond 512 MiB; with --all everything. "
+    "Running conductors go on, and conductor makes again what it needs."
+)
+
+app = typer.Typer(help=HELP, epilog="Example:\n\n  conductor cache")
+
+_NAMES: Final = {"modules": "compiled module", "guests": "Python guest"}
+
+
+@app.callback(invoke_without_command=True)
+@takes("cache")
+def show(context: typer.Context, json_: Json = False, cache: str | None = None) -> int:
+    """Shows how much there is."""
+    if context.invoked_subcommand is not None:
+        return 0
+    folders = []
+    for kind, folder, entries in (
+        ("modules", _folder(cache), pruning.entries(_folder(cache))),
+        ("guests", Path(scripts.guest_folder()), _guests()),
+    ):
+        sizes = [entry.size for entry in entries]
+        row = {"kind": kind, "folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
+        folders.append(row)
+        if not json_:
+            files = _count(len(sizes), _NAMES[kind])
+            report.say(f"{files:<24} {sum(sizes) / 1e6:>8.1f} MB  {folder}")
+    if json_:
+        report.say_json({"folders": folders})
+    return 0
+
+
+@app.command(help=PRUNE_HELP, epilog="Example:\n\n  conductor cache prune --all")
+@takes("cache")
+def prune(
+    everything: Annotated[bool, typer.Option("--all", help="Remove everything.")] = False,
+    json_: Json = False,
+    cache: str | None = None,
+) -> int:
+    """Removes what was not used for long. Safe while conductors run: they hold it in memory."""
+    modules = _folder(cache)
+    if everything:
+        removed = pruning.prune(modules, most=0, unused=-1, recent=-1)
+    else:
+        removed = pruning.prune(modules)
+    removed += [
+        guest for guest in _guests() if (everything or _is_old(guest)) and _remove(guest.path)
+    ]
+    size = sum(entry.size for entry in removed)
+    if json_:
+        report.say_json({"removed": {"files": len(removed), "bytes": size}})
+    else:
+        report.say(f"removed {_count(len(removed), 'file')}, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _folder(cache: str | None) -> Path:
+    return Path(cache or cache_folder())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _guests() -> Iterator[pruning.Entry]:
+    """The Python guests that conductor has built here."""
+    for path in sorted(Path(scripts.guest_folder()).glob("python-*.wasm")):
+        # Another conductor may remove it meanwhile.
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            yield pruning.Entry(path, status.st_size, status.st_mtime)
+
+
+def _is_old(guest: pruning.Entry) -> bool:
+    unused = time.time() - guest.at > pruning.UNUSED_SECONDS
+    return unused and guest.path.stem != scripts.guest_name()
+
+
+def _remove(path: Path) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        os.unlink(path.with_suffix(".sha256"))
+    return True

@@ -1,0 +1,185 @@
+"""How the client of `conductor exec` answers requests: for permission, and for files.
+
+Permission options are chosen by kind, never by position, and never one that holds for longer than
+once: a denial must not become an allowance, nor one allowance many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from conductor.cli.client import CANCELLED, RpcError
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from conductor.errors import one_line
+
+ALLOW: Final = "allow_once"
+REJECT: Final = "reject_once"
+
+RESOURCE_NOT_FOUND: Final = -32002
+LARGEST_FILE: Final = 64 * 1024 * 1024
+"""Bytes of the largest file that a component may read."""
+
+Ask = Callable[[str], Awaitable[str]]
+"""Shows a question to the user and returns the line typed; empty at the end of the input."""
+
+
+class Permissions:
+    """Answers permission requests; `mode` is `deny`, `ask` or `allow-once`.
+
+    `note` shows each decision to the user.
+    """
+
+    def __init__(self, mode: str, note: Callable[[str], None], ask: Ask) -> None:
+        self._mode = mode
+        self._note = note
+        self._ask = ask
+        self._asking = asyncio.Lock()
+
+    async def request(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Serves `session/request_permission`."""
+        call = params.get("toolCall")
+        title, details = _described(call if isinstance(call, dict) else {})
+        options = params.get("options")
+        allow = option_of(options, ALLOW)
+        if allow is not None and await self._allowed(title, details):
+            self._note(f"permission granted once: {title}")
+            return _selected(allow)
+        hint = "; use --permissions ask or allow-once to grant it" if self._mode == "deny" else ""
+        self._note(f"permission denied: {title}{hint}")
+        reject = option_of(options, REJECT)
+        return CANCELLED if reject is None else _selected(reject)
+
+    async def _allowed(self, title: str, details: list[str]) -> bool:
+        if self._mode != "ask":
+            return self._mode == "allow-once"
+        async with self._asking:
+            self._note("\n  ".join([f"the agent asks for permission: {title}", *details]))
+            return (await self._ask("allow it this once? [y/N] ")).strip().lower() in ("y", "yes")
+
+
+def option_of(options: object, kind: str) -> str | None:
+    """The id of the first option of this kind, or None if the agent offers none."""
+    for option in options if isinstance(options, list) else []:
+        if isinstance(option, dict) and option.get("kind") == kind:
+            option_id = option.get("optionId")
+            if isinstance(option_id, str):
+                return option_id
+    return None
+
+
+def _selected(option: str) -> dict[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+def _described(call: dict[str, Any]) -> tuple[str, list[str]]:
+    """The tool call's title, and what else a person should see before allowing it."""
+    title = one_line(call.get("title") or call.get("toolCallId") or "an action")
+    shown = [key for key in ("kind", "rawInput") if call.get(key)]
+    details = [f"{key}: {one_line(call[key], 500)}" for key in shown]
+    locations = call.get("locations")
+    if isinstance(locations, list):
+        details += [one_line(place.get("path")) for place in locations if isinstance(place, dict)]
+    return title, details
+
+
+async def ask_terminal(question: str) -> str:
+    """Asks on the terminal of standard error, and waits for a line."""
+    # Opened anew: the loop makes the descriptor non-blocking, which the shell must not inherit.
+    fd = os.open(os.ttyname(2), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        try:
+            data = os.read(fd, 4096)  # a terminal hands out whole lines
+        except BlockingIOError:
+            return
+        except OSError:  # the terminal is gone
+            data = b""
+        if not answered.done():
+            answered.set_result(data)
+
+    loop.add_reader(fd, read)
+    try:
+        os.write(fd, question.encode())
+        return (await answered).decode(errors="replace")
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+class Files:
+    """Reads and writes text files below `root`; `mode` is `none`, `read` or `write`."""
+
+    def __init__(self, root: Path, mode: str) -> None:
+        self._root = root.resolve()
+        self.reads = mode in ("read", "write")
+        self.writes = mode == "write"
+
+    def capability(self) -> dict[str, bool]:
+        """The value of `clientCapabilities.fs`."""
+        return {"readTextFile": self.reads, "writeTextFile": self.writes}
+
+    async def read(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Serves `fs/read_text_file`. Raises `RpcError`."""
+        path = self._inside(params)
+        line, limit = (_positive(params, name) for name in ("line", "limit"))
+        try:
+            if not path.is_file():
+                raise RpcError(RESOURCE_NOT_FOUND, f"no such file: {path}")
+            if path.stat().st_size > LARGEST_FILE:
+                raise RpcError(INVALID_PARAMS, f"{path} is larger than {LARGEST_FILE} bytes")
+            # newline="": a proxy that writes the text back must not change its line ends.
+            with path.open(encoding="utf-8", newline="") as file:
+                text = file.read()
+        except UnicodeDecodeError:
+            raise RpcError(INVALID_PARAMS, f"{path} is not UTF-8 text") from None
+        except OSError as error:
+            raise RpcError(INTERNAL_ERROR, f"cannot read {path}: {error.strerror}") from None
+        if line is None and limit is None:
+            return {"content": text}
+        start = (line or 1) - 1
+        lines = text.splitlines(keepends=True)[start : None if limit is None else start + limit]
+        return {"content": "".join(lines)}
+
+    async def write(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Serves `fs/write_text_file`; makes no folders. Raises `RpcError`."""
+        path = self._inside(params)
+        content = params.get("content")
+        if not isinstance(content, str):
+            raise RpcError(INVALID_PARAMS, "`content` must be a string")
+        try:
+            if path.exists() and not path.is_file():
+                raise RpcError(INVALID_PARAMS, f"{path} is not a file")
+            path.write_text(content, encoding="utf-8", newline="")
+        except UnicodeEncodeError:
+            raise RpcError(INVALID_PARAMS, "`content` is not well-formed Unicode") from None
+        except OSError as error:
+            raise RpcError(INTERNAL_ERROR, f"cannot write {path}: {error.strerror}") from None
+        return {}
+
+    def _inside(self, params: dict[str, Any]) -> Path:
+        """The path with symbolic links resolved. Raises `RpcError` if it is not below the root."""
+        text = params.get("path")
+        if not isinstance(text, str) or not Path(text).is_absolute() or "\0" in text:
+            raise RpcError(INVALID_PARAMS, "`path` must be an absolute path")
+        try:
+            path = Path(text).resolve()
+        except (OSError, RuntimeError) as error:
+            raise RpcError(INVALID_PARAMS, f"cannot resolve {text}: {error}") from None
+        if not path.is_relative_to(self._root):
+            raise RpcError(INVALID_PARAMS, f"{text} is outside the working directory {self._root}")
+        return path
+
+
+def _positive(params: dict[str, Any], name: str) -> int | None:
+    value = params.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RpcError(INVALID_PARAMS, f"`{name}` must be a whole number of 0 or more")
+    return value

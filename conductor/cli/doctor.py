@@ -1,0 +1,273 @@
+"""`conductor doctor`: what this machine and this installation have, and what is missing.
+
+Every check examines the real thing: it starts a throwaway process to try the cage, hashes the
+modules, examines the cache folder. Nothing is repaired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from conductor.cli import report
+from conductor.run.guest_host import cache_folder
+from conductor.spec import catalog
+from conductor.spec.python_guest import scripts
+from wasm_host.cache import pruning
+from wasm_host.harden import ESSENTIAL, Layer
+from wasm_host.harden.probe import probe
+
+OLDEST_PYTHON: Final = (3, 11)
+
+
+class Check(msgspec.Struct, frozen=True):
+    """The result of one check."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""
+    """What to do if it is not ok."""
+    needed: bool = True
+    """Conductor does not work, or not as promised, without it: `conductor doctor` then fails."""
+
+
+def show(cache: str | None, *, as_json: bool) -> int:
+    """Prints the results. Returns 1 if something needed is missing, else 0."""
+    results = checks(cache)
+    if as_json:
+        report.say_json({"ok": not failed(results), "checks": results})
+    else:
+        report.say(*lines(results))
+    return 1 if failed(results) else 0
+
+
+def checks(cache: str | None = None) -> list[Check]:
+    """The results of all checks, in the order that people see.
+
+    Args:
+        cache: The folder of compiled modules to examine; None: the user's.
+    """
+    return [
+        *(_python(), _wasmtime(), _fast_calls(), _uvloop(), _cache(cache), _guardian(), _node()),
+        _python_guest(cache),
+        *_modules(),
+        *_cage(probe()),
+    ]
+
+
+def failed(results: Sequence[Check]) -> list[Check]:
+    """The checks of what is needed and missing."""
+    return [check for check in results if check.needed and not check.ok]
+
+
+def lines(results: Sequence[Check]) -> list[str]:
+    """The results for people, each hint below its check."""
+    width = max(len(check.name) for check in results)
+    page = []
+    for check in results:
+        mark = "ok" if check.ok else "MISSING" if check.needed else "-"
+        page.append(f"{mark:<7}  {check.name:<{width}}  {check.detail}")
+        if check.hint and not check.ok:
+            page.append(f"{'':<9}{'':<{width}}  hint: {check.hint}")
+    bad = failed(results)
+    verdict = f"{len(bad)} of {len(results)} checks failed" if bad else "everything needed is there"
+    return [*page, "", verdict]
+
+
+def _python() -> Check:
+    return Check(
+        "python",
+        sys.version_info >= OLDEST_PYTHON,
+        f"{platform.python_version()} ({platform.python_implementation()}, {platform.machine()})",
+        f"install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer",
+    )
+
+
+def _wasmtime() -> Check:
+    hint = "install it with `pip install --force-reinstall conductor-acp`"
+    try:
+        import wasmtime
+
+        from wasm_host.engine import wasmtime_version
+
+        # Loads the native library and makes machine code, which is what can go wrong.
+        wasmtime.Module(wasmtime.Engine(), "(module)")
+        return Check("wasmtime", True, wasmtime_version())
+    except (ImportError, OSError, RuntimeError) as error:
+        return Check("wasmtime", False, f"does not work: {error}", hint)
+
+
+def _fast_calls() -> Check:
+    name = "fast guest calls"
+    hint = "install the wasmtime version that conductor asks for; without it deliveries are slower"
+    try:
+        from wasm_host.calls.capi import missing_symbols
+
+        missing = missing_symbols()
+    except (ImportError, OSError, RuntimeError) as error:
+        return Check(name, False, f"unknown: {error}", hint, needed=False)
+    detail = f"not there: {', '.join(missing)}" if missing else "available"
+    return Check(name, not missing, detail, hint, needed=False)
+
+
+def _uvloop() -> Check:
+    hint = "install it with `pip install uvloop`; until then conductor uses asyncio's own loop"
+    try:
+        import uvloop  # noqa: F401 - its native library may not load
+
+        detail, ok = importlib.metadata.version("uvloop"), True
+    except ImportError as error:
+        detail, ok = f"not there: {error}", False
+    return Check("uvloop", ok, detail, hint, needed=False)
+
+
+def _cache(folder: str | None) -> Check:
+    """Examines the folder of compiled modules, or the nearest folder above it that exists."""
+    path = Path(folder or cache_folder())
+    name = "compile cache"
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+        writable = os.access(above, os.W_OK | os.X_OK)
+        detail = f"{path}: made when first used" if writable else f"{path}: cannot be made"
+        return Check(name, writable, detail, f"make {above} writable, or choose another: --cache")
+    except OSError as error:
+        return Check(name, False, f"{path}: {error.strerror}", "choose another folder: --cache")
+    problem = _unfit(status)
+    if problem:
+        hint = f"chmod 700 {path}, or choose another folder: --cache; modules are compiled anew"
+        return Check(name, False, f"{path} {problem}", hint)
+    sizes = [entry.size for entry in pruning.entries(path)]
+    modules = f"{len(sizes)} module{'' if len(sizes) == 1 else 's'}"
+    return Check(name, True, f"{path}: {modules}, {sum(sizes) / 1e6:.1f} MB")
+
+
+def _unfit(status: os.stat_result) -> str:
+    """Why a folder may not hold compiled modules (docs/architecture.md, "wasm_host"), or ''."""
+    if not stat.S_ISDIR(status.st_mode):
+        return "is not a folder"
+    # Another user could put machine code there, which conductor would run.
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        return f"belongs to user {status.st_uid}"
+    mode = stat.S_IMODE(status.st_mode)
+    return "" if mode == 0o700 or os.name == "nt" else f"has mode {mode:04o} instead of 0700"
+
+
+def _guardian() -> Check:
+    shell = "/bin/sh"
+    ok = os.access(shell, os.X_OK)
+    return Check(
+        "guardian shell",
+        ok,
+        shell if ok else f"{shell} cannot be run",
+        "without it, processes of a killed conductor may be left behind: install a POSIX shell",
+    )
+
+
+def _node() -> Check:
+    path = shutil.which("node")
+    hint = "install Node.js for agents that come from npm, e.g. claude-code-acp"
+    return Check("node", path is not None, path or "not on PATH", hint, needed=False)
+
+
+def _python_guest(cache: str | None) -> Check:
+    """Whether the Python guest is there, whole and compiled, and whether it can be built."""
+    name = "python guest"
+    built = scripts.built_guest()
+    toolchain = _toolchain()
+    if built is None:
+        if toolchain:
+            return Check(name, True, f"built when first used, by {toolchain}; takes some 10 s")
+        hint = f"sandboxed `.py` proxies do not work: `{scripts.INSTALL}`, or install the wheel"
+        return Check(name, False, "not there, nor is componentize-py, which builds it", hint)
+    path, digest = built
+    actual, problem = _sha256(Path(path))
+    if problem:
+        return Check(name, False, problem, "remove it; conductor builds it again")
+    if actual != digest:
+        hint = f"remove {path}; conductor builds it again" if toolchain else _REINSTALL
+        return Check(name, False, f"{path}: sha256 {actual}, expected {digest}", hint)
+    here = os.path.dirname(path) == scripts.guest_folder()
+    parts = [
+        f"built here: {path}" if here else f"installed: {os.path.basename(path)}",
+        f"sha256 {digest[:16]}…",
+        "compiled" if _compiled(cache, digest) else "compiled when first used, takes some seconds",
+        f"can be rebuilt by {toolchain}" if toolchain else "cannot be rebuilt: no componentize-py",
+    ]
+    return Check(name, True, ", ".join(parts))
+
+
+def _toolchain() -> str:
+    try:
+        return f"componentize-py {importlib.metadata.version('componentize-py')}"
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _compiled(cache: str | None, digest: str) -> bool:
+    folder = Path(cache or cache_folder())
+    if not folder.is_dir():
+        return False
+    from wasm_host import Limits
+    from wasm_host.cache.store import Cache
+    from wasm_host.engine import engine_identity
+
+    return Cache(folder, engine_identity(Limits(**scripts.LIMITS))).holds(digest)
+
+
+_REINSTALL: Final = "install conductor again"
+
+
+def _sha256(path: Path) -> tuple[str, str]:
+    """The digest of a file, or why it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest(), ""
+    except OSError as error:
+        return "", f"{error.strerror}: {path}"
+
+
+def _modules() -> Iterator[Check]:
+    """Compares the bundled modules with the digests in their manifests."""
+    hint = f"{_REINSTALL}: this is not the module it was released with"
+    for name in catalog.bundled():
+        manifest = catalog.manifest(name)
+        if manifest is None or manifest.file is None or not manifest.sha256:
+            continue
+        digest, problem = _sha256(catalog.components_folder() / name / manifest.file)
+        ok = digest == manifest.sha256
+        detail = problem or (
+            f"sha256 {digest[:16]}…" if ok else f"sha256 {digest}, expected {manifest.sha256}"
+        )
+        yield Check(f"module {name}", ok, detail, hint)
+
+
+_CURES: Final[dict[str, str]] = {
+    "landlock-files": "use Linux 5.13 or newer with landlock in the boot parameter lsm=",
+    "landlock-network": "use Linux 6.7 or newer; until then system-calls refuses the network",
+    "landlock-scope": "use Linux 6.12 or newer; until then system-calls refuses such calls",
+    "cgroup": "start the editor in a systemd session with memory and pids delegated; the other "
+    "limits hold without it",
+    "system-calls": "use Linux on x86_64 or aarch64 with seccomp filters",
+}
+
+
+def _cage(layers: Sequence[Layer]) -> Iterator[Check]:
+    """What keeps the host of sandboxed proxies in, as a throwaway process has tried it out."""
+    general = "guests run without this fence; --require-hardening refuses to start"
+    for layer in layers:
+        # Elsewhere most layers do not exist, and nobody can install them.
+        needed = layer.name in ESSENTIAL and sys.platform == "linux"
+        hint = _CURES.get(layer.name, general)
+        yield Check(f"cage: {layer.name}", layer.in_force, layer.detail, hint, needed)

@@ -1,0 +1,69 @@
+"""Gives typer commands their parameters from `conductor.cli.options.TABLE`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from conductor.cli import options
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def paragraphs(*texts: str) -> str:
+    """Help text; typer wraps each paragraph by itself."""
+    return "\n\n".join(texts)
+
+
+def _parameter(option: options.Option) -> inspect.Parameter:
+    declared = typer.Option(
+        *option.flags.split(),
+        help=option.help,
+        metavar=option.kind.metavar or None,
+        rich_help_panel=option.panel,
+        show_default=False,
+    )
+    switch = option.kind.read is None
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if option.required else False if switch else None,
+        annotation=Annotated[bool if switch else str | None, declared],
+    )
+
+
+def takes(name: str) -> Callable[[Callable[..., int]], Any]:
+    """Gives the command `name` its options of the table, as typer parameters.
+
+    The decorated function gets the values that the user has set, read as the table says, by
+    keyword. Typer sees a parameter for each option, after the function's own.
+    """
+    rows = options.of(name)
+
+    def decorate(command: Callable[..., int]) -> Any:
+        @functools.wraps(command)
+        def run(**values: Any) -> int:
+            for row in rows:
+                value = values.pop(row.name)
+                if row.kind.read is not None and value is not None:
+                    values[row.name] = options.read(row.flags.split()[0], value, row.kind.read)
+                elif value:
+                    values[row.name] = value
+            return command(**values)
+
+        signature = inspect.signature(command, eval_str=True)
+        names = {row.name for row in rows}
+        own = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.name not in names and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        parameters = [*own, *map(_parameter, rows)]
+        run.__dict__["__signature__"] = signature.replace(parameters=parameters)
+        return run
+
+    return decorate

@@ -1,0 +1,212 @@
+"""Rules for every message: how it is read, its method, `_meta` of others, and its session."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from conductor.core.guards import names
+from conductor.core.guards.names import lookalike, squash
+from conductor.core.guards.reading import (
+    ABSENT,
+    Absent,
+    Ambiguous,
+    Json,
+    Object,
+    as_object,
+    canonical,
+    difference,
+    member,
+    pairs,
+    token,
+)
+from conductor.core.guards.rules import Attempt, Breaches
+
+SESSION_NAMES: Final = ("sessionId", "session_id")
+_SPELLINGS: Final = (*SESSION_NAMES, "_meta")
+
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_namespaced = re.compile(rf"({_LABEL}(?:\.{_LABEL})+)/[A-Za-z0-9._-]+").fullmatch
+_LONGEST: Final = 256
+_RESERVED: Final = frozenset({"agentclientprotocol", "mcp", "modelcontextprotocol"})
+"""Labels that reserve a namespace for a protocol."""
+
+
+# -- how it is read ------------------------------------------------------------------------------
+
+
+def readable(attempt: Attempt) -> Breaches:
+    """What is sent, and what it was before, reads the same to every parser."""
+    before, after = attempt.received, attempt.sent
+    for document in (before, after):
+        if document is not None and document.unreadable:
+            text = "the message cannot be looked at, so it may not be changed: "
+            yield text + document.unreadable, ""
+    known = frozenset(map(canonical, () if before is None else before.ambiguous))
+    for node in after.ambiguous:
+        if canonical(node) not in known:
+            count = Counter(name for name, _ in node.pairs)
+            # Not `most_common`: that imports, and this may run where no file can be opened.
+            most, times = max(count.items(), key=lambda item: item[1])
+            what = f"repeats {most!a:.80}" if times > 1 else "has a member name that is no text"
+            yield f"an object {what}, so parsers may disagree about it", ""
+
+
+def readable_params(attempt: Attempt) -> Breaches:
+    """The same of params, which are an object of distinct members, null, or absent."""
+    yield from readable(attempt)
+    for document, how in ((attempt.received, "came"), (attempt.sent, "were sent")):
+        if document is not None and not isinstance(document.value, dict | None):
+            yield f"params must be an object of distinct members, and these {how} otherwise", ""
+
+
+def readable_error(attempt: Attempt) -> Breaches:
+    """The same of an error, which is an object."""
+    yield from readable(attempt)
+    if not isinstance(attempt.after, dict | Ambiguous):
+        yield "an error must be an object", ""
+
+
+def outcome_kept(attempt: Attempt) -> Breaches:
+    """A result that came back stays a result, and an error an error."""
+    if attempt.came_back and attempt.came_back != attempt.outcome:
+        was, now = (
+            ("an error", "a result")
+            if attempt.came_back == b"error"
+            else (
+                "a result",
+                "an error",
+            )
+        )
+        yield f"{was} of `{attempt.method:.80}` may not be turned into {now} on its way back", ""
+
+
+# -- its method ----------------------------------------------------------------------------------
+
+
+def method_spelled(attempt: Attempt) -> Breaches:
+    """The method is no other one's look-alike."""
+    if names.is_misspelled(attempt.spelled):
+        method = f"{attempt.spelled!a:.80}"
+        yield f"method {method} is spelled as no method is, but may be taken for one", ""
+
+
+def not_the_conductors(attempt: Attempt) -> Breaches:
+    """The method is not one that only conductors send."""
+    if names.is_conductors(attempt.method):
+        method = f"{attempt.spelled!a:.80}"
+        yield f"method {method} is the conductor's own and may not be originated", ""
+
+
+def method_known(attempt: Attempt) -> Breaches:
+    """The method is known, or an extension's."""
+    if names.is_unknown(attempt.method):
+        text = f"method {attempt.spelled!a:.80} is unknown and may not be originated"
+        yield f"{text}; hint: extensions start with _", ""
+
+
+# -- its session ---------------------------------------------------------------------------------
+
+
+def session_kept(attempt: Attempt) -> Breaches:
+    """The message stays in its session, and nothing else could be taken for its name."""
+    for name in SESSION_NAMES if attempt.before is not ABSENT else ():
+        if member(attempt.old, name) != member(attempt.new, name):
+            yield f"`{name}` may not be changed: a message stays in its session", token(name)
+    odd = lookalike(attempt.new, _SPELLINGS, attempt.old)
+    if odd is not None:
+        yield f"member {odd!a:.80} could be taken for another", token(odd)
+
+
+def session_named(attempt: Attempt) -> Breaches:
+    """What a component sends of its own names its session as ACP does."""
+    yield from session_kept(attempt)
+    current, older = SESSION_NAMES
+    if older in attempt.new and not names.is_mcp(attempt.method):
+        yield f"a session is named as `{current}`, not as `{older}`", token(older)
+
+
+# -- its metadata --------------------------------------------------------------------------------
+
+
+def meta_kept(attempt: Attempt) -> Breaches:
+    """`_meta` of others stays, and new keys anywhere are namespaced."""
+    yield from meta(attempt.old, attempt.new)
+    if not names.is_mcp(attempt.method):  # what is inside of those messages is MCP's
+        yield from _metas(attempt.before, attempt.after)
+
+
+def meta(before: Object, after: Object, at: str = "") -> Breaches:
+    """`_meta` of these two objects: the keys of `before` stay, new ones are namespaced."""
+    old, new = member(before, "_meta"), member(after, "_meta")
+    if old == new:
+        return
+    at += "/_meta"
+    if not _has_keys(old) or not _has_keys(new):
+        yield "`_meta` may not be replaced by or for what is no object", at
+        return
+    kept, now = as_object(old), as_object(new)
+    for name, value in kept.items():
+        differs = difference(value, member(now, name), at + token(name))
+        if differs is not None:
+            yield f"`_meta` key {name!a:.80} is somebody else's", differs
+    taken = {name.casefold() for name in kept}
+    for name in now:
+        if name not in kept and (name.casefold() in taken or not is_namespaced(name)):
+            yield no_meta_key(name), at + token(name)
+
+
+def no_meta_key(name: str) -> str:
+    """The sentence about a key of `_meta` that may not be added."""
+    return f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
+
+
+def _metas(before: Json | Absent, after: Json | Absent) -> Breaches:
+    """`_meta` anywhere inside: what was nowhere before is namespaced."""
+    known: frozenset[tuple[str, str]] | None = None
+    for at, value in _all_metas(after):
+        for name, held in pairs(value):
+            if is_namespaced(name):
+                continue
+            if known is None:
+                old = (pair for _, value in _all_metas(before) for pair in pairs(value))
+                known = frozenset((key, canonical(was)) for key, was in old)
+            if (name, canonical(held)) not in known:
+                yield no_meta_key(name), at + token(name)
+
+
+def _all_metas(value: Json | Absent, at: str = "") -> Iterator[tuple[str, Json]]:
+    """Every `_meta` in a value, with the pointer to it."""
+    inside: Iterable[tuple[str | int, Json]] = pairs(value)
+    if isinstance(value, list):
+        inside = enumerate(value)
+    for name, held in inside:
+        if name == "_meta":
+            yield f"{at}/_meta", held
+        elif not isinstance(held, str):
+            yield from _all_metas(held, at + token(name))
+
+
+def _has_keys(value: Json | Absent) -> bool:
+    """Whether `_meta` keys can be in this: an object, null, or nothing at all."""
+    return value is None or isinstance(value, dict | Absent)
+
+
+def is_namespaced(name: str) -> bool:
+    """Whether a `_meta` key stands under a domain name that no protocol reserves for itself."""
+    match = _namespaced(name) if len(name) <= _LONGEST else None
+    return match is not None and _RESERVED.isdisjoint(match[1].casefold().split("."))
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def no_login(attempt: Attempt) -> Breaches:
+    """An error of a component's own, or changed by it, does not have the user log in."""
+    data = as_object(member(attempt.new, "data"))
+    methods = [name for name in data if squash(name) == "authmethods"]
+    if methods and member(attempt.old, "data") != data:
+        text = f"an error with {methods[0]!a:.80} asks the user to log in, which is for the agent"
+        yield text, f"/data{token(methods[0])}"

@@ -1,0 +1,202 @@
+"""Set-ups and lists of sessions: what an agent works in and with, and what it says of that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from conductor.core.guards.every_message import SESSION_NAMES
+from conductor.core.guards.names import SETUP
+from conductor.core.guards.paths import inside, is_absolute
+from conductor.core.guards.reading import (
+    ABSENT,
+    Absent,
+    Json,
+    Object,
+    as_object,
+    difference,
+    is_subsequence,
+    member,
+    token,
+    value_of,
+)
+from conductor.core.guards.rules import (
+    Attempt,
+    Breaches,
+    Context,
+    Rule,
+    not_originated,
+    relayed_only,
+)
+from conductor.core.guards.servers import HOLDER, LISTS
+
+_ID: Final = SESSION_NAMES[0]
+SYSTEM_PROMPT: Final = "systemPrompt"
+_ELSEWHERE: Final = frozenset({*SESSION_NAMES, *LISTS, SYSTEM_PROMPT, "_meta"})
+"""Members of a set-up that other guards are about."""
+_FOLDERS: Final = ("cwd", "additionalDirectories")
+_PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS})
+_ENTERS: Final = (SETUP[1], SETUP[2])
+"""The set-ups that go on with a session; a fork of anybody's session leaves that as it is."""
+_NEW: Final = (SETUP[0], SETUP[3])
+"""The set-ups whose result names a new session."""
+_LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "configOptions", "_meta"})
+"""Members of a set-up's result that other guards are about; `availableCommands` too, as a list."""
+
+
+# -- set-ups -------------------------------------------------------------------------------------
+
+
+def settled(attempt: Attempt) -> Breaches:
+    """The client's set-up stays on its way, but for servers that are added."""
+    changed = {**attempt.old, **attempt.new}.keys() - _ELSEWHERE
+    yield from _kept(attempt, [name for name in {**attempt.old, **attempt.new} if name in changed])
+
+
+def member_kept(name: str) -> Rule:
+    """A rule: this member of a set-up stays."""
+
+    def rule(attempt: Attempt) -> Breaches:
+        yield from _kept(attempt, (name,))
+
+    return rule
+
+
+def _kept(attempt: Attempt, names: Collection[str]) -> Breaches:
+    for name in names:
+        old, new = member(attempt.old, name), member(attempt.new, name)
+        if name == HOLDER:
+            old, new = _without_servers(old), _without_servers(new)
+        at = difference(old, new, token(name))
+        if at is not None:
+            yield f"{name!a:.80} of `{attempt.method}` may not be changed or added", at
+
+
+def _without_servers(value: Json | Absent) -> Json | Absent:
+    """The oldest generation's `tools` without its servers; `ABSENT` where nothing else is in it."""
+    if not isinstance(value, dict):
+        return value
+    rest: Object = {name: held for name, held in value.items() if name not in LISTS}
+    return rest or ABSENT
+
+
+def opened(attempt: Attempt) -> Breaches:
+    """A set-up of a component's own is granted, of its own session, and in the client's folders."""
+    context, params = attempt.context, attempt.new
+    if not context.grants.sessions:
+        yield from not_originated(attempt)
+    session = member(params, _ID)
+    known = context.own_sessions if attempt.method in _ENTERS else context.sessions
+    if attempt.method != SETUP[0] and not (isinstance(session, str) and session in known):
+        text = f"`{attempt.method}` of a component's own is of a session that it has opened itself"
+        yield text, token(_ID)
+    if "cwd" not in params:
+        yield "a session of a component's own needs a working directory", "/cwd"
+    for name in _FOLDERS:
+        held = params.get(name)
+        folders = held if isinstance(held, list) else [] if held is None else [held]
+        if not all(_is_known(context, folder) for folder in folders):
+            yield (
+                "a session of a component's own works in folders of the client's sessions",
+                token(name),
+            )
+
+
+def _is_known(context: Context, folder: Json) -> bool:
+    return isinstance(folder, str) and is_absolute(folder) and inside(folder, context.folders)
+
+
+def plainly_opened(attempt: Attempt) -> Breaches:
+    """A set-up of a component's own has no members that some agent may obey."""
+    for name in attempt.new:
+        if name not in _PROPOSED:
+            yield no_member(name), token(name)
+
+
+def no_system_prompt(attempt: Attempt) -> Breaches:
+    """A set-up of a component's own has no system prompt."""
+    if SYSTEM_PROMPT in attempt.new:
+        yield no_member(SYSTEM_PROMPT), token(SYSTEM_PROMPT)
+
+
+def no_member(name: str) -> str:
+    """The sentence about a member that a set-up of a component's own may not have."""
+    return f"{name!a:.80} may not be in a session's set-up of a component's own"
+
+
+def result_kept(attempt: Attempt) -> Breaches:
+    """The result of a set-up stays as the agent gave it, but for what other guards let add."""
+    if attempt.before is ABSENT or not _both_objects(attempt):
+        return
+    for name in {**attempt.old, **attempt.new}:
+        old, new = member(attempt.old, name), member(attempt.new, name)
+        listed = name == "availableCommands" and isinstance(new, list)
+        at = difference(old, new, token(name))
+        if at is not None and name not in _LISTED_ELSEWHERE and not listed:
+            yield f"{name!a:.80} of a session may not be changed: it is as the agent says", at
+
+
+def _both_objects(attempt: Attempt) -> bool:
+    return isinstance(attempt.before, dict) and isinstance(attempt.after, dict)
+
+
+def granted(attempt: Attempt) -> Breaches:
+    """A component answers a set-up by itself only where it may have sessions of its own."""
+    if attempt.before is ABSENT and not attempt.context.grants.sessions:
+        yield f"`{attempt.method}` may not be answered; hint: `sessions=own` grants it", ""
+
+
+def session_named(attempt: Attempt) -> Breaches:
+    """The result of a set-up stays one of that session; an own one names a new session."""
+    if attempt.before is not ABSENT:
+        if not _both_objects(attempt) and attempt.before != attempt.after:
+            yield f"the result of `{attempt.method}` may not be replaced by or for no object", ""
+        return
+    session = member(attempt.new, _ID)
+    if attempt.method in _NEW:
+        if not isinstance(session, str) or session == "" or session in attempt.context.sessions:
+            yield "a new session needs an id that no session has", token(_ID)
+    elif session is not ABSENT and session != member(as_object(value_of(attempt.request)), _ID):
+        yield "a session keeps its id", token(_ID)
+
+
+# -- lists ---------------------------------------------------------------------------------------
+
+_ENTRIES: Final = "sessions"
+
+
+def shortened(attempt: Attempt) -> Breaches:
+    """Entries of a list of sessions may vanish; with `sessions=own` own sessions may be added."""
+    if not _both_objects(attempt):
+        yield from relayed_only(attempt)
+        return
+    for name in {**attempt.old, **attempt.new}:
+        at = difference(member(attempt.old, name), member(attempt.new, name), token(name))
+        if at is not None and name not in (_ENTRIES, "_meta", *SESSION_NAMES):
+            yield f"{name!a:.80} of a list of sessions may not be changed or added", at
+    whole, kept = member(attempt.old, _ENTRIES), member(attempt.new, _ENTRIES)
+    if whole == kept:
+        return
+    if not isinstance(whole, list) or not isinstance(kept, list):
+        yield "a list of sessions may not be replaced by or for what is none", token(_ENTRIES)
+        return
+    taken = {id_ for id_ in map(_id, whole) if isinstance(id_, str)}
+    rest = [entry for entry in kept if not _is_own(attempt.context, entry, taken)]
+    if not is_subsequence(rest, whole):
+        text = "entries of a list of sessions may be removed, not added, changed or moved"
+        yield text, token(_ENTRIES)
+
+
+def _id(entry: Json) -> object:
+    return as_object(entry).get(_ID, ABSENT)
+
+
+def _is_own(context: Context, entry: Json, taken: set[str]) -> bool:
+    """Whether an entry is one of a component's own sessions."""
+    held, session = as_object(entry), _id(entry)
+    if not context.grants.sessions or not isinstance(session, str) or session in taken:
+        return False
+    more = held.get("additionalDirectories")
+    shown = [held.get("cwd"), *(more if isinstance(more, list) else [])]
+    folders = context.own_sessions.get(session)
+    return folders is not None and all(folder is None or folder in folders for folder in shown)

@@ -1,0 +1,152 @@
+"""Requests of clients without sessions, in flight at a component that has sessions.
+
+Such a component may ask its client for input while it works on a request. Then the bridge answers
+the client that input is required, and the request is suspended: nobody waits for its outcome until
+the client's next request brings the input.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, error_object
+from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
+from conductor.mcp.bridge.json import EMPTY, read, write
+from conductor.mcp.bridge.revisions import CAPABILITIES, DISCOVER, LOG_LEVEL, MISSING_CAPABILITY
+from conductor.mcp.bridge.servers import Call
+
+MAY_WANT_INPUT: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Requests that may have an `input_required` result."""
+
+_CACHEABLE: Final = frozenset(
+    {
+        *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
+        *("resources/read", DISCOVER),
+    }
+)
+"""Requests whose results must say how long a client may keep them."""
+
+
+class _Input(msgspec.Struct):
+    """A request of the component to its client."""
+
+    method: str
+    params: bytes | None
+    reply: OnResponse
+    sent: bool = False
+    """Whether the client knows of it."""
+
+
+class SuspendableRequest:
+    """One request of a client, possibly repeated by it with input."""
+
+    def __init__(
+        self,
+        client: ClientConnection,
+        id_: bytes,
+        method: str,
+        about: dict[str, Raw],
+        token: str,
+    ) -> None:
+        """`about`: the request's `_meta`. `token`: names the request to the component, as progress
+        token, and to the client, as `requestState`."""
+        self.client: ClientConnection | None = client
+        """None while the request is suspended."""
+        self.id = id_
+        self.method = method
+        self.token = token
+        self.capabilities = read(about.get(CAPABILITIES))
+        self.progress_token = about.get("progressToken")
+        self.wants_logs = LOG_LEVEL in about
+        self.call: Call | None = None
+        self.rounds = 0
+        self.inputs: dict[str, _Input] = {}
+        self.missing: dict[str, str] = {}
+        """Capabilities the client lacks, with the methods that the component wanted."""
+        self.outcome: tuple[bytes, bytes] | None = None
+
+    @property
+    def unsent(self) -> list[_Input]:
+        """Inputs that the client does not know of."""
+        return [input_ for input_ in self.inputs.values() if not input_.sent]
+
+    def want(self, name: str, method: str, params: bytes | None, reply: OnResponse) -> None:
+        """The component wants an input."""
+        self.inputs[name] = _Input(method, params, reply)
+
+    def deliver(self) -> None:
+        """Sends the outcome, if it is there, to the client, if one waits."""
+        if self.client is None or self.outcome is None:
+            return
+        member, body = self.outcome
+        if member == b"result":
+            body = _complete(body, cacheable=self.method in _CACHEABLE)
+        elif self.missing:
+            body = _missing_capability(self.missing)
+        self.client.respond(self.id, member, body)
+        self.client = None
+        for input_ in self.inputs.values():
+            input_.reply(b"error", error_object(METHOD_NOT_FOUND, "the request is over"))
+
+    def suspend(self) -> None:
+        """Answers the client that input is required."""
+        assert self.client is not None
+        wanted: dict[str, object] = {}
+        for name, input_ in self.inputs.items():
+            if not input_.sent:
+                wanted[name] = {"method": input_.method, "params": Raw(input_.params or EMPTY)}
+                input_.sent = True
+        self.rounds += 1
+        result = {
+            "resultType": "input_required",
+            "inputRequests": wanted,
+            "requestState": self.token,
+        }
+        client, self.client = self.client, None
+        client.respond(self.id, b"result", write(result))
+
+    def resume(
+        self, client: ClientConnection, id_: bytes, fields: dict[str, Raw], about: dict[str, Raw]
+    ) -> None:
+        """A client's request with input takes the place of the suspended one."""
+        self.client, self.id = client, id_
+        self.progress_token = about.get("progressToken", self.progress_token)
+        if CAPABILITIES in about:
+            self.capabilities = read(about[CAPABILITIES])
+        responses = read(fields.get("inputResponses"))
+        sent = {name: input_ for name, input_ in self.inputs.items() if input_.sent}
+        for name, input_ in sent.items():
+            del self.inputs[name]
+            if name in responses:
+                input_.reply(b"result", bytes(responses[name]))
+            else:
+                reason = f"the MCP client came back without an answer for `{name}`"
+                input_.reply(b"error", error_object(INVALID_PARAMS, reason))
+
+    def withdraw(self, reply: OnResponse) -> None:
+        """The component does not want an input any more."""
+        self.inputs = {
+            name: input_ for name, input_ in self.inputs.items() if input_.reply is not reply
+        }
+
+
+def _complete(body: bytes, *, cacheable: bool) -> bytes:
+    """A result with the members that the revision without sessions demands."""
+    fields = read(body)
+    if not fields and body.strip() != EMPTY:
+        return body
+    new: dict[str, object] = {"resultType": "complete"}
+    if cacheable:
+        new |= {"ttlMs": 0, "cacheScope": "private"}
+    return write({**new, **fields})
+
+
+def _missing_capability(missing: dict[str, str]) -> bytes:
+    """The error of a request that failed after its client was found to lack a capability."""
+    methods = ", ".join(f"`{method}`" for method in missing.values())
+    reason = f"the MCP server asked for {methods}, which this client does not offer"
+    required: dict[str, dict[str, object]] = {name: {} for name in missing}
+    return error_object(MISSING_CAPABILITY, reason, {"requiredCapabilities": required})

@@ -1,0 +1,200 @@
+"""How a client's messages become messages for a component, and the other way round.
+
+A client and a component that speak one kind of MCP need a `Relay`; otherwise `upgrade.Upgrade` or
+`downgrade.SharedSession` translates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.jsonrpc import METHOD_NOT_FOUND, canonical_id, error_object
+from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
+from conductor.mcp.bridge.json import meta, read, with_meta
+from conductor.mcp.bridge.revisions import CANCELLED, SUBSCRIPTION
+from conductor.mcp.bridge.servers import Call, ServerConnection
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request of a client."""
+
+    id: bytes
+    """As the client wrote it."""
+    method: str
+    params: bytes | None
+    request_id: str | None = None
+    """The `requestId` of a client that speaks stateless MCP over ACP."""
+    acp_params: bytes | None = None
+    """That client's params of ACP."""
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """A notification of a client."""
+
+    method: str
+    params: bytes | None
+
+
+class Cancellation(msgspec.Struct, frozen=True):
+    """`$/cancel_request` of an ACP client: the request with this canonical id gets a response."""
+
+    key: bytes
+
+
+ClientMessage = Request | Notification | Cancellation
+
+
+class Translation:
+    """What stands between one client and a component, once both are known."""
+
+    def __init__(self, client: ClientConnection, server: ServerConnection) -> None:
+        self._client = client
+        self._server = server
+        self._calls: dict[bytes, Call] = {}
+        """Pending calls by the canonical id of the client's request."""
+
+    def client_message(self, message: ClientMessage) -> None:
+        """Takes a message of the client."""
+        match message:
+            case Request():
+                self._request(message)
+            case Notification(method=method, params=params) if method == CANCELLED:
+                self._cancelled(params)
+            case Notification(method, params):
+                self._notification(method, params)
+            case Cancellation(key):
+                self._cancel(key)
+
+    def _request(self, request: Request) -> None:
+        raise NotImplementedError
+
+    def _notification(self, method: str, params: bytes | None) -> None:
+        raise NotImplementedError
+
+    def _cancelled(self, params: bytes | None) -> None:
+        """MCP wants no response to a cancelled request."""
+        call = self._calls.pop(cancelled_id(params) or b"", None)
+        if call is not None and call.client_id is not None:
+            self._server.notify_cancelled(call, params)
+            self._server.cancel(call, forget=True)
+            self._client.no_response(call.client_id)
+
+    def _cancel(self, key: bytes) -> None:
+        """ACP wants a response to a cancelled request; the component gives it."""
+        call = self._calls.get(key)
+        if call is not None:
+            self._server.cancel(call)
+
+    def client_closed(self) -> None:
+        """The client has closed its connection."""
+        self._server.close()
+
+    def server_request(
+        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
+    ) -> None:
+        """Takes a request of the component, as `ServerHandler` says; by default a refusal."""
+        reply(b"error", error_object(METHOD_NOT_FOUND, f"`{method}`: nobody is there"))
+
+    def server_cancel(self, reply: OnResponse) -> None:
+        """The component cancels a request; by default none is pending."""
+
+    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """Takes a notification of the component; by default dropped."""
+
+
+class Relay(Translation):
+    """Passes messages on as they are; only ids of requests and subscriptions differ."""
+
+    def __init__(
+        self,
+        client: ClientConnection,
+        server: ServerConnection,
+        on_other_generation: Callable[[Request], None] | None = None,
+    ) -> None:
+        """`on_other_generation`: takes requests back if the component turns out to speak another
+        generation than the client, which nobody knew when they were sent."""
+        super().__init__(client, server)
+        self._on_other_generation = on_other_generation
+        self._server_requests: dict[OnResponse, bytes] = {}
+
+    def _request(self, request: Request) -> None:
+        id_, key = request.id, canonical_id(request.id) or request.id
+
+        def respond(member: bytes, body: bytes) -> None:
+            self._calls.pop(key, None)
+            shown = body if request.request_id is not None else _with_subscription(body, id_)
+            self._client.respond(id_, member, shown)
+
+        def give_back() -> None:
+            assert self._on_other_generation is not None
+            self._calls.pop(key, None)
+            self._on_other_generation(request)
+
+        call = self._calls[key] = Call(
+            request.method,
+            request.params,
+            respond,
+            client_id=id_,
+            request_id=request.request_id,
+            acp_params=request.acp_params,
+            on_other_generation=give_back if self._on_other_generation is not None else None,
+        )
+        self._server.request(call)
+
+    def _notification(self, method: str, params: bytes | None) -> None:
+        self._server.notify(method, params)
+
+    def server_request(
+        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
+    ) -> None:
+        """Passes a request on to the client."""
+
+        def respond(member: bytes, body: bytes) -> None:
+            self._server_requests.pop(reply, None)
+            reply(member, body)
+
+        related = call.client_id if call is not None else self._only_request()
+        id_ = self._client.request(method, params, respond, related)
+        if id_ is not None:
+            self._server_requests[reply] = id_
+
+    def server_cancel(self, reply: OnResponse) -> None:
+        """Passes a cancellation on to the client."""
+        id_ = self._server_requests.pop(reply, None)
+        if id_ is not None:
+            self._client.notify(CANCELLED, b'{"requestId":%b}' % id_, self._only_request())
+
+    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+        """Passes a notification on to the client."""
+        related = call.client_id if call is not None else self._only_request()
+        if call is not None and call.client_id and call.request_id is None and params is not None:
+            params = _with_subscription(params, call.client_id)
+        self._client.notify(method, params, related)
+
+    def _only_request(self) -> bytes | None:
+        """The id of the client's pending request, if there is exactly one.
+
+        A message that names no request most likely belongs to it, so that HTTP can send the message
+        on that request's stream.
+        """
+        return next(iter(self._calls.values())).client_id if len(self._calls) == 1 else None
+
+
+def cancelled_id(params: bytes | None) -> bytes | None:
+    """The canonical id in `notifications/cancelled`."""
+    raw = read(params).get("requestId")
+    return canonical_id(raw) if raw is not None else None
+
+
+def _with_subscription(body: bytes, id_: bytes) -> bytes:
+    """Params or a result with the client's id of a subscription in place of the component's."""
+    if SUBSCRIPTION.encode() not in body:  # spares large bodies the parsing
+        return body
+    fields = read(body)
+    about = meta(fields)
+    if SUBSCRIPTION not in about:
+        return body
+    return with_meta(fields, {**about, SUBSCRIPTION: Raw(id_)})

@@ -1,0 +1,91 @@
+"""Every limit of the MCP bridge and its doors; docs/mcp.md lists them.
+
+`conductor.transports.entrance` adds the limits for connections that have not shown a secret.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MIB: Final = 1 << 20
+
+# -- the bridge ------------------------------------------------------------------------------------
+
+UNANSWERED: Final = 4000
+"""Requests in flight to one MCP server, cancelled ones included, since a server may work on them
+still. Also the messages of one client that wait for the server's connection to open."""
+
+NATIVE_CLIENTS: Final = 1000
+"""Connections to one MCP server of an agent that takes ACP transport."""
+
+SUBSCRIPTIONS: Final = 1000
+"""Subscriptions to one MCP server, and resources in all of them together."""
+
+INPUTS: Final = 64
+"""Inputs that one `input_required` result may want."""
+
+INPUT_ROUNDS: Final = 32
+"""How often one request may want input; then it fails."""
+
+SUSPENDED: Final = 64
+"""Requests per server that wait for input. Their clients may never bring it, so the oldest is
+cancelled for a new one."""
+
+SESSION_ID_SECONDS: Final = 10.0
+"""How long a connection waits for its session's id, where its generation sends one."""
+
+# -- both doors ------------------------------------------------------------------------------------
+
+UNSENT: Final = 256 * _MIB
+"""Bytes that clients of one door have not read, in total; then the client with most is closed."""
+
+# -- stdio -----------------------------------------------------------------------------------------
+
+STDIO_CLIENTS: Final = 256
+"""Connections of shims; a further one is closed."""
+
+UNREAD: Final = 4 * _MIB
+"""Bytes that one client has not read; above, the conductor does not read from it either."""
+
+PARTIAL_LINES: Final = 256 * _MIB
+"""Bytes of lines without an end, in total; then the client with most is closed. One line of
+`--line-limit` bytes always has room."""
+
+LINGER_SECONDS: Final = 10.0
+"""How long a closed client has to read what is queued for it."""
+
+# -- HTTP ------------------------------------------------------------------------------------------
+
+HTTP_CONNECTIONS: Final = 256
+"""Connections that have shown a secret. A further one closes the connection that has been idle
+longest; if none is idle, it gets 503."""
+
+HEAD_BYTES: Final = 16 * 1024
+HEADERS: Final = 100
+"""Headers of one request."""
+
+HEAD_SECONDS: Final = 10.0
+"""For the head of a request, from the connection's start or the head's first byte."""
+
+BODY_SECONDS: Final = 30.0
+"""For the body of a request, from the end of its head."""
+
+BODIES: Final = 256 * _MIB
+"""Bytes of all bodies that are being read or wait for the bridge. One body of `--line-limit` bytes
+always has room."""
+
+SESSIONS: Final = 1000
+"""Sessions at one URL. A further one ends the oldest idle session; if none is idle, it gets 503."""
+
+UNHEARD: Final = 1000
+"""Messages kept for a session without an open GET; then the oldest is dropped."""
+
+KEEP_ALIVE_SECONDS: Final = 75
+"""How long an idle connection stays open."""
+
+SILENCE_SECONDS: Final = 15.0
+"""Time without a message after which a response becomes a stream, and a stream shows that it is
+alive: many clients give up a response that stays silent for 30 s or 60 s."""
+
+SHUTDOWN_SECONDS: Final = 2.0
+"""For responses to be written when the server ends."""

@@ -1,0 +1,37 @@
+"""What `pyproject.toml` says, as the tests of packaging compare it with other files."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT: Final = Path(__file__).parents[2]
+SETTINGS: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT: Final[dict[str, Any]] = SETTINGS["project"]
+
+_MINOR: Final = "Programming Language :: Python :: 3."
+
+
+def python_versions() -> list[str]:
+    """The supported Pythons, as `3.11`, from the classifiers."""
+    named = [name for name in PROJECT["classifiers"] if name.startswith(_MINOR)]
+    return [name.rpartition(" ")[2] for name in named]
+
+
+def required(*extras: str) -> list[Requirement]:
+    """The project's requirements, and those of extras, with the extras that these name in turn."""
+    lines = [*PROJECT["dependencies"]]
+    for extra in extras:
+        lines += PROJECT["optional-dependencies"][extra]
+    requirements = []
+    for requirement in map(Requirement, lines):
+        if canonicalize_name(requirement.name) == PROJECT["name"]:
+            lines_of_extras = required(*requirement.extras)
+            requirements += lines_of_extras
+        else:
+            requirements.append(requirement)
+    return requirements
