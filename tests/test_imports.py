@@ -51,7 +51,11 @@ RULES: Final = (
         ("msgspec", "uvicorn", "h11"),
     ),
     # The bridge is pure, as the core is. Agents wait for the shim to start.
-    Rule("conductor.mcp.bridge", ("conductor.mcp.bridge", "conductor.core"), ("msgspec",)),
+    Rule(
+        "conductor.mcp.bridge",
+        ("conductor.mcp.bridge", "conductor.mcp.limits", "conductor.core"),
+        ("msgspec",),
+    ),
     Rule("conductor.mcp.doors.shim", (), ()),
     Rule(
         "conductor.spec",

@@ -1,9 +1,9 @@
-"""Puts the bridge between the runtime and the agent's transport, where it is needed.
+"""Puts the bridge between the runtime and the agent's transport, where a session needs it.
 
-A wrapper: the router knows nothing of it. What the bridge asks components it asks as the agent,
-under ids of its own, so routing, policies, cancellation and traces treat it like the agent's own
-words. Until a session with MCP servers of ACP transport is set up, each line to the agent costs a
-look at its first bytes, each line from it nothing, and nothing else of this package is loaded.
+The router knows nothing of it: the bridge sends components its requests as the agent, under ids of
+its own, so routing, policies, cancellation and traces treat them like the agent's own messages.
+Until a session declares an MCP server of ACP transport, each line to the agent costs a look at its
+first bytes, each line from the agent nothing, and nothing else of this package is loaded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final
 
 from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Transport, Wrapper
@@ -21,26 +21,29 @@ if TYPE_CHECKING:
     from conductor.mcp.bridge.bridge import Bridge
     from conductor.mcp.bridge.capabilities import Support
     from conductor.mcp.bridge.effects import Effect
-    from conductor.mcp.doors.manager import Shells
+    from conductor.mcp.doors.doors import Doors
 
 Log = Callable[[str, str, str], None]
 
 _NAME: Final = "mcp"
-"""Whom log lines name."""
+"""The component's name in log lines."""
 
-_HEAD: Final = re.compile(
+_MAY_CONCERN_BRIDGE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0",(?:"id":(?:"conductor-mcp-|\d+,"method":"'
     rb'(?:initialize"|session/(?:new|load|resume|fork|close|delete)"|_?mcp/|_scp/mcp"))'
     rb'|"method":"(?:_?mcp/|_scp/mcp"|\$/cancel_request"))'
 ).match
-"""How lines begin that may concern the bridge, as the router writes them."""
+"""Matches the beginnings, as the router writes them, of lines to the agent for the bridge."""
 
-_DECLARES: Final = re.compile(rb"acp|scp|\\u").search
-"""What a setup contains that may declare a server of ACP transport."""
+_MAY_DECLARE: Final = re.compile(rb"acp|scp|\\u").search
+"""Matches in each setup that declares a server of ACP transport, possibly with escapes."""
+
+_HEAD: Final = 80
+"""Bytes of a line that have its method, as the router writes lines."""
 
 
 class BridgedTransport(Wrapper):
-    """The agent's transport, with a bridge in it."""
+    """The agent's transport, with a bridge before it. It implements `DoorEvents`, too."""
 
     def __init__(
         self,
@@ -51,8 +54,8 @@ class BridgedTransport(Wrapper):
         line_limit: int,
         proxied: Callable[[], bool],
     ) -> None:
-        """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether behind `inner` is an agent that
-        proxies stand before; asked when it is initialized."""
+        """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
+        support of ACP transport; called when the agent is initialized."""
         super().__init__(inner)
         self._kind = kind
         self._log = log
@@ -61,39 +64,38 @@ class BridgedTransport(Wrapper):
         self._bridge: Bridge | None = None
         self._support: Support | None = None
         self._initialize: set[bytes] = set()
-        """Ids of `initialize` requests that are open."""
-        self._shells: Shells | None = None
+        """Ids of pending `initialize` requests."""
+        self._doors: Doors | None = None
         self._connections: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
-        self._up: list[bytes] = []
+        self._to_router: list[bytes] = []
         self._paused = False
-        self._writing = False
+        self._in_write = False
         self._finishing = False
-        self._over = False
+        self._closed = False
 
     # -- transport -----------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Queues whole lines; what concerns the bridge it gets."""
-        bridge = self._bridge
-        if data.find(b"\n") == len(data) - 1 and (bridge is None or not bridge.holds):
-            if _HEAD(data) is None:
-                self._inner.write(data)
-            else:
-                self._concerns(data)
+        """Queues whole lines for the agent; those that concern the bridge go there first."""
+        bridge, single = self._bridge, data.find(b"\n") == len(data) - 1
+        if single and (bridge is None or not bridge.holds) and _MAY_CONCERN_BRIDGE(data) is None:
+            self._inner.write(data)  # nearly all
             return
-        plain: list[bytes] = []  # written together: one system call, not one a line
-        for line in _lines(data):
-            if (self._bridge is not None and self._bridge.holds) or _HEAD(line) is not None:
-                if plain:
-                    self._inner.write(b"".join(plain))
-                    plain.clear()
-                self._concerns(line)
+        batch: list[bytes] = []  # one write for many lines, since each write is a system call
+        for line in [data] if single else _lines(data):
+            # Asked anew for each line: one may be a setup, which holds all behind it.
+            holds = self._bridge is not None and self._bridge.holds
+            if holds or _MAY_CONCERN_BRIDGE(line) is not None:
+                if batch:
+                    self._inner.write(b"".join(batch))
+                    batch.clear()
+                self._to_bridge(line)
             else:
-                plain.append(line)
-        if plain:
-            self._inner.write(b"".join(plain))
+                batch.append(line)
+        if batch:
+            self._inner.write(b"".join(batch))
 
     def pause(self) -> None:
         """Stops reading, from the agent and its MCP clients."""
@@ -106,7 +108,7 @@ class BridgedTransport(Wrapper):
         self._inner.resume()
 
     def finish(self) -> None:
-        """Tells the agent that nothing more will be written."""
+        """Tells the agent that nothing more will be written, once the bridge holds nothing."""
         self._finishing = True
         if self._bridge is None or not self._bridge.holds:
             self._inner.finish()
@@ -117,19 +119,19 @@ class BridgedTransport(Wrapper):
         await self._inner.close(grace)
 
     async def shut_down(self) -> None:
-        """Ends the MCP connections; components are told. The agent is left as it is."""
-        if self._over:
+        """Ends the MCP connections, and tells components. The agent goes on."""
+        if self._closed:
             return
-        self._over = True
+        self._closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._end()
-        if self._shells is not None:
-            await self._shells.aclose()
+        self._end_bridge()
+        if self._doors is not None:
+            await self._doors.aclose()
 
-    def _end(self) -> None:
+    def _end_bridge(self) -> None:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -139,131 +141,127 @@ class BridgedTransport(Wrapper):
 
     # -- to the agent --------------------------------------------------------------------------
 
-    def _concerns(self, line: bytes) -> None:
-        """Takes a line to the agent that may concern the bridge."""
-        if self._bridge is None and not self._wakes(line):
+    def _to_bridge(self, line: bytes) -> None:
+        if self._bridge is None:
+            self._bridge = self._needed_bridge(line)
+        if self._bridge is None:
             self._inner.write(line)
             return
-        assert self._bridge is not None
-        self._writing = True
+        self._in_write = True
         try:
-            self._perform(self._bridge.down(line))
+            self._perform(self._bridge.to_agent(line))
         finally:
-            self._writing = False
+            self._in_write = False
 
-    def _wakes(self, line: bytes) -> bool:
-        """Whether a line is the first that needs the bridge, which then is there."""
-        if b'"method":"initialize"' in line[:80]:
+    def _needed_bridge(self, line: bytes) -> Bridge | None:
+        """A bridge, if a line to the agent is the first that needs one."""
+        head = line[:_HEAD]
+        if b'"method":"initialize"' in head:
             if self._proxied():
                 self._initialize.add(line[line.index(b'"id":') + 5 : line.index(b',"method"')])
-            return False
-        if b'"method":"session/' not in line[:80] or not _DECLARES(line) or self._over:
-            return False
+            return None
+        if b'"method":"session/' not in head or not _MAY_DECLARE(line) or self._closed:
+            return None
         from conductor.mcp.bridge.bridge import Bridge
         from conductor.mcp.bridge.capabilities import Support
 
-        nonce = os.urandom(6).hex()
-        self._bridge = Bridge(self._support or Support(), self._kind, nonce=nonce)
-        return True
+        return Bridge(self._support or Support(), self._kind, nonce=os.urandom(6).hex())
 
-    def _initialized(self, frame: bytes) -> bytes:
-        """A line of the agent's while `initialize` is open: its answer shows support of ours."""
+    def _show_support(self, frame: bytes) -> bytes:
+        """A line of the agent; a response to `initialize` shows proxies our support."""
         from conductor.mcp.bridge import capabilities
 
-        found = capabilities.answered(frame, self._initialize)
-        if found is None:
+        response = capabilities.response(frame, self._initialize)
+        if response is None:
             return frame
-        id_, support, shown = found
+        id_, support, shown = response
         self._initialize.discard(id_)
         self._support = support or self._support
         return shown
 
-    # -- from the agent: `Events` of the inner transport ------------------------------------------
+    # -- from the agent: `Events` of the inner transport -----------------------------------------
 
     def received(self, frames: list[bytes]) -> None:
-        """Lines of the agent's; the bridge sees them where it has to."""
+        """Passes on lines of the agent; the bridge takes some of them."""
         assert self._events is not None
         bridge = self._bridge
-        if not self._initialize and (bridge is None or not bridge.listens):
+        if not self._initialize and (bridge is None or not bridge.watches_agent):
             self._events.received(frames)
             return
         for frame in frames:
             if self._initialize:
-                self._up.append(self._initialized(frame))
-            elif bridge is not None and bridge.listens:
-                self._perform(bridge.up(frame))
+                self._to_router.append(self._show_support(frame))
+            elif bridge is not None and bridge.watches_agent:
+                self._perform(bridge.from_agent(frame))
             else:
-                self._up.append(frame)
+                self._to_router.append(frame)
         self._flush()
 
     def ended(self, how: Ended) -> None:
-        """The agent is gone: so are its MCP connections."""
+        """The agent has ended, and with it its MCP connections."""
         assert self._events is not None
-        self._end()
+        self._end_bridge()
         self._events.ended(how)
 
-    # -- from MCP clients: `ShellEvents` -----------------------------------------------------------
+    # -- from MCP clients: `DoorEvents` --------------------------------------------------------
 
-    def opened(self, connection: str, listener: str) -> None:
-        """A client has come in."""
+    def client_opened(self, connection: str, listener: str) -> None:
+        """An MCP client has connected."""
         if self._bridge is not None:
             self._connections.add(connection)
-            self._perform(self._bridge.opened(connection, listener))
-            if self._paused and self._shells is not None:
-                self._shells.hold(connection, True)
+            self._perform(self._bridge.client_opened(connection, listener))
+            if self._paused and self._doors is not None:
+                self._doors.hold(connection, True)
             self._flush()
 
-    def closed(self, connection: str) -> None:
-        """It is gone."""
+    def client_received(self, connection: str, frame: bytes) -> None:
+        """An MCP client has sent one line."""
+        if self._bridge is not None:
+            self._perform(self._bridge.from_client(connection, frame))
+            self._flush()
+
+    def client_closed(self, connection: str) -> None:
+        """An MCP client has left."""
         self._connections.discard(connection)
         if self._bridge is not None:
-            self._perform(self._bridge.closed(connection))
+            self._perform(self._bridge.client_closed(connection))
             self._flush()
 
-    def said(self, connection: str, frame: bytes) -> None:
-        """It sent one line."""
-        if self._bridge is not None:
-            self._perform(self._bridge.received(connection, frame))
-            self._flush()
+    def _hold(self, *, wait: bool) -> None:
+        self._paused = wait
+        if self._doors is not None:
+            for connection in self._connections:
+                self._doors.hold(connection, wait)
 
     # -- effects -------------------------------------------------------------------------------
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        from conductor.mcp.bridge import effects as known
+        from conductor.mcp.bridge import effects as kinds
 
         for effect in effects:
             match effect:
-                case known.ToChain(frame):
-                    self._up.append(frame)
-                case known.ToAgent(frame):
+                case kinds.ToChain(frame):
+                    self._to_router.append(frame)
+                case kinds.ToAgent(frame):
                     self._inner.write(frame if frame.endswith(b"\n") else frame + b"\n")
-                case known.Listen(listener, kind):
+                case kinds.Listen(listener, kind):
                     self._start(self._listen(listener, kind))
-                case known.Wait(token, seconds):
+                case kinds.Wait(token, seconds):
                     self._wait(token, seconds)
-                case known.Note(level, text):
+                case kinds.Log(level, text):
                     self._log(level, _NAME, text)
-                case _ if self._shells is not None:
-                    from conductor.mcp.doors import manager
-
-                    if isinstance(effect, known.CloseConnection):
+                case _ if self._doors is not None:
+                    if isinstance(effect, kinds.CloseClient):
                         self._connections.discard(effect.connection)
-                    manager.perform(effect, self._shells)
-        if self._writing and self._up:
-            # What goes up goes through the router, which is still busy with what comes down.
+                    self._doors.perform(effect)
+        if self._in_write and self._to_router:
+            # The router is not reentrant, and it is busy with the write that led here.
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Hands over what goes up."""
-        if self._up and self._events is not None:
-            up, self._up = self._up, []
-            self._events.received([frame.removesuffix(b"\n") for frame in up])
-
-    def _hold(self, *, wait: bool) -> None:
-        self._paused = wait
-        if self._shells is not None:
-            for connection in self._connections:
-                self._shells.hold(connection, wait)
+        if self._to_router and self._events is not None:
+            frames, self._to_router = self._to_router, []
+            self._events.received([frame.removesuffix(b"\n") for frame in frames])
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -282,15 +280,15 @@ class BridgedTransport(Wrapper):
 
     async def _listen(self, listener: str, kind: str) -> None:
         assert self._bridge is not None
-        if self._shells is None:
-            from conductor.mcp.doors.manager import Shells
+        if self._doors is None:
+            from conductor.mcp.doors.doors import Doors
 
-            self._shells = Shells(_ShellEvents(self), log=self._log, line_limit=self._line_limit)
+            self._doors = Doors(self, log=self._log, line_limit=self._line_limit)
         try:
-            declaration = await self._shells.listen(listener, cast(Literal["stdio", "http"], kind))
+            declaration = await self._doors.listen(listener, kind)
         except ComponentError as error:
-            text = f"{error.text}\nhint: {error.hint}" if error.hint else error.text
-            self._perform(self._bridge.refused(listener, text))
+            reason = f"{error.text}\nhint: {error.hint}" if error.hint else error.text
+            self._perform(self._bridge.listen_failed(listener, reason))
         else:
             self._perform(self._bridge.listening(listener, declaration))
         self._flush()
@@ -298,18 +296,6 @@ class BridgedTransport(Wrapper):
             self._inner.finish()
 
 
-class _ShellEvents:
-    """What shells report, for a `BridgedTransport`, which hears of the agent by the same words."""
-
-    def __init__(self, owner: BridgedTransport) -> None:
-        self._owner = owner
-        self.opened = owner.opened
-        self.received = owner.said
-        self.closed = owner.closed
-
-    def drained(self, connection: str) -> None:
-        """Nobody waits for that."""
-
-
 def _lines(data: bytes) -> list[bytes]:
+    # Not `splitlines`, which also splits at a carriage return.
     return [line + b"\n" for line in data.split(b"\n")[:-1]]

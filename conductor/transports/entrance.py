@@ -8,6 +8,7 @@ nobody who has it is kept out, however many have not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import sys
 from collections.abc import Callable
@@ -154,6 +155,12 @@ class Entrance:
     def _rest(self) -> None:
         self._loop.remove_reader(self._listening.fileno())
         self._retry = self._loop.call_later(_REST, self._watch)
+
+
+def shut_down(fd: int, how: int = socket.SHUT_RDWR) -> None:
+    """Ends a connection, or one direction of it, of which another descriptor may still be open."""
+    with contextlib.suppress(OSError), socket.socket(fileno=fd) as connection:
+        connection.shutdown(how)
 
 
 class Login:

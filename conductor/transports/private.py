@@ -23,6 +23,9 @@ _SOCKET: Final = "socket"
 _KINDS: Final = (MCP, JOIN)
 _PLACES: Final = ("TMPDIR", "TEMP", "TMP")
 _OWN: Final = 0o700
+_LONGEST_PATH: Final = 100
+"""Bytes of a Unix socket's path that every system takes."""
+_BACKLOG: Final = 128
 
 
 class Folder:
@@ -45,6 +48,31 @@ class Folder:
         if lock is not None:
             _remove(lock, self.path)
             os.close(lock)
+
+
+def listening_socket(family: socket.AddressFamily, address: str | tuple[str, int]) -> socket.socket:
+    """A socket that listens at `address`. Raises `OSError`."""
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def private_socket(kind: str) -> tuple[socket.socket, Folder]:
+    """A listening Unix socket in a new private folder. Raises `OSError`."""
+    folder = Folder(kind)
+    if len(os.fsencode(folder.socket)) > _LONGEST_PATH:
+        folder.remove()
+        folder = Folder(kind, "/tmp")  # noqa: S108 - the folder in it is private
+    try:
+        return listening_socket(socket.AF_UNIX, folder.socket), folder
+    except OSError:
+        folder.remove()
+        raise
 
 
 def _held(path: str) -> int | None:

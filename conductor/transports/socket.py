@@ -7,24 +7,22 @@ connects here and carries the proxy's successor traffic.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import functools
 import hmac
 import os
 import secrets
 import socket
 import sys
-from typing import Final
 
 import msgspec
 
 from conductor.transports.base import LINGER, Ended, Events, Piped
-from conductor.transports.entrance import LOGIN, Entrance, Login
+from conductor.transports.entrance import LOGIN, Entrance, Login, shut_down
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
-from conductor.transports.private import JOIN, Folder
+from conductor.transports.private import JOIN, private_socket
 
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
-_BACKLOG: Final = 128
 
 
 class ListeningTransport(Piped):
@@ -36,8 +34,7 @@ class ListeningTransport(Piped):
         self._limit = line_limit
         self._linger = linger
         self._end_timer: asyncio.TimerHandle | None = None
-        self._folder = Folder(JOIN)
-        self._path = self._folder.socket
+        self._listening, self._folder = private_socket(JOIN)
         self._token = secrets.token_hex(32)
         self._entrance: Entrance | None = None
         self._events: Events | None = None
@@ -50,7 +47,7 @@ class ListeningTransport(Piped):
             {
                 "name": name,
                 "command": sys.executable,
-                "args": ["-m", "conductor", "join", self._path],
+                "args": ["-m", "conductor", "join", self._folder.socket],
                 "env": [{"name": TOKEN_VARIABLE, "value": self._token}],
             }
         )
@@ -58,12 +55,9 @@ class ListeningTransport(Piped):
     async def open(self, events: Events) -> None:
         """Starts listening."""
         self._events = events
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(self._path)
-        listener.listen(_BACKLOG)
         length = len(self._token)
         self._entrance = Entrance(
-            listener,
+            self._listening,
             lambda connection: Login(connection, length, LOGIN, self._shown),
             lambda text: None,  # a proxy that cannot join says so itself
         )
@@ -89,6 +83,7 @@ class ListeningTransport(Piped):
         self._ended = True
         if self._entrance is not None:
             self._entrance.close()
+        self._listening.close()
         if self._end_timer is not None:
             self._end_timer.cancel()
         for end in (self._reader, self._writer):
@@ -109,7 +104,9 @@ class ListeningTransport(Piped):
             return
         self._entrance.close()
         events, fd = self._events, login.connection.detach()
-        writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), _shut_down)
+        # Only our direction: the reader's descriptor still takes what the successor sends.
+        half_close = functools.partial(shut_down, how=socket.SHUT_WR)
+        writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), half_close)
         reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
         if self._paused:
             reader.pause()
@@ -126,9 +123,3 @@ class ListeningTransport(Piped):
             self._ended = True
             hint = "a proxy keeps this connection until its own input ends; tell its author"
             self._events.ended(Ended("closed its successor connection", clean, hint))
-
-
-def _shut_down(fd: int) -> None:
-    """Ends our direction of a connection whose other direction another descriptor still reads."""
-    with contextlib.suppress(OSError), socket.socket(fileno=fd) as connection:
-        connection.shutdown(socket.SHUT_WR)

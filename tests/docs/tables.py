@@ -35,10 +35,7 @@ from conductor.core.policy.rules import (
 from conductor.core.policy.states import MOVES
 from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
-from conductor.mcp import limits as limits_of_bridge
-from conductor.mcp.doors import stdio_clients
-from conductor.mcp.http import app, connections, server, session
-from conductor.mcp.http import doors as http_doors
+from conductor.mcp import limits as mcp
 from conductor.run.launch import Options
 from conductor.spec import catalog
 from conductor.spec.limits import SHORT, TABLE, Limit
@@ -274,8 +271,7 @@ def guards() -> str:
 def doors() -> str:
     """What clients and components get of the bridge at most."""
     mib, kib = 1 << 20, 1 << 10
-    unsent = f"{session.MOST_UNSENT // mib} MiB"
-    assert session.MOST_UNSENT == stdio_clients.MOST_UNSENT
+    unsent = f"{mcp.UNSENT // mib} MiB"
     oldest = "the one that has waited longest is closed"
     rows = (
         ("strangers", entrance.STRANGERS, "connections at one door without a secret", oldest),
@@ -293,55 +289,55 @@ def doors() -> str:
         ),
         (
             "connections",
-            server.MOST_CONNECTIONS,
+            mcp.HTTP_CONNECTIONS,
             "HTTP, with the secret",
             "the one that is idle longest is closed; if none is, the new one gets 503",
         ),
-        ("shims", stdio_clients.MOST_CLIENTS, "connections of shims", "the new one is closed"),
+        ("shims", mcp.STDIO_CLIENTS, "connections of shims", "the new one is closed"),
         (
             "head",
-            f"{server.MOST_HEAD // kib} KiB, {app.MOST_HEADERS} headers",
+            f"{mcp.HEAD_BYTES // kib} KiB, {mcp.HEADERS} headers",
             "the head of a request",
             "400, 431",
         ),
         (
             "head seconds",
-            f"{connections.HEAD_SECONDS:g} s",
+            f"{mcp.HEAD_SECONDS:g} s",
             "from a connection, or a first byte, to the end of the head",
             "408",
         ),
-        ("body seconds", f"{connections.BODY_SECONDS:g} s", "from the head to the end", "408"),
+        ("body seconds", f"{mcp.BODY_SECONDS:g} s", "from the head to the end", "408"),
         ("body", "`--line-limit`", "one body", "413, before it is read"),
         (
             "bodies",
-            f"{app.MOST_WAITING // mib} MiB",
+            f"{mcp.BODIES // mib} MiB",
             "all bodies that are being read, or wait to be passed on",
             "503",
         ),
         (
             "half lines",
-            f"{stdio_clients.MOST_HELD // mib} MiB",
+            f"{mcp.PARTIAL_LINES // mib} MiB",
             "lines without an end, of all shims",
             "the one with most is closed",
         ),
         ("unsent", unsent, "what clients do not read, of all", "the one with most is closed"),
         (
             "sessions",
-            http_doors._MOST_SESSIONS,
+            mcp.SESSIONS,
             "sessions at one URL",
             "the oldest that is idle ends; if none is, 503",
         ),
         ("streams", 1, "a GET of one session", "409"),
-        ("open", limits_of_bridge.OPEN, "requests to one server without an answer", "an error"),
-        ("native", limits_of_bridge.CLIENTS, "connections of an ACP agent to a server", "an error"),
+        ("open", mcp.UNANSWERED, "requests to one server without an answer", "an error"),
+        ("native", mcp.NATIVE_CLIENTS, "connections of an ACP agent to a server", "an error"),
         (
             "subscriptions",
-            limits_of_bridge.SUBSCRIPTIONS,
+            mcp.SUBSCRIPTIONS,
             "subscriptions to one server, and resources in them",
             "an error",
         ),
-        ("inputs", limits_of_bridge.INPUTS, "inputs wanted at once", "an error"),
-        ("rounds", limits_of_bridge.ROUNDS, "times one request may want input", "an error"),
+        ("inputs", mcp.INPUTS, "inputs wanted at once", "an error"),
+        ("rounds", mcp.INPUT_ROUNDS, "times one request may want input", "an error"),
     )
     head = ("limit", "is", "bounds", "beyond")
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])

@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 
 from conductor.errors import ComponentError
+from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import Declaration, StdioDeclaration
-from conductor.mcp.doors import manager
+from conductor.mcp.bridge.effects import (
+    ClientEffect,
+    CloseClient,
+    CloseListener,
+    NoResponse,
+    ToClient,
+)
+from conductor.mcp.doors import doors as real_doors
 from conductor.mcp.transport import BridgedTransport
 from conductor.transports.base import Ended, Events
 
@@ -89,13 +97,13 @@ class Chain:
 
 
 class Doors:
-    """Shells that open at once, or when told to, or never."""
+    """Doors that open at once, or when told to, or never."""
 
     made: Doors
     why: ComponentError | None = None
     gate: asyncio.Event | None = None
 
-    def __init__(self, events: manager.ShellEvents, *, log: object, line_limit: int) -> None:
+    def __init__(self, events: real_doors.DoorEvents, *, log: object, line_limit: int) -> None:
         self.events = events
         self.did: list[tuple[object, ...]] = []
         Doors.made = self
@@ -109,8 +117,13 @@ class Doors:
         self.did.append(("listen", listener, kind))
         return StdioDeclaration("shim", (listener,), (("SECRET", "s"),))
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *rest: self.did.append((name, *rest))
+    def perform(self, effect: ClientEffect) -> None:
+        """Keeps the effect."""
+        self.did.append((effect,))
+
+    def hold(self, connection: str, wait: bool) -> None:
+        """Keeps the call."""
+        self.did.append(("hold", connection, wait))
 
     async def aclose(self) -> None:
         """Notes it."""
@@ -128,8 +141,8 @@ PROMPT = b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{}}\n'
 
 @pytest.fixture(autouse=True)
 def doors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Doors in place of shells."""
-    monkeypatch.setattr(manager, "Shells", Doors)
+    """Scripted doors."""
+    monkeypatch.setattr(real_doors, "Doors", Doors)
     monkeypatch.setattr(Doors, "why", None)
     monkeypatch.setattr(Doors, "gate", None)
 
@@ -273,26 +286,27 @@ def test_a_client_comes_speaks_and_goes() -> None:
         listener = await stage.set_up()
         events = Doors.made.events
         stage.transport.pause()
-        events.opened("k", listener)
+        events.client_opened("k", listener)
         stage.transport.resume()
         assert ("hold", "k", True) in Doors.made.did
         assert ("hold", "k", False) in Doors.made.did
-        events.drained("k")
-        events.received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+        events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
         asked = stage.chain.frames[-1]
         assert asked["method"] == "mcp/message"
         answer: Json = {"result": {"capabilities": {"tools": {}}}}
         whole = {"jsonrpc": "2.0", "id": asked["id"], "result": answer}
         stage.transport.write(json.dumps(whole, separators=(",", ":")).encode() + b"\n")
-        assert json.loads(Doors.made.did[-1][2])["id"] == 1  # type: ignore[arg-type]
-        events.received("k", b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}')
-        events.received("k", b'{"jsonrpc":"2.0","method":"notifications/cancelled",'
+        (sent,) = Doors.made.did[-1]
+        assert isinstance(sent, ToClient)
+        assert json.loads(sent.frame)["id"] == 1
+        events.client_received("k", b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}')
+        events.client_received("k", b'{"jsonrpc":"2.0","method":"notifications/cancelled",'
                              b'"params":{"requestId":2}}')  # fmt: skip
-        assert ("finish", "k", b"2") in Doors.made.did
+        assert (NoResponse("k", b"2"),) in Doors.made.did
         assert stage.chain.frames[-1]["method"] == "$/cancel_request"
-        events.closed("k")
-        events.opened("l", "nobody")
-        assert ("close", "l") in Doors.made.did
+        events.client_closed("k")
+        events.client_opened("l", "nobody")
+        assert (CloseClient("l"),) in Doors.made.did
         # What a component asks of nobody is answered when the router is done with what it does.
         stage.transport.write(
             b'{"jsonrpc":"2.0","id":9,"method":"mcp/message","params":{"connectionId":"c"}}\n'
@@ -302,7 +316,7 @@ def test_a_client_comes_speaks_and_goes() -> None:
         assert stage.chain.frames[-1]["id"] == 9
         await stage.transport.shut_down()
         await stage.transport.shut_down()
-        assert Doors.made.did[-2:] == [("close_listener", listener), ("aclose",)]
+        assert Doors.made.did[-2:] == [(CloseListener(listener),), ("aclose",)]
         stage.transport.write(PROMPT)
 
     asyncio.run(play())
@@ -313,17 +327,19 @@ def test_the_agents_death_closes_everything() -> None:
         stage = Stage()
         await stage.open()
         listener = await stage.set_up()
-        Doors.made.events.opened("k", listener)
+        Doors.made.events.client_opened("k", listener)
         how = Ended("was ended")
         stage.transport.ended(how)
-        assert ("close", "k") in Doors.made.did
-        assert Doors.made.did[-1] == ("close_listener", listener)
+        assert (CloseClient("k"),) in Doors.made.did
+        assert Doors.made.did[-1] == (CloseListener(listener),)
         assert stage.chain.heard == [how]
 
     asyncio.run(play())
 
 
-def test_waiting_for_a_session_ends_with_the_chain() -> None:
+def test_waiting_for_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SESSION_ID_SECONDS", 0.001)
+
     async def play() -> None:
         stage = Stage()
         await stage.open()
@@ -331,13 +347,11 @@ def test_waiting_for_a_session_ends_with_the_chain() -> None:
         stage.transport.write(url)
         await settle()
         events = Doors.made.events
-        events.opened("k", str(Doors.made.did[0][1]))
-        events.received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+        events.client_opened("k", str(Doors.made.did[0][1]))
+        events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
         assert stage.chain.lines == []
-        (timer,) = stage.transport._timers
-        timer._run()
+        await asyncio.sleep(0.01)
         assert stage.chain.frames[-1]["method"] == "_mcp/connect"
-        timer.cancel()
         await stage.transport.shut_down()
 
     asyncio.run(play())

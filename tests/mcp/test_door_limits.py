@@ -13,13 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
-from conductor.mcp.doors import stdio_clients
-from conductor.mcp.http import app, connections, doors, server, session
 from conductor.transports import entrance
 from conductor.transports.base import Ended
 from conductor.transports.socket import ListeningTransport
-from tests.mcp.shell_rig import PATIENCE, Bridge, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Bridge, run_loop, running
 
 WRONG = "Bearer 0"
 
@@ -88,7 +87,7 @@ def http(body: Callable[[Http], Awaitable[None]], line_limit: int = 1 << 26) -> 
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.shells.listen("7:tools", "http")
+            declaration = await bridge.doors.listen("7:tools", "http")
             assert isinstance(declaration, HttpDeclaration)
             door = Http(bridge, declaration)
             try:
@@ -110,7 +109,7 @@ HALF = {
 
 @pytest.mark.parametrize("what", HALF)
 def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.05)
     sent, status = HALF[what]
 
     async def body(door: Http) -> None:
@@ -124,7 +123,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
     async def body(door: Http) -> None:
         raw = await door.connect(door.request())
         assert (await raw.answer())[0] == 200
-        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+        monkeypatch.setattr(limits, "HEAD_SECONDS", 0.05)
         raw.writer.write(b"POST /1/m")
         assert (await raw.rest())[9:12] == b"408"
 
@@ -132,7 +131,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.05)
 
     async def body(door: Http) -> None:
         for head in (door.head(length=100) + b"{", door.head("Transfer-Encoding: chunked") + b"1"):
@@ -241,7 +240,7 @@ def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 2)
 
     async def body(door: Http) -> None:
         first, second = [await door.connect(door.request()) for _ in range(2)]
@@ -258,7 +257,7 @@ def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_when_all_are_busy_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 2)
 
     async def body(door: Http) -> None:
         door.bridge.quiet = True
@@ -285,7 +284,7 @@ def test_bodies_are_bounded_before_they_are_read() -> None:
 
 
 def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "MOST_WAITING", 3000)
+    monkeypatch.setattr(limits, "BODIES", 3000)
 
     async def body(door: Http) -> None:
         half = [await door.connect(door.head(length=2000)) for _ in range(3)]
@@ -323,7 +322,7 @@ def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPat
         await door.bridge.until(lambda: bool(door.bridge.frames))
         assert len(door.bridge.frames) == 1
         door.bridge.quiet = False
-        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.05)
+        monkeypatch.setattr(limits, "HEAD_SECONDS", 0.05)
         door.bridge.send(door.bridge.opens[0][0], {"id": 1, "result": {}})
         for _ in range(100):
             assert (await raw.answer())[0] == 200
@@ -333,7 +332,7 @@ def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPat
 
 
 def test_sessions_that_are_busy_do_not_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "_MOST_SESSIONS", 2)
+    monkeypatch.setattr(limits, "SESSIONS", 2)
 
     async def body(door: Http) -> None:
         door.bridge.quiet = True
@@ -349,7 +348,7 @@ def test_sessions_that_are_busy_do_not_make_room(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_UNSENT", 1000)
+    monkeypatch.setattr(limits, "UNSENT", 1000)
 
     async def body(door: Http) -> None:
         for _ in range(3):
@@ -369,12 +368,14 @@ def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatc
 # -- the stdio shims' -----------------------------------------------------------------------------
 
 
-def shims(body: Callable[[Bridge, StdioDeclaration], Awaitable[None]]) -> None:
+def shims(
+    body: Callable[[Bridge, StdioDeclaration], Awaitable[None]], line_limit: int = 1 << 26
+) -> None:
     """Runs `body` with the socket of one listener."""
 
     async def main() -> None:
-        async with asyncio.timeout(PATIENCE * 2), running() as bridge:
-            declaration = await bridge.shells.listen("7:tools", "stdio")
+        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
+            declaration = await bridge.doors.listen("7:tools", "stdio")
             assert isinstance(declaration, StdioDeclaration)
             await body(bridge, declaration)
 
@@ -409,7 +410,7 @@ def test_strangers_at_the_socket_make_room_for_each_other(monkeypatch: pytest.Mo
 
 
 def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio_clients, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(limits, "STDIO_CLIENTS", 1)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         path, secret = declaration.args[-1], declaration.env[0][1].encode()
@@ -422,10 +423,9 @@ def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio_clients, "MOST_HELD", 1_000_000)
+    monkeypatch.setattr(limits, "PARTIAL_LINES", 1_000_000)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        bridge.shells._stdio._limit = 600_000  # type: ignore[union-attr]
         path, secret = declaration.args[-1], declaration.env[0][1].encode()
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(3):
@@ -436,7 +436,7 @@ def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPat
                 "warning: mcp: an MCP client does not end its line; it is closed"
             ]
 
-    shims(body)
+    shims(body, line_limit=600_000)
 
 
 def test_wrong_secrets_do_not_fill_the_log() -> None:

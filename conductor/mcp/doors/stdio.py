@@ -1,8 +1,8 @@
-"""Where the stdio shim (`conductor.mcp.doors.shim`) connects: one socket for all listeners.
+"""The door that the stdio shim (`conductor.mcp.doors.shim`) connects to: one socket.
 
-A Unix socket in a private folder (mode 0700), or where that cannot be a port of 127.0.0.1. What a
-client says first is one line of fixed length, the listener's number and its secret; compared in
-constant time. From then on lines go both ways. The socket exists while there is a listener.
+A Unix socket in a private folder (mode 0700), or a port of 127.0.0.1 where that is impossible. A
+client's first line has a fixed length: the listener's key and its secret. From then on, lines pass
+both ways. The socket exists while there is a listener.
 """
 
 from __future__ import annotations
@@ -13,106 +13,98 @@ import itertools
 import os
 import re
 import secrets
+import shutil
 import socket
-from typing import TYPE_CHECKING, Final
+import sys
+from typing import Final
 
 import msgspec
 
+from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.errors import ComponentError
+from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import StdioDeclaration
-from conductor.mcp.doors import stdio_clients
-from conductor.mcp.doors.manager import NAME
-from conductor.mcp.doors.secret_socket import command, socket_for_shims
+from conductor.mcp.doors.doors import NAME, DoorEvents, Log
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
-from conductor.mcp.doors.stdio_clients import KEY_LENGTH, TOKEN_LENGTH, Client
 from conductor.transports import entrance
-from conductor.transports.entrance import Entrance, Login
-from conductor.transports.fds import FdWriter
-from conductor.transports.private import Folder
-
-if TYPE_CHECKING:
-    from conductor.mcp.doors.manager import Log, ShellEvents
+from conductor.transports.entrance import Entrance, Login, shut_down
+from conductor.transports.fds import FdReader, FdWriter
+from conductor.transports.private import MCP, Folder, listening_socket, private_socket
 
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.){0,512}"|-?\d{1,20})')
 
+_KEY_LENGTH: Final = 8
+_TOKEN_LENGTH: Final = _KEY_LENGTH + 64
 
-class Door(msgspec.Struct):
-    """What one listener lets in: who presents its secret."""
+_SMALL: Final = 64 * 1024
+"""Bytes up to which a frame is copied to append its newline, instead of written in two pieces."""
 
-    listener: str
+
+def shim_command() -> list[str]:
+    """The command that starts the shim: `conductor mcp`, by absolute path.
+
+    Agents run elsewhere, and need not have `conductor` on their PATH.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), "conductor")
+    for program in (os.path.abspath(sys.argv[0]), beside, shutil.which("conductor")):
+        if program and os.path.basename(program) == "conductor" and _is_program(program):
+            return [program, "mcp"]
+    return [sys.executable, "-I", os.path.join(os.path.dirname(__file__), "shim.py")]
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+class _Listener(msgspec.Struct):
+    name: str
     secret: bytes
     connections: set[str]
 
 
-class StdioShell:
-    """The shell of `conductor.mcp.doors.manager` for clients that start the shim."""
+class StdioDoor:
+    """The door for clients that start the shim; see `conductor.mcp.doors.doors.Door`."""
 
-    def __init__(self, events: ShellEvents, *, log: Log, line_limit: int) -> None:
+    def __init__(self, events: DoorEvents, *, log: Log, line_limit: int) -> None:
         self._events = events
         self._log = log
         self._limit = line_limit
         self._entrance: Entrance | None = None
         self._folder: Folder | None = None
         self._address = ""
-        self._doors: dict[bytes, Door] = {}
+        self._listeners: dict[bytes, _Listener] = {}
+        """By key."""
         self._keys: dict[str, bytes] = {}
         self._numbers = itertools.count(1)
-        self._guests: dict[str, Client] = {}
+        self._clients: dict[str, _Client] = {}
         self._leaving: set[FdWriter] = set()
-        """Writers of closed connections that still hold something."""
+        """Writers of closed connections that have unsent bytes."""
+
+    # -- listeners -----------------------------------------------------------------------------
 
     async def listen(self, listener: str) -> StdioDeclaration:
-        """Lets clients in; how the shim is started."""
+        """Opens a listener; the command that starts its shim."""
         if self._entrance is None:
             self._open()
-        key = f"{next(self._numbers):0{KEY_LENGTH}x}".encode()
-        secret = secrets.token_hex((TOKEN_LENGTH - KEY_LENGTH) // 2)
-        self._doors[key] = Door(listener, secret.encode(), set())
+        key = f"{next(self._numbers):0{_KEY_LENGTH}x}".encode()
+        secret = secrets.token_hex((_TOKEN_LENGTH - _KEY_LENGTH) // 2)
+        self._listeners[key] = _Listener(listener, secret.encode(), set())
         self._keys[listener] = key
-        program, *words = command()
+        program, *arguments = shim_command()
         return StdioDeclaration(
             command=program,
-            args=(*words, self._address),
+            args=(*arguments, self._address),
             env=((TOKEN_VARIABLE, key.decode() + secret),),
         )
 
-    def owns(self, connection: str) -> bool:
-        """Whether this connection came in here."""
-        return connection in self._guests
-
-    def send(self, connection: str, frame: bytes, related: bytes | None = None) -> None:
-        """Queues one line."""
-        del related  # there is only one stream
-        self._guests[connection].send(frame)
-
-    def finish(self, connection: str, request: bytes) -> None:
-        """Nothing: an answer that does not come is no message."""
-
-    def pending(self, connection: str) -> int:
-        """Bytes queued that have not left."""
-        return self._guests[connection].writer.buffered
-
-    def hold(self, connection: str, wait: bool) -> None:
-        """Stops reading from the client, or goes on."""
-        self._guests[connection].hold("owner", wait)
-
-    def close(self, connection: str) -> None:
-        """Ends a connection."""
-        client = self._guests.pop(connection)
-        client.door.connections.discard(connection)
-        if client.finish():
-            self._leaving.add(client.writer)
-            loop = asyncio.get_running_loop()
-            loop.call_later(stdio_clients.LINGER, self._left, client.writer)
-
     def close_listener(self, listener: str) -> None:
-        """Lets no more clients in, and ends the connections of those who are."""
+        """Closes a listener and the connections of its clients."""
         key = self._keys.pop(listener, None)
         if key is None:
             return
-        for connection in list(self._doors.pop(key).connections):
+        for connection in list(self._listeners.pop(key).connections):
             self.close(connection)
-        if not self._doors:
+        if not self._listeners:
             self._close_socket()
 
     async def aclose(self) -> None:
@@ -126,7 +118,12 @@ class StdioShell:
 
     def _open(self) -> None:
         try:
-            listening, self._folder, self._address = socket_for_shims()
+            if hasattr(socket, "AF_UNIX"):
+                listening, self._folder = private_socket(MCP)
+                self._address = self._folder.socket
+            else:
+                listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
+                self._address = str(listening.getsockname()[1])
         except OSError as error:
             raise ComponentError(
                 f"no socket for the MCP servers of this chain: {error.strerror or error}",
@@ -135,28 +132,40 @@ class StdioShell:
             ) from None
         self._entrance = Entrance(
             listening,
-            lambda connection: Login(connection, TOKEN_LENGTH, entrance.LOGIN, self._shown),
+            lambda connection: Login(connection, _TOKEN_LENGTH, entrance.LOGIN, self._logged_in),
             lambda text: self._log("warning", NAME, text),
         )
 
-    def _shown(self, login: Login, token: bytes | None) -> None:
-        """A client has shown something, and comes in or is sent away; or it has left."""
+    def _close_socket(self) -> None:
+        if self._entrance is not None:
+            self._entrance.close()
+            self._entrance = None
+        if self._folder is not None:
+            self._folder.remove()
+            self._folder = None
+
+    # -- clients that come -----------------------------------------------------------------------
+
+    def _logged_in(self, login: Login, token: bytes | None) -> None:
+        """A client has sent its first line, or has left (None)."""
         assert self._entrance is not None
         self._entrance.leave(login)
         if token is None:
             return
-        door = self._doors.get(token[:KEY_LENGTH])
-        wanted = door.secret if door is not None else b"\0" * (TOKEN_LENGTH - KEY_LENGTH)
-        if not hmac.compare_digest(token[KEY_LENGTH:], wanted) or door is None:
+        listener = self._listeners.get(token[:_KEY_LENGTH])
+        # An unknown key takes the same time as a wrong secret.
+        secret = listener.secret if listener is not None else b"\0" * (_TOKEN_LENGTH - _KEY_LENGTH)
+        if not hmac.compare_digest(token[_KEY_LENGTH:], secret) or listener is None:
             login.connection.close()
             self._entrance.complain("a client without the secret of a session was refused")
-        elif len(self._guests) >= stdio_clients.MOST_CLIENTS:
+        elif len(self._clients) >= limits.STDIO_CLIENTS:
             login.connection.close()
-            self._entrance.complain(f"a client was sent away: {len(self._guests)} are connected")
+            self._entrance.complain(f"a client was sent away: {len(self._clients)} are connected")
         else:
-            self._let_in(door, login.connection, self._entrance)
+            self._let_in(listener, login.connection, self._entrance)
 
-    def _let_in(self, door: Door, connection: socket.socket, at: Entrance) -> None:
+    def _let_in(self, listener: _Listener, connection: socket.socket, at: Entrance) -> None:
+        # A second descriptor, since the reader and the writer end at different times.
         try:
             second = os.dup(connection.fileno())
         except OSError:
@@ -168,70 +177,154 @@ class StdioShell:
             at.complain("a client was sent away: too few descriptors are left for the chain")
             return
         name = f"stdio-{next(self._numbers)}"
-        door.connections.add(name)
-        # Reported before anything can be read: the reader is woken by the event loop only.
-        self._guests[name] = Client(self, name, door, connection.detach(), second, self._limit)
-        self._events.opened(name, door.listener)
+        listener.connections.add(name)
+        self._clients[name] = _Client(
+            self, name, listener, connection.detach(), second, self._limit
+        )
+        # Nothing can be read before this report: only the event loop wakes the reader.
+        self._events.client_opened(name, listener.name)
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def owns(self, connection: str) -> bool:
+        """Whether a client came in here, and has not left."""
+        return connection in self._clients
+
+    def send(self, connection: str, frame: bytes, related: bytes | None = None) -> None:
+        """Queues one line; `related` has no meaning where there is only one stream."""
+        self._clients[connection].send(frame)
+
+    def no_response(self, connection: str, request: bytes) -> None:
+        """Does nothing: stdio has no message for a response that does not come."""
+
+    def hold(self, connection: str, wait: bool) -> None:
+        """Stops reading from the client, or goes on."""
+        self._clients[connection].hold("owner", wait)
+
+    def close(self, connection: str) -> None:
+        """Closes a connection when the client has read what is queued, but soon."""
+        client = self._clients.pop(connection)
+        client.listener.connections.discard(connection)
+        if client.finish():
+            self._leaving.add(client.writer)
+            loop = asyncio.get_running_loop()
+            loop.call_later(limits.LINGER_SECONDS, self._left, client.writer)
 
     def _left(self, writer: FdWriter) -> None:
-        """What is queued for a closed client has left, or will not."""
         writer.close()
         self._leaving.discard(writer)
 
-    def received(self, name: str, frames: list[bytes]) -> None:
-        """Passes lines on, as long as the receiver keeps the connection."""
+    def received(self, connection: str, frames: list[bytes]) -> None:
+        """Reports a client's lines, unless one of them leads to the connection's end."""
         for frame in frames:
-            if name in self._guests:
-                self._events.received(name, frame)
+            if connection in self._clients:
+                self._events.client_received(connection, frame)
 
-    def oversized(self, client: Client, head: bytes, limit: int) -> None:
-        """Tells whoever sent a line that is too long."""
-        found = _ID.search(head.partition(b'"params"')[0])
-        text = f"the message is longer than {limit} bytes (hint: --line-limit raises that)"
-        error = msgspec.json.encode({"code": -32600, "message": text})
-        number = found[1] if found else b"null"
-        client.send(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (number, error))
-
-    def drained(self, name: str, writer: FdWriter) -> None:
-        """Some of what was queued has left."""
-        if name in self._guests:
-            self._events.drained(name)
-        elif not writer.buffered:
+    def drained(self, connection: str, writer: FdWriter) -> None:
+        """Some queued bytes have left."""
+        if connection not in self._clients and not writer.buffered:
             self._leaving.discard(writer)
 
-    def lost(self, name: str) -> None:
-        """A client is gone."""
-        client = self._guests.pop(name, None)
+    def lost(self, connection: str) -> None:
+        """A client has left."""
+        client = self._clients.pop(connection, None)
         if client is not None:
-            client.door.connections.discard(name)
+            client.listener.connections.discard(connection)
             client.close()
-            self._events.closed(name)
+            self._events.client_closed(connection)
 
-    def unread(self) -> None:
-        """A client does not read what it is sent."""
-        most = stdio_clients.MOST_UNSENT
-        if sum(client.writer.buffered for client in self._guests.values()) > most:
-            worst = max(self._guests, key=lambda name: self._guests[name].writer.buffered)
-            asyncio.get_running_loop().call_soon(
-                self._give_up, worst, f"an MCP client took none of {most} bytes; it is closed"
-            )
+    def check_unsent(self) -> None:
+        """Closes the client with the most unsent bytes, if all have too many."""
+        clients = self._clients
+        if sum(client.writer.buffered for client in clients.values()) > limits.UNSENT:
+            worst = max(clients, key=lambda name: clients[name].writer.buffered)
+            reason = f"an MCP client took none of {limits.UNSENT} bytes; it is closed"
+            # Later, since the bridge may be in a call for this client.
+            asyncio.get_running_loop().call_soon(self._give_up, worst, reason)
 
-    def half_lines(self) -> None:
-        """A client sends a long line, whose end has not come."""
-        most = max(stdio_clients.MOST_HELD, self._limit)
-        if sum(client.held for client in self._guests.values()) > most:
-            worst = max(self._guests, key=lambda name: self._guests[name].held)
+    def check_partial_lines(self) -> None:
+        """Closes the client with the longest partial line, if all have too many bytes of them."""
+        clients = self._clients
+        most = max(limits.PARTIAL_LINES, self._limit)
+        if sum(client.partial_line for client in clients.values()) > most:
+            worst = max(clients, key=lambda name: clients[name].partial_line)
             self._give_up(worst, "an MCP client does not end its line; it is closed")
 
-    def _give_up(self, name: str, why: str) -> None:
-        if name in self._guests:
-            self._log("warning", NAME, why)
-            self.lost(name)
+    def _give_up(self, connection: str, reason: str) -> None:
+        if connection in self._clients:
+            self._log("warning", NAME, reason)
+            self.lost(connection)
 
-    def _close_socket(self) -> None:
-        if self._entrance is not None:
-            self._entrance.close()
-            self._entrance = None
-        if self._folder is not None:
-            self._folder.remove()
-            self._folder = None
+
+class _Client:
+    """A connection whose client has shown the secret."""
+
+    def __init__(
+        self, door: StdioDoor, name: str, listener: _Listener, fd: int, second: int, limit: int
+    ) -> None:
+        """`fd`, `second`: descriptors of the connection, to read and to write. `limit`: bytes of
+        one line."""
+        self.listener = listener
+        self._door = door
+        self._name = name
+        self._holds: set[str] = set()
+        """Reasons not to read."""
+        self._loop = asyncio.get_running_loop()
+        self.writer = FdWriter(second, self._drained, self._failed, shut_down)
+        self._reader = FdReader(
+            fd,
+            limit,
+            lambda frames: door.received(name, frames),
+            self._oversized,
+            lambda _: door.lost(name),
+            door.check_partial_lines,
+        )
+
+    def send(self, frame: bytes) -> None:
+        """Queues a line."""
+        if len(frame) < _SMALL:
+            self.writer.write(frame + b"\n")
+        else:
+            self.writer.write(frame)
+            self.writer.write(b"\n")
+        if self.writer.buffered > limits.UNREAD:
+            self.hold("unread", True)
+            self._door.check_unsent()
+
+    @property
+    def partial_line(self) -> int:
+        """Bytes of a line without an end."""
+        return self._reader.held
+
+    def hold(self, reason: str, wait: bool) -> None:
+        """Reads nothing while there is any reason to wait."""
+        (self._holds.add if wait else self._holds.discard)(reason)
+        (self._reader.pause if self._holds else self._reader.resume)()
+
+    def finish(self) -> bool:
+        """Closes the connection once the queue is empty; whether it is not yet."""
+        self._reader.close()
+        self.writer.finish()
+        return self.writer.buffered > 0
+
+    def close(self) -> None:
+        """Closes the connection now."""
+        self._reader.close()
+        self.writer.close()
+
+    def _oversized(self, head: bytes, limit: int) -> None:
+        """Answers a line that is too long, if its beginning has the id."""
+        id_ = _ID.search(head.partition(b'"params"')[0])
+        reason = f"the message is longer than {limit} bytes (hint: --line-limit raises that)"
+        error = msgspec.json.encode({"code": INVALID_REQUEST, "message": reason})
+        raw = id_[1] if id_ else b"null"
+        self.send(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw, error))
+
+    def _drained(self) -> None:
+        if self.writer.buffered <= limits.UNREAD:
+            self.hold("unread", False)
+        self._door.drained(self._name, self.writer)
+
+    def _failed(self, _: OSError) -> None:
+        # Later, since writing may fail within a call of the bridge for this client.
+        self._loop.call_soon(self._door.lost, self._name)

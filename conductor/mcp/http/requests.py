@@ -1,8 +1,8 @@
-"""What an HTTP request says, and what is wrong with it: the rules of MCP's Streamable HTTP.
+"""The rules of MCP's Streamable HTTP for requests.
 
-Pure: headers and bodies in, values or a `Refused` out. Two eras share one address. Up to revision
-2025-11-25 a client opens a session with `initialize` and names it in `Mcp-Session-Id`; from
-2026-07-28 on every POST stands for itself, and carries its revision in `_meta` and in headers.
+Pure: headers and bodies in, values or a `Refused` out. Both kinds of MCP share one URL. Up to
+revision 2025-11-25 a client opens a session with `initialize` and names it in `Mcp-Session-Id`;
+from 2026-07-28 on there are no sessions, and each POST has its revision in `_meta` and in headers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from conductor.core.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
-from conductor.mcp.bridge import revisions
+from conductor.mcp.bridge import json, revisions
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 _METHOD: Final = "mcp-method"
 _NAME: Final = "mcp-name"
 _ROUTING: Final = (SESSION, VERSION, _METHOD, _NAME, "authorization", "host", "origin")
-"""Headers of which a second one would let two readers disagree."""
+"""Headers that may come once only: two readers of a repeated one could disagree."""
 
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The member of `params` that `Mcp-Name` repeats."""
@@ -42,7 +42,7 @@ _FIRST_STATELESS: Final = "2026"
 _REMOVED: Final = frozenset(
     {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 )
-"""Methods that ended with sessions."""
+"""Methods of sessions, which 2026-07-28 does not have."""
 
 HEADER_MISMATCH: Final = -32020
 
@@ -55,26 +55,26 @@ STATUS: Final = {
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-"""The status that goes with a JSON-RPC error code since 2026-07-28; any other: 200."""
+"""The status for a JSON-RPC error code since 2026-07-28; for all others 200."""
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer
-    """A request that is answered by HTTP alone: its status, and a JSON-RPC error as the body."""
+    """Refuses a request: with a status, and a JSON-RPC error as the body."""
 
     def __init__(
         self,
         status: int,
-        text: str,
+        reason: str,
         *,
         code: int = INVALID_REQUEST,
         id: bytes = b"null",  # noqa: A002
         headers: tuple[tuple[str, str], ...] = (),
         data: object = None,
     ) -> None:
-        super().__init__(text)
+        super().__init__(reason)
         self.status = status
         self.headers = headers
-        self.body = error(id, code, text, data)
+        self.body = error(id, code, reason, data)
 
 
 class _Meta(msgspec.Struct):
@@ -90,10 +90,9 @@ class _Params(msgspec.Struct):
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """A message a client posted, as far as its transport has to know it.
+    """A message that a client posted, as far as HTTP has to know it.
 
-    `id` and `token` (what progress is reported under) are raw JSON, in the one form
-    `conductor.core.jsonrpc.canonical_id` gives them.
+    `id` and `token` (of progress) are canonical raw JSON.
     """
 
     frame: bytes
@@ -102,60 +101,56 @@ class Incoming(msgspec.Struct, frozen=True):
     token: bytes | None
     version: bytes | None
     capable: bool
-    """Whether it says what its sender is capable of."""
+    """Whether it has the client's capabilities."""
     named: bytes | None
+    """The member of `params` that `Mcp-Name` must repeat."""
 
     @property
     def is_request(self) -> bool:
-        """Whether it wants an answer."""
+        """Whether it wants a response."""
         return self.id is not None and self.method is not None
 
     @property
     def stateless(self) -> bool:
-        """Whether it says itself which revision it speaks, so that it needs no session."""
+        """Whether it names its revision, so that it needs no session."""
         return self.version is not None
 
 
 _params = msgspec.json.Decoder(_Params)
-_text = msgspec.json.Decoder(str)
 
 
 def read(body: bytes) -> Incoming:
-    """The message of a POST. Raises `Refused` for what is none."""
+    """The message of a POST. Raises `Refused` if it is none."""
     try:
-        found = jsonrpc.parse(body)
+        message = jsonrpc.parse(body)
     except jsonrpc.Malformed as wrong:
         raise Refused(400, wrong.text, code=wrong.code, id=wrong.id or b"null") from None
-    if isinstance(found, list):
+    if isinstance(message, list):
         raise Refused(400, "the body is one message: batches are no part of Streamable HTTP")
-    number = None if found.id is UNSET else jsonrpc.canonical_id(bytes(found.id))
-    if (number is None and found.id is not UNSET) or number == b"null":
+    id_ = None if message.id is UNSET else jsonrpc.canonical_id(bytes(message.id))
+    if (id_ is None and message.id is not UNSET) or id_ == b"null":
         raise Refused(400, "a message's id is a string or a whole number")
-    method = None if found.method is UNSET else found.method
-    if method is None and number is None:
+    method = None if message.method is UNSET else message.method
+    if method is None and id_ is None:
         raise Refused(400, "the body is neither a request, a notification nor an answer")
     meta, named = _Meta(), None
-    if found.params is not UNSET:
+    if message.params is not UNSET:
         try:
-            params = _params.decode(found.params)
+            params = _params.decode(message.params)
             meta = _Meta() if params.meta is UNSET else params.meta
             named = getattr(params, _NAMED.get(method or "", ""), UNSET)
         except msgspec.DecodeError:
-            named = None  # the receiver judges params; here nothing can be read off them
+            named = None  # odd params, which the bridge judges
     return Incoming(
-        # Outside strings a line break is white space like any other; inside there is none.
-        frame=body.replace(b"\n", b" ").replace(b"\r", b" ") if _breaks(body) else body,
-        id=number,
+        # Frames are lines. Outside strings a line break is white space; strings have none.
+        frame=body.replace(b"\n", b" ").replace(b"\r", b" "),
+        id=id_,
         method=method,
         token=_raw(meta.token, canonical=True),
         version=_raw(meta.version),
         capable=meta.capabilities is not UNSET,
         named=_raw(named) if isinstance(named, Raw) else None,
     )
-
-
-def _breaks(body: bytes) -> bool:
-    return b"\n" in body or b"\r" in body
 
 
 def _raw(value: Raw | UnsetType, *, canonical: bool = False) -> bytes | None:
@@ -170,7 +165,7 @@ class Headers:
     def __init__(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
         self._values: dict[str, str] = {}
         self.repeated = ""
-        """A header that may come once and came more often; empty if there is none."""
+        """A header that came more often than it may; empty if there is none."""
         for raw_name, value in lines:
             name = raw_name.decode("latin-1").lower()
             if name in self._values and name in _ROUTING:
@@ -178,11 +173,11 @@ class Headers:
             self._values[name] = value.decode("latin-1").strip()
 
     def get(self, name: str) -> str | None:
-        """The value of a header; None without it."""
+        """The value of a header, if it is there."""
         return self._values.get(name)
 
     def accepts(self, kind: str) -> bool:
-        """Whether an answer of this media type is welcome; without `Accept` any is."""
+        """Whether the client accepts this media type; without `Accept` it accepts any."""
         accept = self._values.get("accept")
         if accept is None:
             return True
@@ -191,12 +186,12 @@ class Headers:
 
     @property
     def modern(self) -> bool:
-        """Whether the revision named is one without sessions."""
+        """Whether the headers name a revision without sessions."""
         return (self._values.get(VERSION) or "") >= _FIRST_STATELESS
 
 
 def check_origin(headers: Headers, port: int) -> None:
-    """Refuses who came by another name than ours: a web page, or a name rebound to loopback."""
+    """Refuses requests of web pages, also of those whose host name was rebound to loopback."""
     if headers.repeated:
         raise Refused(400, f"the header `{headers.repeated}` came twice")
     hosts = {f"{host}:{port}" for host in ("127.0.0.1", "localhost")}
@@ -208,9 +203,9 @@ def check_origin(headers: Headers, port: int) -> None:
 
 
 def check_secret(headers: Headers, secret: bytes | None) -> None:
-    """Refuses who does not know the secret, in the same time and words whatever is wrong.
+    """Refuses requests without the secret, with one text and in constant time.
 
-    `secret` None: there is no such listener.
+    `secret`: None if there is no such listener.
     """
     scheme, _, given = (headers.get("authorization") or "").partition(" ")
     wanted = secret if secret is not None else b"\0" * 64
@@ -225,7 +220,7 @@ def check_secret(headers: Headers, secret: bytes | None) -> None:
 
 
 def check_post(headers: Headers) -> None:
-    """Refuses a POST that cannot be answered."""
+    """Refuses a POST of other media types than JSON."""
     kind = (headers.get("content-type") or "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refused(415, "the body of a POST is application/json")
@@ -234,54 +229,44 @@ def check_post(headers: Headers) -> None:
 
 
 def check_session(headers: Headers, incoming: Incoming) -> None:
-    """Refuses a POST of a session that names no revision of MCP."""
+    """Refuses a POST of a session whose header names no revision of MCP."""
     version = headers.get(VERSION)
     if version is not None and not _DATE.fullmatch(version):
-        text = f"`{VERSION}` is no revision of MCP"
-        raise Refused(400, text, id=incoming.id or b"null")
+        reason = f"`{VERSION}` is no revision of MCP"
+        raise Refused(400, reason, id=incoming.id or b"null")
 
 
 def check_stateless(headers: Headers, incoming: Incoming) -> None:
-    """Refuses a POST of 2026-07-28 or later that lacks what every one has to say, whose headers
-    say other than its body, or that is of another revision than is served."""
-    number = incoming.id or b"null"
+    """Refuses a POST of 2026-07-28 or later that lacks a member, or has headers that differ from
+    its body, or another revision than ours."""
+    id_ = incoming.id or b"null"
     if incoming.version is None or not incoming.capable:
-        text = f"params._meta must have `{revisions.VERSION}` and `{revisions.CAPABILITIES}`"
-        raise Refused(400, text, code=INVALID_PARAMS, id=number)
-    said = _decoded(incoming.version)
-    if said is None or headers.get(VERSION) != said:
-        raise _mismatch(VERSION, number)
+        reason = f"params._meta must have `{revisions.VERSION}` and `{revisions.CAPABILITIES}`"
+        raise Refused(400, reason, code=INVALID_PARAMS, id=id_)
+    version = json.text(incoming.version)
+    if version is None or headers.get(VERSION) != version:
+        raise _mismatch(VERSION, id_)
     if headers.get(_METHOD) != incoming.method:
-        raise _mismatch(_METHOD, number)
-    if incoming.named is not None:
-        named = _decoded(incoming.named)
-        if named is not None and _header_text(headers.get(_NAME)) != named:
-            raise _mismatch(_NAME, number)
-    if said != revisions.MODERN:
-        data = {"supported": [revisions.MODERN], "requested": said}
-        text = "Unsupported protocol version"
-        raise Refused(400, text, code=UNSUPPORTED_VERSION, id=number, data=data)
+        raise _mismatch(_METHOD, id_)
+    named = json.text(incoming.named)
+    if named is not None and _header_text(headers.get(_NAME)) != named:
+        raise _mismatch(_NAME, id_)
+    if version != revisions.MODERN:
+        data = {"supported": [revisions.MODERN], "requested": version}
+        reason = "Unsupported protocol version"
+        raise Refused(400, reason, code=UNSUPPORTED_VERSION, id=id_, data=data)
     if incoming.method in _REMOVED:
-        text = f"Method not found: MCP {revisions.MODERN} has no `{incoming.method}`"
-        raise Refused(404, text, code=METHOD_NOT_FOUND, id=number)
+        reason = f"Method not found: MCP {revisions.MODERN} has no `{incoming.method}`"
+        raise Refused(404, reason, code=METHOD_NOT_FOUND, id=id_)
 
 
-def _mismatch(name: str, number: bytes) -> Refused:
-    text = f"the header `{name}` is missing, or does not say what the body says"
-    return Refused(400, text, code=HEADER_MISMATCH, id=number)
-
-
-def _decoded(raw: bytes | None) -> str | None:
-    if raw is None:
-        return None
-    try:
-        return _text.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+def _mismatch(name: str, id_: bytes) -> Refused:
+    reason = f"the header `{name}` is missing, or does not say what the body says"
+    return Refused(400, reason, code=HEADER_MISMATCH, id=id_)
 
 
 def _header_text(value: str | None) -> str | None:
-    """A header's text: as it is, or `=?base64?…?=` where it would not fit into a header."""
+    """A header's text, which is in `=?base64?…?=` if a header cannot have it."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -290,9 +275,6 @@ def _header_text(value: str | None) -> str | None:
         return None
 
 
-def error(number: bytes, code: int, text: str, data: object = None) -> bytes:
-    """A JSON-RPC error as one line; `number`: the raw id it answers."""
-    held = msgspec.json.encode(
-        {"code": code, "message": text, **({} if data is None else {"data": data})}
-    )
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (number, held)
+def error(id_: bytes, code: int, reason: str, data: object = None) -> bytes:
+    """A JSON-RPC error as one line."""
+    return jsonrpc.answer(id_, b"error", jsonrpc.error_object(code, reason, data))[:-1]

@@ -1,8 +1,8 @@
-"""What is open between the HTTP shell and one MCP client: its requests, and what it is sent.
+"""One connection of an MCP client over HTTP: its open requests, and the frames for it.
 
-Session     one connection: a legacy session, or a single POST without one
-Outlet      what waits to leave on one response stream
-Exchange    the outlet of a POST that is to be answered
+Session     a connection: a legacy session, or a single POST without one
+Outlet      the frames that wait to leave on one response
+Exchange    the outlet of a POST with a request
 """
 
 from __future__ import annotations
@@ -10,71 +10,50 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import jsonrpc
+from conductor.mcp import limits
+from conductor.mcp.bridge import json
+from conductor.mcp.bridge.revisions import PROGRESS
 from conductor.mcp.http.requests import Incoming, Refused
-
-MOST_UNSENT: Final = 256 * 1024 * 1024
-"""Unsent bytes, of all clients together, at which the one that has read least is given up."""
-
-_MOST_KEPT: Final = 1000
-"""Messages kept for a client that listens nowhere; then the oldest are dropped."""
-
-
-class _Token(msgspec.Struct):
-    token: Raw | UnsetType = msgspec.field(default=UNSET, name="progressToken")
 
 
 class _Outgoing(msgspec.Struct):
     id: Raw | UnsetType = UNSET
     method: str | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
-
-
-class _Failure(msgspec.Struct):
-    code: int = 0
-
-
-class _Answer(msgspec.Struct):
-    error: _Failure | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
 
 
 _outgoing = msgspec.json.Decoder(_Outgoing)
-_token = msgspec.json.Decoder(_Token)
-_answer = msgspec.json.Decoder(_Answer)
 
 
 def _head(frame: bytes) -> _Outgoing:
     try:
         return _outgoing.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        found = jsonrpc.parse(frame)  # takes lone surrogates too
-        assert isinstance(found, jsonrpc.Message)
-        return _Outgoing(found.id, found.method, found.params)
+        message = jsonrpc.parse(frame)  # slower, but takes lone surrogates too
+        assert isinstance(message, jsonrpc.Message)
+        return _Outgoing(message.id, message.method, message.params, message.error)
 
 
 def error_code(frame: bytes) -> int | None:
     """The code of an answer that is an error; None for a result."""
-    try:
-        found = _answer.decode(frame).error
-    except msgspec.DecodeError:
-        return None
-    return None if found is UNSET else found.code
+    error = _head(frame).error
+    return None if error is UNSET else json.error_code(error) or 0
 
 
 class Outlet:
-    """Frames that wait to leave on one response stream, and who writes them waits for."""
+    """The frames that wait to leave on one response."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._frames: deque[bytes] = deque()
         self._wake = asyncio.Event()
-        self.ended = False
-        """Nothing more will be put in."""
+        self._ended = False
 
     def put(self, frame: bytes) -> None:
         """Queues a frame."""
@@ -84,21 +63,21 @@ class Outlet:
 
     def end(self) -> None:
         """Nothing more comes."""
-        self.ended = True
+        self._ended = True
         self._wake.set()
 
     def drop(self) -> None:
-        """Nobody will take what is left."""
+        """The client has left, so nobody takes the rest."""
         while self._frames:
             self._session.queued(-len(self._frames.popleft()))
         self.end()
 
-    async def take(self, patience: float) -> bytes | None:
-        """The next frame; empty when there was none within `patience` seconds, None at the end."""
-        if not self._frames and not self.ended:
+    async def take(self, seconds: float) -> bytes | None:
+        """The next frame; empty if there is none within `seconds`, None at the end."""
+        if not self._frames and not self._ended:
             self._wake.clear()
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(seconds):
                     await self._wake.wait()
             except TimeoutError:
                 return b""
@@ -109,13 +88,13 @@ class Outlet:
         return frame
 
     @property
-    def last(self) -> bool:
-        """Whether what was taken was the last."""
-        return self.ended and not self._frames
+    def empty(self) -> bool:
+        """Whether the last frame has been taken."""
+        return self._ended and not self._frames
 
 
 class Exchange(Outlet):
-    """A POST that is to be answered: what belongs to it, and at last the answer."""
+    """The messages that belong to one request, its answer last."""
 
     def __init__(self, session: Session, incoming: Incoming) -> None:
         super().__init__(session)
@@ -126,8 +105,8 @@ class Exchange(Outlet):
 class Session:
     """One connection of an MCP client.
 
-    `name`: what it is called towards the bridge. `key`: its `Mcp-Session-Id`; empty for a POST
-    that stands for itself. `on_queued` is called with how many bytes more, or less, wait to leave.
+    `name`: its name for the bridge. `key`: its `Mcp-Session-Id`; empty for a single POST.
+    `on_queued` takes by how many bytes the queue has grown or (below 0) shrunk.
     """
 
     def __init__(
@@ -140,21 +119,22 @@ class Session:
         self.key = key
         self.unsent = 0
         self.go = asyncio.Event()
-        """Set unless its owner wants nothing more from the client for the moment."""
+        """Set unless the conductor takes no messages for the moment."""
         self.go.set()
         self.stream: Outlet | None = None
-        """Where it listens for what belongs to no request: its GET."""
+        """Its GET: for messages that belong to no request."""
         self._exchanges: dict[bytes, Exchange] = {}
         self._kept: deque[bytes] = deque()
+        """Messages for a GET that is not open."""
         self._on_queued = on_queued
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of it is open."""
+        """Whether it has no open request."""
         return not self._exchanges and self.stream is None
 
     def begin(self, incoming: Incoming) -> Exchange:
-        """Opens a request. Raises `Refused` for an id that is open already."""
+        """Opens a request. Raises `Refused` if one with this id is open."""
         exchange = Exchange(self, incoming)
         if exchange.id in self._exchanges:
             raise Refused(400, "a request with this id is not answered yet", id=exchange.id)
@@ -162,13 +142,13 @@ class Session:
         return exchange
 
     def forget(self, exchange: Exchange) -> None:
-        """Its client has the answer, or does not want it any more."""
+        """The client has the answer, or has left."""
         if self._exchanges.get(exchange.id) is exchange:
             del self._exchanges[exchange.id]
         exchange.drop()
 
     def listen(self) -> Outlet:
-        """Opens the stream of a GET. Raises `Refused` where there is one already."""
+        """Opens the GET's stream. Raises `Refused` if there is one."""
         if self.stream is not None:
             raise Refused(409, "this session has a stream already")
         self.stream = Outlet(self)
@@ -179,41 +159,41 @@ class Session:
         return self.stream
 
     def leave(self) -> None:
-        """Nobody reads the stream of the GET any more."""
+        """Ends the GET's stream."""
         if self.stream is not None:
             self.stream.drop()
             self.stream = None
 
     def send(self, frame: bytes, related: bytes | None) -> None:
-        """Puts a frame where it belongs: the POST it answers or concerns, else the GET."""
-        said = _head(frame)
-        if said.method is UNSET:
-            number = None if said.id is UNSET else jsonrpc.canonical_id(bytes(said.id))
-            exchange = self._exchanges.pop(number or b"null", None)
+        """Queues a frame for the POST that it answers or belongs to, else for the GET."""
+        message = _head(frame)
+        if message.method is UNSET:
+            id_ = None if message.id is UNSET else jsonrpc.canonical_id(bytes(message.id))
+            exchange = self._exchanges.pop(id_ or b"null", None)
             if exchange is not None:
                 exchange.put(frame)
                 exchange.end()
-            return  # otherwise whoever asked has gone
-        outlet = self._concerned(said, related) or self.stream
+            return  # otherwise the client has left the POST
+        outlet = self._related(message, related) or self.stream
         if outlet is not None:
             outlet.put(frame)
             return
         self._kept.append(frame)
         self.queued(len(frame))
-        if len(self._kept) > _MOST_KEPT:
+        if len(self._kept) > limits.UNHEARD:
             self.queued(-len(self._kept.popleft()))
 
-    def finish(self, number: bytes) -> None:
+    def end_request(self, id_: bytes) -> None:
         """A request gets no answer."""
-        exchange = self._exchanges.pop(jsonrpc.canonical_id(number) or number, None)
+        exchange = self._exchanges.pop(jsonrpc.canonical_id(id_) or id_, None)
         if exchange is not None:
             exchange.end()
 
     def end(self, answer: Callable[[bytes], bytes]) -> None:
-        """Everything ends; `answer` makes what open requests get, from their ids."""
+        """Ends everything. `answer` makes the answer to an open request from its id."""
         while self._exchanges:
-            number, exchange = self._exchanges.popitem()
-            exchange.put(answer(number))
+            id_, exchange = self._exchanges.popitem()
+            exchange.put(answer(id_))
             exchange.end()
         self.leave()
         while self._kept:
@@ -221,24 +201,21 @@ class Session:
         self.go.set()
 
     def queued(self, size: int) -> None:
-        """So many bytes more, or less, wait to leave."""
+        """The queue has grown by so many bytes, or (below 0) shrunk."""
         self.unsent += size
         self._on_queued(size)
 
-    def _concerned(self, said: _Outgoing, related: bytes | None) -> Exchange | None:
-        """The open request that a message of the server's concerns, as far as can be known."""
+    def _related(self, message: _Outgoing, related: bytes | None) -> Exchange | None:
+        """The open request that a message belongs to, as far as anyone can know."""
         if related is not None:
-            found = self._exchanges.get(jsonrpc.canonical_id(related) or related)
-            if found is not None:
-                return found
-        if said.method == "notifications/progress" and said.params is not UNSET:
-            try:
-                held = _token.decode(said.params).token
-            except msgspec.DecodeError:
-                held = UNSET
-            token = None if held is UNSET else jsonrpc.canonical_id(bytes(held))
+            exchange = self._exchanges.get(jsonrpc.canonical_id(related) or related)
+            if exchange is not None:
+                return exchange
+        if message.method == PROGRESS and message.params is not UNSET:
+            token = json.read(message.params).get("progressToken")
+            key = jsonrpc.canonical_id(token) if token is not None else None
             for exchange in self._exchanges.values():
-                if token is not None and exchange.token == token:
+                if key is not None and exchange.token == key:
                     return exchange
         if len(self._exchanges) == 1:
             return next(iter(self._exchanges.values()))

@@ -1,4 +1,4 @@
-"""A bridge that answers by itself, for testing the shells without a chain.
+"""A bridge that answers by itself, for testing the doors without a chain.
 
 What it is asked decides what it does:
 
@@ -21,7 +21,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from conductor.mcp.doors.manager import Shells
+from conductor.mcp.bridge.effects import CloseClient, CloseListener, NoResponse, ToClient
+from conductor.mcp.doors.doors import Doors
 
 Json = dict[str, Any]
 PATIENCE = 30.0
@@ -45,18 +46,17 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
 
 
 class Bridge:
-    """`conductor.mcp.doors.manager.ShellEvents`, remembering all, and answering."""
+    """`conductor.mcp.doors.doors.DoorEvents`, remembering all, and answering."""
 
     def __init__(self) -> None:
         self.opens: list[tuple[str, str]] = []
         self.frames: list[tuple[str, bytes]] = []
         self.closes: list[str] = []
-        self.drains = 0
         self.logs: list[str] = []
         self.waiting: list[tuple[str, Json]] = []
         self.quiet = False
         """Answers nothing at all."""
-        self.shells: Shells
+        self.doors: Doors
         self._asked: dict[Any, tuple[str, Any]] = {}
         self._changed = asyncio.Event()
 
@@ -64,19 +64,15 @@ class Bridge:
         self.logs.append(f"{level}: {name}: {text}")
         self._changed.set()
 
-    def opened(self, connection: str, listener: str) -> None:
+    def client_opened(self, connection: str, listener: str) -> None:
         self.opens.append((connection, listener))
         self._changed.set()
 
-    def closed(self, connection: str) -> None:
+    def client_closed(self, connection: str) -> None:
         self.closes.append(connection)
         self._changed.set()
 
-    def drained(self, connection: str) -> None:
-        self.drains += 1
-        self._changed.set()
-
-    def received(self, connection: str, frame: bytes) -> None:
+    def client_received(self, connection: str, frame: bytes) -> None:
         self.frames.append((connection, frame))
         self._changed.set()
         if not self.quiet:
@@ -106,7 +102,19 @@ class Bridge:
     def send(self, connection: str, message: Json, related: bytes | None = None) -> None:
         """Sends a message to the client."""
         frame = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.shells.send(connection, frame, related)
+        self.doors.perform(ToClient(connection, frame, related))
+
+    def no_response(self, connection: str, id_: bytes) -> None:
+        """The request with this raw id gets no response."""
+        self.doors.perform(NoResponse(connection, id_))
+
+    def close(self, connection: str) -> None:
+        """Closes the connection of a client."""
+        self.doors.perform(CloseClient(connection))
+
+    def close_listener(self, listener: str) -> None:
+        """Closes a listener."""
+        self.doors.perform(CloseListener(listener))
 
     def _react(self, connection: str, message: Json) -> None:
         if "method" not in message:
@@ -145,10 +153,10 @@ class Bridge:
 
 @asynccontextmanager
 async def running(line_limit: int = 64 * 1024 * 1024) -> AsyncIterator[Bridge]:
-    """A bridge with its shells, which are gone afterwards."""
+    """A bridge with its doors, which are gone afterwards."""
     bridge = Bridge()
-    bridge.shells = Shells(bridge, log=bridge.log, line_limit=line_limit)
+    bridge.doors = Doors(bridge, log=bridge.log, line_limit=line_limit)
     try:
         yield bridge
     finally:
-        await bridge.shells.aclose()
+        await bridge.doors.aclose()

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import HttpDeclaration
-from conductor.mcp.http import app, doors, session
-from tests.mcp.shell_rig import PATIENCE, Bridge, Json, descriptors, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Bridge, Json, descriptors, run_loop, running
 
 STATELESS = "2026-07-28"
 META = {
@@ -104,7 +104,7 @@ def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.shells.listen("7:tools", "http")
+            declaration = await bridge.doors.listen("7:tools", "http")
             assert isinstance(declaration, HttpDeclaration)
             client = Client(declaration)
             async with client.http:
@@ -119,7 +119,7 @@ def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() ->
         secret = client.headers["Authorization"].removeprefix("Bearer ")
         assert len(secret) == 64
         assert secret not in client.url
-        other = await bridge.shells.listen("8:more", "http")
+        other = await bridge.doors.listen("8:more", "http")
         assert isinstance(other, HttpDeclaration)
         assert urlsplit(other.url).netloc == urlsplit(client.url).netloc
         assert other.url != client.url
@@ -217,7 +217,7 @@ def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
 
 def test_the_secret_of_one_listener_does_not_open_another() -> None:
     async def body(bridge: Bridge, client: Client) -> None:
-        declaration = await bridge.shells.listen("8:more", "http")
+        declaration = await bridge.doors.listen("8:more", "http")
         assert isinstance(declaration, HttpDeclaration)
         other = Client(declaration)
         async with other.http:
@@ -308,7 +308,6 @@ def test_twenty_megabytes_pass_both_ways_as_json() -> None:
         response = await client.post(request(1, "large", x="y" * size))
         assert response.headers["content-type"] == "application/json"
         assert response.json()["result"]["params"] == {"x": "y" * size}
-        assert bridge.shells.pending(bridge.opens[0][0]) == 0
 
     run(body)
 
@@ -350,7 +349,6 @@ def test_what_belongs_to_no_request_waits_for_a_get() -> None:
             second = await client.http.get(client.url, headers=client.headers)
             assert second.status_code == 409
         # A client may come back to listen.
-        await bridge.until(lambda: bridge.drains > 0)
         while True:
             again = client.http.stream("GET", client.url, headers=client.headers)
             async with again as response:
@@ -397,7 +395,7 @@ def test_a_request_that_gets_no_answer_ends_empty() -> None:
         await client.begin()
         asked = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
-        bridge.shells.finish(bridge.opens[0][0], b"1")
+        bridge.no_response(bridge.opens[0][0], b"1")
         response = await asked
         assert said(response) == []
         assert (await client.post(request(1, "hello"))).status_code == 200
@@ -564,7 +562,7 @@ def test_a_header_that_came_twice_is_refused() -> None:
 
 
 def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_SILENCE", 0.01)
+    monkeypatch.setattr(limits, "SILENCE_SECONDS", 0.01)
 
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()
@@ -586,18 +584,18 @@ def test_a_held_client_waits() -> None:
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()
         connection = bridge.opens[0][0]
-        bridge.shells.hold(connection, True)
+        bridge.doors.hold(connection, True)
         asked = asyncio.ensure_future(client.post(request("held", "hello")))
         other = await client.alone("free", "hello")
         assert other.status_code == 200
         assert "held" not in [m["id"] for m in bridge.messages()]
-        bridge.shells.hold(connection, False)
+        bridge.doors.hold(connection, False)
         assert (await asked).json()["id"] == "held"
         # What is held when its session ends is told so.
-        bridge.shells.hold(connection, True)
+        bridge.doors.hold(connection, True)
         asked = asyncio.ensure_future(client.post(request("late", "hello")))
         assert (await client.alone("free", "hello")).status_code == 200
-        bridge.shells.close(connection)
+        bridge.close(connection)
         late = await asked
         assert (late.status_code, late.json()["id"]) in ((404, "late"), (404, None))
 
@@ -605,13 +603,12 @@ def test_a_held_client_waits() -> None:
 
 
 def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_UNSENT", 1000)
+    monkeypatch.setattr(limits, "UNSENT", 1000)
 
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.send(connection, {"method": "x" * 600})
-        assert bridge.shells.pending(connection) > 600
         bridge.send(connection, {"method": "x" * 600})
         await bridge.until(lambda: bridge.closes == [connection])
         assert bridge.logs == [
@@ -623,7 +620,7 @@ def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "_MOST_SESSIONS", 2)
+    monkeypatch.setattr(limits, "SESSIONS", 2)
 
     async def body(bridge: Bridge, client: Client) -> None:
         await client.begin()
@@ -647,8 +644,8 @@ def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
             asked = asyncio.ensure_future(client.post(request(1, "wait")))
             alone = asyncio.ensure_future(client.alone(2, "wait"))
             await bridge.until(lambda: len(bridge.waiting) == 2)
-            bridge.shells.close_listener("7:tools")
-            bridge.shells.close_listener("7:tools")
+            bridge.close_listener("7:tools")
+            bridge.close_listener("7:tools")
             for number, response in ((1, await asked), (2, await alone)):
                 (answer,) = said(response)
                 assert answer["id"] == number
@@ -658,8 +655,7 @@ def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
         assert bridge.closes == []
         # What comes too late finds nobody.
         bridge.answer(*bridge.waiting[0])
-        bridge.shells.close(bridge.opens[0][0])
-        assert bridge.shells.pending(bridge.opens[0][0]) == 0
+        bridge.close(bridge.opens[0][0])
 
     run(body)
 
@@ -688,7 +684,7 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
         await client.begin()
         before = 0
         for n in range(501):
-            each = await bridge.shells.listen(f"{n}:x", "http")
+            each = await bridge.doors.listen(f"{n}:x", "http")
             assert isinstance(each, HttpDeclaration)
             if n % 100 == 0:
                 # Over the connection that is open already: same server.
@@ -698,13 +694,13 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
                     headers={**client.with_headers({"mcp-session-id": None}), **lower(each)},
                 )
                 assert response.status_code == 200
-            bridge.shells.close_listener(f"{n}:x")
+            bridge.close_listener(f"{n}:x")
             if n == 0:  # by now the event loop has what it needs itself
                 before = descriptors()
         assert descriptors() == before
         url = client.url
         await client.http.aclose()
-        await bridge.shells.aclose()
+        await bridge.doors.aclose()
         async with httpx2.AsyncClient(trust_env=False) as late:
             with pytest.raises(httpx2.ConnectError):
                 await late.get(url)
@@ -719,7 +715,7 @@ def lower(declaration: HttpDeclaration) -> dict[str, str]:
 
 def test_nothing_of_http_is_loaded_before_it_is_needed() -> None:
     code = (
-        "import sys, conductor.mcp.doors.manager, conductor.mcp.doors.stdio;"
+        "import sys, conductor.mcp.doors.doors, conductor.mcp.doors.stdio;"
         "print([n for n in ('uvicorn', 'starlette', 'h11', 'mcp', 'conductor.mcp.http')"
         " if n in sys.modules])"
     )

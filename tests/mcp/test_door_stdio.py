@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-import conductor.mcp.doors.stdio as module
+from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import StdioDeclaration
-from conductor.mcp.doors import secret_socket, stdio_clients
+from conductor.mcp.doors import stdio
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
-from tests.mcp.shell_rig import PATIENCE, Bridge, descriptors, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Bridge, descriptors, run_loop, running
 
 Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
 
@@ -30,7 +30,7 @@ def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.shells.listen("7:tools", "stdio")
+            declaration = await bridge.doors.listen("7:tools", "stdio")
             assert isinstance(declaration, StdioDeclaration)
             try:
                 await body(bridge, declaration)
@@ -106,7 +106,7 @@ def test_the_declaration_names_a_private_socket_and_keeps_the_secret_out_of_argv
         assert token(declaration).decode() not in " ".join((declaration.command, *declaration.args))
         folder = Path(address(declaration)).parent
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        other = await bridge.shells.listen("7:other", "stdio")
+        other = await bridge.doors.listen("7:other", "stdio")
         assert isinstance(other, StdioDeclaration)
         assert address(other) == address(declaration)
         assert token(other) != token(declaration)
@@ -183,7 +183,6 @@ def test_twenty_megabytes_pass_both_ways() -> None:
         answer = await client.read()
         assert isinstance(answer["result"], dict)
         assert answer["result"]["params"] == {"x": "y" * size}
-        await bridge.until(lambda: bridge.shells.pending(bridge.opens[0][0]) == 0)
 
     run(body)
 
@@ -211,8 +210,6 @@ def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> Non
         client = await Client.enter(declaration)
         client.ask(0, f"big {8 * 1024 * 1024}")
         await bridge.until(lambda: bool(bridge.frames))
-        (connection, _), *_rest = bridge.opens
-        assert bridge.shells.pending(connection) > 4 * 1024 * 1024
         client.ask(1, "hello")
         # A second connection is served meanwhile, so the first is not merely late.
         other = await Client.enter(declaration)
@@ -221,13 +218,12 @@ def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> Non
         assert [each["id"] for each in bridge.messages()] == [0, 2]
         assert len(str((await client.read())["result"])) > 8 * 1024 * 1024
         assert (await client.read())["id"] == 1
-        assert bridge.drains > 0
 
     run(body)
 
 
 def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio_clients, "MOST_UNSENT", 1024 * 1024)
+    monkeypatch.setattr(limits, "UNSENT", 1024 * 1024)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         client = await Client.enter(declaration)
@@ -248,12 +244,12 @@ def test_a_held_client_is_read_from_later() -> None:
         client.ask("first", "hello")
         await client.read()
         held = bridge.frames[0][0]
-        bridge.shells.hold(held, True)
+        bridge.doors.hold(held, True)
         client.ask("held", "hello")
         other.ask("free", "hello")
         await other.read()
         assert [each["id"] for each in bridge.messages()] == ["first", "free"]
-        bridge.shells.hold(held, False)
+        bridge.doors.hold(held, False)
         assert (await client.read())["id"] == "held"
 
     run(body)
@@ -261,7 +257,7 @@ def test_a_held_client_is_read_from_later() -> None:
 
 def test_many_connections_keep_their_answers_apart() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        second = await bridge.shells.listen("8:more", "stdio")
+        second = await bridge.doors.listen("8:more", "stdio")
         assert isinstance(second, StdioDeclaration)
         doors = [("7:tools", declaration), ("8:more", second)]
         clients = [(name, await Client.enter(door)) for name, door in doors * 20]
@@ -286,12 +282,12 @@ def test_many_connections_keep_their_answers_apart() -> None:
 
 def test_closing_a_listener_ends_its_clients_and_nobody_elses() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        second = await bridge.shells.listen("8:more", "stdio")
+        second = await bridge.doors.listen("8:more", "stdio")
         assert isinstance(second, StdioDeclaration)
         one, other = await Client.enter(declaration), await Client.enter(second)
         await bridge.until(lambda: len(bridge.opens) == 2)
-        bridge.shells.close_listener("7:tools")
-        bridge.shells.close_listener("7:tools")
+        bridge.close_listener("7:tools")
+        bridge.close_listener("7:tools")
         assert await one.ended()
         late = await Client.connect(address(declaration), token(declaration) + b"\n")
         assert await late.ended()
@@ -311,10 +307,9 @@ def test_what_is_queued_for_a_closed_client_still_arrives() -> None:
         connection = bridge.opens[0][0]
         bridge.send(connection, {"id": 1, "result": "x" * 8_000_000})
         bridge.send(connection, {"id": 2, "result": {}})
-        bridge.shells.close(connection)
-        bridge.shells.close(connection)
-        bridge.shells.send(connection, b"{}")
-        assert bridge.shells.pending(connection) == 0
+        bridge.close(connection)
+        bridge.close(connection)
+        bridge.send(connection, {})
         assert [(await client.read())["id"] for _ in range(2)] == [1, 2]
         assert await client.ended()
         assert bridge.closes == []
@@ -332,26 +327,26 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
         where = Path(address(declaration))
         before = 0
         for n in range(501):
-            each = await bridge.shells.listen(f"{n}:x", "stdio")
+            each = await bridge.doors.listen(f"{n}:x", "stdio")
             assert isinstance(each, StdioDeclaration)
             if n % 50 == 0:
                 client = await Client.enter(each)
                 client.ask(1, "hello")
                 await client.read()
-                bridge.shells.close_listener(f"{n}:x")
+                bridge.close_listener(f"{n}:x")
                 assert await client.ended()
                 await client.close()
             else:
-                bridge.shells.close_listener(f"{n}:x")
+                bridge.close_listener(f"{n}:x")
             if n == 0:  # by now the event loop has what it needs itself
                 before = descriptors()
         assert descriptors() == before
         assert there_is(where)
-        bridge.shells.close_listener("7:tools")
+        bridge.close_listener("7:tools")
         assert not there_is(where.parent)
         with pytest.raises(FileNotFoundError):
             await Client.connect(str(where))
-        again = await bridge.shells.listen("9:again", "stdio")
+        again = await bridge.doors.listen("9:again", "stdio")
         assert isinstance(again, StdioDeclaration)
         client = await Client.enter(again)
         client.ask(1, "hello")
@@ -364,10 +359,10 @@ def test_without_unix_sockets_it_is_a_port_of_this_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def body(bridge: Bridge, _: StdioDeclaration) -> None:
-        bridge.shells.close_listener("7:tools")
+        bridge.close_listener("7:tools")
         with monkeypatch.context() as without:
             without.delattr(socket, "AF_UNIX")
-            declaration = await bridge.shells.listen("8:tools", "stdio")
+            declaration = await bridge.doors.listen("8:tools", "stdio")
         assert isinstance(declaration, StdioDeclaration)
         assert address(declaration).isdecimal()
         client = await Client.enter(declaration)
@@ -402,20 +397,20 @@ def test_the_shim_is_found_beside_python_or_run_as_a_file(
     monkeypatch.setattr(sys, "argv", ["/somewhere/__main__.py"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    program, *words = secret_socket.command()
+    program, *words = stdio.shim_command()
     assert program == str(tmp_path / "python")
     assert words[-1].endswith("shim.py")
     installed = tmp_path / "conductor"
     installed.write_text("#!/bin/sh\n")
     installed.chmod(0o755)
-    assert secret_socket.command() == [str(installed), "mcp"]
+    assert stdio.shim_command() == [str(installed), "mcp"]
     monkeypatch.setattr(sys, "argv", ["/elsewhere/conductor"])
-    assert secret_socket.command() == [str(installed), "mcp"]
+    assert stdio.shim_command() == [str(installed), "mcp"]
 
 
 def test_the_file_runs_without_the_packages_around_it(tmp_path: Path) -> None:
     """A folder with modules named like the standard library's is not searched for them."""
-    shim = str(Path(module.__file__).parent / "shim.py")
+    shim = str(Path(stdio.__file__).parent / "shim.py")
     done = subprocess.run(
         [sys.executable, "-I", shim, str(tmp_path / "nothing")],
         stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from typing import Any
 
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import shim
-from tests.mcp.shell_rig import PATIENCE, Json, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Json, run_loop, running
 
 COMMAND = (sys.executable, "-m", "conductor", "mcp")
 LIMIT = 64 * 1024 * 1024
@@ -178,7 +178,7 @@ def test_without_a_conductor_every_request_is_answered(tmp_path: Path) -> None:
 def test_the_secret_opens_the_door_and_is_not_in_the_command_line() -> None:
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             async with shim_for(address, token) as started:
                 started.ask("a", "hello")
                 assert (await started.read())["result"]["listener"] == "7:tools"
@@ -192,7 +192,7 @@ def test_the_secret_opens_the_door_and_is_not_in_the_command_line() -> None:
 def test_a_wrong_secret_is_told_to_whoever_asks() -> None:
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             async with shim_for(address, "0" * len(token)) as started:
                 started.ask(1, "initialize")
                 answer = await started.read()
@@ -207,7 +207,7 @@ def test_a_wrong_secret_is_told_to_whoever_asks() -> None:
 def test_a_conductor_that_goes_leaves_no_request_unanswered() -> None:
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             async with shim_for(address, token) as started:
                 started.ask(0, "hello")
                 await started.read()
@@ -216,7 +216,7 @@ def test_a_conductor_that_goes_leaves_no_request_unanswered() -> None:
                 await bridge.until(lambda: len(bridge.waiting) == 3)
                 bridge.answer(*bridge.waiting[1])
                 assert (await started.read())["id"] == "1"
-                bridge.shells.close_listener("7:tools")
+                bridge.close_listener("7:tools")
                 answers = [await started.read() for _ in range(2)]
                 assert {answer["id"] for answer in answers} == {1, "two"}
                 assert {a["error"]["message"] for a in answers} == {
@@ -235,7 +235,7 @@ def test_a_conductor_that_goes_leaves_no_request_unanswered() -> None:
 def test_what_is_open_when_input_ends_is_still_answered() -> None:
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             done = await asyncio.to_thread(
                 subprocess.run,
                 [*COMMAND, address],
@@ -260,7 +260,7 @@ sys.exit(shim.main(sys.argv[1:]))
 def test_a_request_that_is_never_answered_does_not_keep_it() -> None:
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             impatient = (sys.executable, "-c", IMPATIENT)
             async with shim_for(address, token, impatient) as started:
                 started.ask(1, "wait")
@@ -276,7 +276,7 @@ def test_twenty_megabytes_pass_both_ways_while_nobody_reads() -> None:
 
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             async with shim_for(address, token) as started:
                 message = {"id": 1, "method": "large", "params": {"x": "y" * size}}
                 started.stdin.write(json.dumps(message).encode() + b"\n")
@@ -292,7 +292,7 @@ def test_twenty_megabytes_pass_both_ways_while_nobody_reads() -> None:
 def test_an_agent_that_stops_reading_ends_it() -> None:
     async def main() -> None:
         async with running() as bridge:
-            address, token = declared(await bridge.shells.listen("7:tools", "stdio"))
+            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
             reading, writing = os.pipe()
             process = await asyncio.create_subprocess_exec(
                 *COMMAND,
