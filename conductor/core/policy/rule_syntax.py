@@ -218,6 +218,7 @@ _LIFTED: Final[dict[str, tuple[Translated, str]]] = {
 }
 """What a lifted guard comes to, and what it gave that the grant does not."""
 
+
 def lifted(guard: str) -> Translated:
     """What `unguard=GUARD` of older versions comes to."""
     found, beyond = _LIFTED.get(guard, (Translated(), ""))
