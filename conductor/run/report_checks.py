@@ -1,4 +1,4 @@
-"""What the hosts of guests report of them, and who is told what becomes of a component.
+"""Reports of the hosts of guests: read, checked, and passed on to the trace and the audit.
 
 A host reports by notifications on side `c` that no proxy may send (`conductor.core.services`). It
 holds strangers' code, so it is believed nothing that does not concern its own guests.
@@ -34,14 +34,14 @@ class Chain(Protocol):
     """The part of `conductor.core.Router` that reports are read with."""
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
-        """Who asked what a peer got on a side under the id `key`, and under which id."""
+        """The sender of the request a peer got on a side as `key`, and the sender's id for it."""
 
     def neighbour(self, name: str, side: str) -> str | None:
-        """Who is next to a peer on a side, if that gets and says all that passes there."""
+        """The peer next to another on a side, if all that passes there reaches it."""
 
 
 class Tracing(Protocol):
-    """What is told of every message: see `conductor.trace.Tracer`."""
+    """Writes down every message: see `conductor.record.trace.tracer.Tracer`."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """Names the peers in order, the guests each hosts, and if it reports what passes between
@@ -54,10 +54,10 @@ class Tracing(Protocol):
         """A message crossed between two peers."""
 
     def hop(self, segment: str, params: bytes) -> None:
-        """A child reports one of a guest of its. Raises `ValueError` for nonsense."""
+        """A child reports a message of a guest. Raises `ValueError` for nonsense."""
 
     def delivered(self, segment: str, params: bytes) -> None:
-        """A child reports what a guest was given and said. Raises `ValueError` for nonsense."""
+        """A child reports a delivery to a guest. Raises `ValueError` for nonsense."""
 
     def close(self) -> None:
         """Nothing more will come."""
@@ -77,7 +77,7 @@ class Auditing:
         """A component changed the conversation."""
 
     def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
-        """A host says that a guest of its did. Raises `ValueError` for nonsense."""
+        """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
 
     def noted(self, event: str, component: str, text: str) -> None:
         """A component failed, was restarted, bypassed or swapped."""
@@ -153,41 +153,41 @@ class _Ready(msgspec.Struct):
 
 def last_words(params: bytes | None) -> Closure:
     """Why a host is about to end. Raises `ValueError`, as all of these do for nonsense."""
-    said = _decoded(params, _LastWords)
-    return Closure(said.text, said.hint, said.data)
+    words = _decoded(params, _LastWords)
+    return Closure(words.text, words.hint, words.data)
 
 
 def violated(params: bytes | None, guests: Collection[str]) -> Violated:
     """A rule that a guest broke."""
-    found = _decoded(params, Violated)
-    _check_guest(found.peer, guests)
-    return found
+    report = _decoded(params, Violated)
+    _check_guest(report.peer, guests)
+    return report
 
 
 def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
     """What the host did about a guest that failed."""
-    found = _decoded(params, Recovered)
-    _check_guest(found.component, guests)
-    if found.action not in ACTIONS:
-        raise ValueError(f"a host does not {found.action!r} its guests")
-    return found
+    report = _decoded(params, Recovered)
+    _check_guest(report.component, guests)
+    if report.action not in ACTIONS:
+        raise ValueError(f"a host does not {report.action!r} its guests")
+    return report
 
 
 def owned(params: bytes | None, guests: Collection[str]) -> Owned:
     """Which addresses of MCP are a guest's own."""
-    found = _decoded(params, Owned)
-    _check_guest(found.peer, guests)
-    return found
+    report = _decoded(params, Owned)
+    _check_guest(report.peer, guests)
+    return report
 
 
 def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
     """The digests of the modules a host has loaded, by guest."""
-    found = _decoded(params, _Ready).digests
-    for name, digest in found.items():
+    report = _decoded(params, _Ready).digests
+    for name, digest in report.items():
         _check_guest(name, guests)
         if not re.fullmatch(_DIGEST, digest):
             raise ValueError(f"not a digest: {digest!r}")
-    return found
+    return report
 
 
 def _decoded(params: bytes | Raw | None, shape: type[Shape]) -> Shape:

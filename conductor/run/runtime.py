@@ -1,4 +1,4 @@
-"""Runs one chain on an event loop: pumps, outboxes, backpressure, orderly endings.
+"""Runs one chain on an event loop: connections, outboxes, backpressure, teardown.
 
     runtime = Runtime(planned, "agent", StdioTransport(), options)
     exit_code = await runtime.run()
@@ -57,7 +57,7 @@ _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
 
 _LAUNCH: Final = 5.0
-"""Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
+"""Seconds a proxy of unknown dialect has to launch its successor, or to refuse to."""
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
@@ -147,8 +147,8 @@ class Runtime:
         self._tasks.watch(loop)
         self.apply(self.router.start())
         try:
-            for name, one in self._planned.items():
-                await self.connect(name, one.transport)
+            for name, planned in self._planned.items():
+                await self.connect(name, planned.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
             self._tasks.start(self._supervisor.time_out())
@@ -183,14 +183,13 @@ class Runtime:
         self._supervisor.reload()
 
     def health(self) -> list[tuple[str, str]]:
-        """How each component is, in a line."""
+        """The name of each component, and its state in a line."""
         from conductor.run import health
 
         return list(health.listed(self.router, self._planned, self._events, self._connections.held))
 
     def stop(self) -> None:
-        """Ends the chain from outside (a signal): what runs is given its grace, and nothing else is
-        waited for."""
+        """Ends the chain, for a signal: it waits for nothing but the components' grace."""
         self._teardown.stop()
 
     # -- one chunk ---------------------------------------------------------------------------
@@ -225,7 +224,7 @@ class Runtime:
     # -- what happens to connections -----------------------------------------------------------
 
     def oversized(self, name: str, head: bytes, limit: int) -> None:
-        """A line beyond the limit was skipped: its request is answered if it can be told."""
+        """A line beyond the limit was skipped: a request in it is answered, if its id was read."""
         text = f"a line longer than {limit} bytes was skipped"
         self._log("warning", name, f"{text}: {head[:120]!r}")
         self.apply(self.router.skipped(name, head, text))
@@ -244,7 +243,7 @@ class Runtime:
         self._component_ended(name, self._closure(name, how), final=final)
 
     def _report_lost(self, name: str) -> None:
-        """Says how many copies an observer was too slow for."""
+        """Logs how many copies an observer was too slow for."""
         lost = self._outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
             self._log("warning", name, f"it was too slow for {lost} copies of what it observes")
@@ -298,7 +297,7 @@ class Runtime:
         return True
 
     def _with_bridge(self, name: str, transport: Transport) -> Transport:
-        """What may be an agent is given the MCP servers of proxies in a form it takes."""
+        """A transport that gives an agent the MCP servers of proxies in a form it accepts."""
         if name != self._tail:
             return transport
         self._bridged = BridgedTransport(
@@ -311,14 +310,14 @@ class Runtime:
         return self._bridged
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
-        """Puts an opened transport in a component's place, and closes the one before."""
+        """Puts an opened transport in a component's place and closes the former one."""
         target = self._connections.replace(name, transport)
         self.flow.forget(name)
         self._services.forget(name)
         events.to(target)
 
     async def disconnect(self, name: str) -> None:
-        """Closes a component's transport; nothing it says is heard any more."""
+        """Closes a component's transport, and ignores what still comes from it."""
         self._connections.silence(name)
         await self._connections.close(name)
 
@@ -327,11 +326,11 @@ class Runtime:
         self._log(level, name, text)
 
     def reconfigure(self, name: str, params: bytes) -> None:
-        """Tells a component its changed settings."""
+        """Sends a component its changed settings."""
         self._services.reconfigure(name, params)
 
     def record(self, event: str, name: str, text: str) -> None:
-        """Puts on record what became of a component."""
+        """Counts an event of a component, and puts it on record."""
         self._events[event, name] += 1
         self._audit.noted(event, name, text)
 
@@ -399,9 +398,9 @@ class Runtime:
         """A component broke a rule; what it did has been undone already."""
         self._events["violation", violation.peer] += 1
         self._audit.violated(violation)
-        way = f"{violation.direction} `{violation.method}`{violation.pointer}"
+        where = f"{violation.direction} `{violation.method}`{violation.pointer}"
         if not violation.again:
-            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
+            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {where}]")
         if violation.fatal and violation.peer in self._planned:
             self._connections.silence(violation.peer)
             self._component_ended(violation.peer, checks.closure(violation))
@@ -411,7 +410,7 @@ class Runtime:
             self.apply(self.router.woken(token))
 
     async def _reopen(self, name: str) -> None:
-        """Starts a component once more, to be asked in another dialect."""
+        """Starts a component once more, for the role request of another dialect."""
         renew = self._planned[name].renew
         assert renew is not None
         await self._connections.close(name)
@@ -419,7 +418,7 @@ class Runtime:
             self.apply(self.router.reopened(name))
 
     async def _listen(self, name: str) -> None:
-        """Makes the address by which a proxy's own successor connection comes in."""
+        """Listens for the successor connection that a proxy launches itself."""
         from conductor.core.roles.initialize import successor_name
         from conductor.transports.socket import ListeningTransport
 
@@ -438,9 +437,9 @@ class Runtime:
     # -- the end -------------------------------------------------------------------------------
 
     def _report_overdue(self) -> None:
-        """Fails what the chain did not answer before the client's end of file was acted on.
+        """Fails the chain for requests it did not answer in time after the client closed its end.
 
-        Who gave it no time at all (`drain` 0) did not want an answer.
+        With `drain` 0 the client did not want answers.
         """
         if not self._options.drain:
             return

@@ -1,6 +1,6 @@
 """Keeps a chain going: starts failed components again, swaps in new builds, ends long waits.
 
-The runtime tells it what happened; it asks the runtime to route what follows.
+The runtime reports failures to it, and routes what follows from its decisions (`Host`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WATCH: Final = 0.3
 """Seconds between looks at the files of a watched component."""
 
 _SAME: Final = "started anew, from the same files as before"
-"""What became of a component that was to be replaced, and had no new build."""
+"""Logged where a component was to be replaced and had no new build."""
 
 _PROMPT: Final = "session/prompt"
 
@@ -62,7 +62,7 @@ class Host(Protocol):
         """Puts a transport in a component's place and opens it; whether that went well."""
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
-        """Puts an opened transport in a component's place, and closes the one before."""
+        """Puts an opened transport in a component's place, and closes the former one."""
 
     async def disconnect(self, name: str) -> None:
         """Closes a component's transport; nothing it says is heard any more."""
@@ -78,26 +78,28 @@ class Supervisor:
         self._host = host
         self._planned = planned
         self._start = start
-        self._recoveries = {name: Recovery(one.on_failure) for name, one in planned.items()}
-        self._builds = {name: _stamp(one.files) for name, one in planned.items()}
-        """Of the files that run, what changes when they do."""
+        self._recoveries = {
+            name: Recovery(component.on_failure) for name, component in planned.items()
+        }
+        self._builds = {name: _stamp(component.files) for name, component in planned.items()}
+        """Times and sizes of the files that run."""
         self._swapping: dict[str, bool] = {}
         """Components that are being swapped, and whether to do that once more afterwards."""
         self._configured: dict[str, bytes] = {}
-        """What each component was told last of settings that are in a file."""
+        """The settings that each component was sent last, of those in a file."""
         self._places = {name: asyncio.Lock() for name in planned}
-        """Held by whoever is putting a transport in a component's place: one at a time."""
+        """Held while a transport is put in place: a restart and a swap must not mix."""
 
     # -- failures ------------------------------------------------------------------------------
 
     def failed(self, name: str, reason: Closure, *, final: bool) -> None:
         """A component has ended: starts it again, goes on without it, or gives up.
 
-        `final`: it said itself that it will not get better. A module that has never taken its role
-        is not started again either: it would only fail the same way. A program may not.
+        `final`: its host reported that it will not get better. A module that has never taken its
+        role is not started again either: it would only fail again. A program may not.
         """
-        host, one = self._host, self._planned.get(name)
-        action = GiveUp() if one is None else self._action(name, one, final=final)
+        host, planned = self._host, self._planned.get(name)
+        action = GiveUp() if planned is None else self._action(name, planned, final=final)
         match action:
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
@@ -115,13 +117,13 @@ class Supervisor:
                 host.record("failure", str(reason.data.get("component", name)), reason.text)
                 host.apply(host.router.closed(name, reason))
 
-    def _action(self, name: str, one: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
+    def _action(self, name: str, planned: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
         router = self._host.router
         begun = router.has_role(name)
-        if self._launches(name) or not (begun or (router.may_retry(name) and not one.guests)):
+        if self._launches(name) or not (begun or (router.may_retry(name) and not planned.guests)):
             return GiveUp()
         action = self._recoveries[name].failed(asyncio.get_running_loop().time())
-        if isinstance(action, Restart) and (final or one.renew is None):
+        if isinstance(action, Restart) and (final or planned.renew is None):
             return GiveUp()
         return action if begun or isinstance(action, Restart) else GiveUp()
 
@@ -132,14 +134,14 @@ class Supervisor:
         return successor is not None and successor.closure is None
 
     async def _restart(self, name: str, delay: float) -> None:
-        one = self._planned[name]
-        assert one.renew is not None
+        planned = self._planned[name]
+        assert planned.renew is not None
         async with self._places[name]:
             await self._host.disconnect(name)
             await asyncio.sleep(delay)
-            self._builds[name] = _stamp(one.files)
+            self._builds[name] = _stamp(planned.files)
             try:
-                transport = one.renew()
+                transport = planned.renew()
             except ComponentError as error:
                 self.failed(name, Closure(error.text, error.hint, error.data), final=False)
                 return
@@ -149,11 +151,11 @@ class Supervisor:
     # -- new builds ----------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """Tells changed settings, and replaces every proxy whose build can be replaced, each
-        between two messages."""
+        """Sends changed settings, and replaces every proxy that can be replaced, each between two
+        messages."""
         self.reconfigure()
-        for name, one in self._planned.items():
-            if one.files and one.renew is not None:
+        for name, planned in self._planned.items():
+            if planned.files and planned.renew is not None:
                 self.swap(name)
 
     def swap(self, name: str) -> None:
@@ -176,17 +178,19 @@ class Supervisor:
             del self._swapping[name]
 
     async def _try_swap(self, name: str) -> None:
-        host, one = self._host, self._planned[name]
-        assert one.renew is not None
-        events, build = Handover(), _stamp(one.files)
+        host, planned = self._host, self._planned[name]
+        assert planned.renew is not None
+        events, build = Handover(), _stamp(planned.files)
         try:
-            fresh = one.renew()
+            fresh = planned.renew()
             await fresh.open(events)
         except ComponentError as error:
             host.log("error", name, f"the new build is not used: {error.text}")
             return
-        if one.guests:  # a host says when its guests are loaded; others say nothing unasked
-            await events.said.wait()
+        if (
+            planned.guests
+        ):  # a host reports when its guests are loaded; others send nothing of their own
+            await events.heard.wait()
             refused = events.refused()
             if refused is not None:
                 host.log("error", name, f"the new build is not used: {refused}")
@@ -204,7 +208,7 @@ class Supervisor:
         host.record("swap", name, text)
 
     async def _take_over(self, name: str, fresh: Transport, events: Handover) -> None:
-        """Puts a new build in place as soon as nothing is open and nobody else is at it."""
+        """Puts a new build in place as soon as no request is open there."""
         host = self._host
         while True:
             async with self._places[name]:
@@ -219,18 +223,20 @@ class Supervisor:
 
     async def watch(self) -> None:
         """Swaps a component whenever one of its files has changed, for as long as it runs."""
-        seen = {name: _stamp(one.files) for name, one in self._planned.items() if one.files}
+        seen = {
+            name: _stamp(planned.files) for name, planned in self._planned.items() if planned.files
+        }
         changed: dict[str, object] = {}
-        settings = {one: _stamp((one.file,)) for one in self._configurations()}
-        for one in settings:
-            with contextlib.suppress(ConductorError):  # told to the log once the file changes
-                self._configured[one.component] = one.params()
+        settings = {source: _stamp((source.file,)) for source in self._configurations()}
+        for source in settings:
+            with contextlib.suppress(ConductorError):  # logged once the file changes
+                self._configured[source.component] = source.params()
         while True:
             await asyncio.sleep(_WATCH)
-            for one, stamp in settings.items():
-                settings[one] = _stamp((one.file,))
-                if settings[one] != stamp:
-                    self._reconfigure(one)
+            for source, stamp in settings.items():
+                settings[source] = _stamp((source.file,))
+                if settings[source] != stamp:
+                    self._reconfigure(source)
             for name, stamp in seen.items():
                 now = _stamp(self._planned[name].files)
                 if now == stamp:
@@ -245,12 +251,13 @@ class Supervisor:
     # -- settings ------------------------------------------------------------------------------
 
     def reconfigure(self) -> None:
-        """Tells every component whose settings have changed what they are now."""
-        for one in self._configurations():
-            self._reconfigure(one)
+        """Sends every component its settings, if they have changed."""
+        for source in self._configurations():
+            self._reconfigure(source)
 
     def _configurations(self) -> Iterator[Configuration]:
-        return (one for planned in self._planned.values() for one in planned.configurations)
+        planned = self._planned.values()
+        return (source for component in planned for source in component.configurations)
 
     def _reconfigure(self, configuration: Configuration) -> None:
         name = configuration.component
@@ -269,15 +276,19 @@ class Supervisor:
     async def time_out(self) -> None:
         """Fails requests that a component leaves open for longer than its `timeout`, and turns of
         an agent in which nothing moves for longer than `quiet`, for as long as it runs."""
-        limited = {name: one for name, one in self._planned.items() if one.timeout or one.quiet}
-        bounds = [s for one in limited.values() for s in (one.timeout, one.quiet) if s]
+        limited = {
+            name: planned
+            for name, planned in self._planned.items()
+            if planned.timeout or planned.quiet
+        }
+        bounds = [s for planned in limited.values() for s in (planned.timeout, planned.quiet) if s]
         pause = min(bounds, default=0.0) / 4
         waiting: dict[tuple[str, bytes], _Waiting] = {}
         while limited:
             await asyncio.sleep(pause)
             waiting = {
-                (name, key): self._waited(name, one, key, method, waiting.get((name, key)))
-                for name, one in limited.items()
+                (name, key): self._waited(name, planned, key, method, waiting.get((name, key)))
+                for name, planned in limited.items()
                 for key, method in self._open(name)
             }
 
@@ -287,19 +298,19 @@ class Supervisor:
         return [*self._host.router.waiting_on(name), *turns]
 
     def _waited(
-        self, name: str, one: Planned, key: bytes, method: str, before: _Waiting | None
+        self, name: str, planned: Planned, key: bytes, method: str, before: _Waiting | None
     ) -> _Waiting:
-        """Looks at one request that a component has not answered; since when it waits."""
+        """Acts on a request that waits for too long; since when it waits."""
         now, heard = asyncio.get_running_loop().time(), self._host.router.heard(name)
-        found = before or _Waiting(now, now, heard)
-        if heard != found.heard or heard is None:
-            found = _Waiting(found.since, now, heard)
+        waiting = before or _Waiting(now, now, heard)
+        if heard != waiting.heard or heard is None:
+            waiting = _Waiting(waiting.since, now, heard)
         if method != _PROMPT:
-            if one.timeout and now - found.since >= one.timeout:
-                self._expire(name, key, method, one.timeout)
-        elif one.quiet and now - found.moved >= one.quiet:
-            self._end_turn(name, key, one.quiet)
-        return found
+            if planned.timeout and now - waiting.since >= planned.timeout:
+                self._expire(name, key, method, planned.timeout)
+        elif planned.quiet and now - waiting.moved >= planned.quiet:
+            self._end_turn(name, key, planned.quiet)
+        return waiting
 
     def _end_turn(self, name: str, key: bytes, limit: float) -> None:
         label = self._host.router.peers[name].label
@@ -319,12 +330,12 @@ class Supervisor:
 
 
 def _stamp(files: Iterable[str]) -> tuple[tuple[int, int], ...]:
-    """What changes when a file does: times and sizes; a file that is missing for now counts."""
+    """Times and sizes of files; (0, 0) for a file that is missing for now."""
     stamps = []
     for path in files:
-        found = (0, 0)
+        stamp = (0, 0)
         with contextlib.suppress(OSError):
             stat = os.stat(path)
-            found = (stat.st_mtime_ns, stat.st_size)
-        stamps.append(found)
+            stamp = (stat.st_mtime_ns, stat.st_size)
+        stamps.append(stamp)
     return tuple(stamps)

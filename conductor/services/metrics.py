@@ -36,11 +36,11 @@ class _Metric(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Metrics:
-    """What the components of one chain have counted."""
+    """The metrics of the components of one chain."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[Series, float]] = {}
-        """By component: a name with one set of labels is one series."""
+        """By component and series: a name with a set of labels."""
         self._kinds: dict[tuple[str, str], Kind] = {}
         """By component and name: no component fixes the kind of another's metric."""
 

@@ -85,6 +85,10 @@ def name_of(grant: str) -> str:
     return grant.partition(":")[0]
 
 
+def _scope(grant: str) -> str:
+    return grant.partition(":")[2]
+
+
 def check(grant: str) -> None:
     """Raises `ValueError` with what is wrong with a grant."""
     name, colon, scope = grant.partition(":")
@@ -120,12 +124,12 @@ def destination(scope: str) -> Destination:
 
 def destinations(grants: Iterable[str]) -> tuple[Destination, ...]:
     """Every place that grants allow."""
-    return tuple(destination(one.partition(":")[2]) for one in grants if name_of(one) == "fetch")
+    return tuple(destination(_scope(grant)) for grant in grants if name_of(grant) == "fetch")
 
 
 def patterns(grants: Iterable[str]) -> tuple[str, ...]:
     """Every glob that grants allow."""
-    return tuple(one.partition(":")[2] for one in grants if name_of(one) == "files")
+    return tuple(_scope(grant) for grant in grants if name_of(grant) == "files")
 
 
 # -- globs ---------------------------------------------------------------------------------
@@ -192,13 +196,13 @@ def _groups(parts: list[str]) -> Iterator[list[str]]:
 def _name(part: str) -> str:
     """A pattern for one name."""
     unhidden = r"(?!\.)" if part[0] in "*?" else ""
-    first, *others = ("".join(map(_one, piece)) for piece in part.split("*"))
-    found = "".join(f"(?>[^/]*?{piece})" for piece in others[:-1])
+    first, *others = ("".join(map(_character, piece)) for piece in part.split("*"))
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in others[:-1])
     last = f"[^/]*{others[-1]}" if others else ""
-    return f"{unhidden}{first}{found}{last}"
+    return f"{unhidden}{first}{middle}{last}"
 
 
-def _one(char: str) -> str:
+def _character(char: str) -> str:
     return "[^/]" if char == "?" else re.escape(char)
 
 

@@ -101,7 +101,7 @@ class MemoryTransport:
         self._channel._finish()
 
     def hear(self) -> None:
-        """Nothing: it has no standard error of its own."""
+        """Does nothing: it has no standard error of its own."""
 
     async def close(self, grace: float) -> None:
         """Waits `grace` seconds for the component to return, then cancels it."""
@@ -124,7 +124,7 @@ class MemoryTransport:
 
     def _report(self, how: Ended) -> None:
         if not self._ended and self._events is not None:
-            self.resume()  # what it said comes before its end, paused or not
+            self.resume()  # what it sent comes before its end, paused or not
             self._ended = True
             self._events.ended(how)
 
