@@ -87,12 +87,15 @@ def _own_id(line: bytes) -> bytes:
     return line[start : line.find(b'"', start)]
 
 
+_NOTHING: Final = memoryview(b"")
+
+
 class Output:
     """Lines for the parent on descriptor 1, which must not block once `flush` is used."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []
-        self._unsent = memoryview(b"")
+        self._unsent = _NOTHING
 
     @property
     def unsent(self) -> int:
@@ -114,7 +117,8 @@ class Output:
                 sent = os.write(1, self._unsent)
             except BlockingIOError:
                 return
-            self._unsent = self._unsent[sent:]
+            # An empty slice would still hold the whole buffer.
+            self._unsent = self._unsent[sent:] if sent < len(self._unsent) else _NOTHING
 
 
 class Segment:
@@ -357,6 +361,7 @@ def serve(segment: Segment, output: Output, line_limit: int) -> int:
         if lines is None:
             break
         segment.feed(lines)
+        del lines  # perhaps megabytes, which would be held until the next line comes
     os.set_blocking(1, True)
     output.flush()
     segment.close()
