@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from conductor.core import Effect, Note, Router, Send, Wake
+from conductor.core import Effect, LogLine, Router, Send, Wake
 
 Step = tuple[str, Any] | tuple[str, str, Any]
 Call = Callable[[Router], Sequence[Effect]]
@@ -36,7 +36,7 @@ class Hole(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A `Note` effect; `text` is a part of its text."""
+    """A `LogLine` effect; `text` is a part of its text."""
 
     level: str
     peer: str
@@ -106,7 +106,7 @@ class Playbook:
         self._log.append(f"<< {effect!r}")
         if isinstance(expected, Noted):
             if not (
-                isinstance(effect, Note)
+                isinstance(effect, LogLine)
                 and (effect.level, effect.peer) == (expected.level, expected.peer)
                 and expected.text in effect.text
             ):

@@ -11,9 +11,9 @@ from typing import Final, Self
 
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.run import guest_module, segment
-from conductor.run.guest_host import cache_folder
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import catalog
+from conductor.spec.paths import compiled_modules
 from conductor.transports.buffers import keep_large
 
 _ID: Final = re.compile(rb'"id":("[^"]*"|\d+)')
@@ -130,8 +130,8 @@ def spec(folder: Path) -> GuestSpec:
     found = catalog.resolve(str(folder))
     assert found.wasm is not None
     return GuestSpec(
-        found.name,
-        found.wasm,
+        name=found.name,
+        wasm=found.wasm,
         sha256=found.sha256,
         script=found.script,
         dialect=found.dialect,
@@ -146,7 +146,7 @@ class Hosted(Way):
 
     def __init__(self, guest: GuestSpec) -> None:
         super().__init__()
-        whole = SegmentSpec([guest], cache=cache_folder())
+        whole = SegmentSpec([guest], cache=compiled_modules())
         modules = {guest.name: guest_module.load(guest, whole.cache)}
         self._output = _Collected()
         self._segment = segment.Segment(whole, modules, self._output)

@@ -13,21 +13,25 @@ import platform
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from conductor.cli import report
-from conductor.run.guest_host import cache_folder
-from conductor.spec import catalog
+from conductor.spec import catalog, paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import pruning
 from wasm_host.harden import ESSENTIAL, Layer
 from wasm_host.harden.probe import probe
 
 OLDEST_PYTHON: Final = (3, 11)
+
+_SLOW_CALLS: Final = (
+    "install the wasmtime version that conductor asks for; without it deliveries are slower"
+)
+_SLOW_LOOP: Final = "`pip install uvloop`; until then conductor uses asyncio's own loop"
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -59,7 +63,13 @@ def checks(cache: str | None = None) -> list[Check]:
         cache: The folder of compiled modules to examine; None: the user's.
     """
     return [
-        *(_python(), _wasmtime(), _fast_calls(), _uvloop(), _cache(cache), _guardian(), _node()),
+        _python(),
+        _works("wasmtime", _wasmtime, "install it: `pip install --force-reinstall conductor-acp`"),
+        _works("fast guest calls", _fast_calls, _SLOW_CALLS, needed=False),
+        _works("uvloop", _uvloop, _SLOW_LOOP, needed=False),
+        _cache(cache),
+        _guardian(),
+        _node(),
         _python_guest(cache),
         *_modules(),
         *_cage(probe()),
@@ -94,47 +104,41 @@ def _python() -> Check:
     )
 
 
-def _wasmtime() -> Check:
-    hint = "install it with `pip install --force-reinstall conductor-acp`"
+def _works(name: str, examine: Callable[[], str], hint: str, *, needed: bool = True) -> Check:
+    """Checks what may fail to load. `examine`: returns the detail, or raises."""
     try:
-        import wasmtime
-
-        from wasm_host.engine import wasmtime_version
-
-        # Loads the native library and makes machine code, which is what can go wrong.
-        wasmtime.Module(wasmtime.Engine(), "(module)")
-        return Check("wasmtime", True, wasmtime_version())
+        return Check(name, True, examine(), hint, needed)
     except (ImportError, OSError, RuntimeError) as error:
-        return Check("wasmtime", False, f"does not work: {error}", hint)
+        return Check(name, False, f"does not work: {error}", hint, needed)
 
 
-def _fast_calls() -> Check:
-    name = "fast guest calls"
-    hint = "install the wasmtime version that conductor asks for; without it deliveries are slower"
-    try:
-        from wasm_host.calls.capi import missing_symbols
+def _wasmtime() -> str:
+    import wasmtime
 
-        missing = missing_symbols()
-    except (ImportError, OSError, RuntimeError) as error:
-        return Check(name, False, f"unknown: {error}", hint, needed=False)
-    detail = f"not there: {', '.join(missing)}" if missing else "available"
-    return Check(name, not missing, detail, hint, needed=False)
+    from wasm_host.engine import wasmtime_version
+
+    # Loads the native library and makes machine code, which is what can go wrong.
+    wasmtime.Module(wasmtime.Engine(), "(module)")
+    return wasmtime_version()
 
 
-def _uvloop() -> Check:
-    hint = "install it with `pip install uvloop`; until then conductor uses asyncio's own loop"
-    try:
-        import uvloop  # noqa: F401 - its native library may not load
+def _fast_calls() -> str:
+    from wasm_host.calls.capi import missing_symbols
 
-        detail, ok = importlib.metadata.version("uvloop"), True
-    except ImportError as error:
-        detail, ok = f"not there: {error}", False
-    return Check("uvloop", ok, detail, hint, needed=False)
+    if missing := missing_symbols():
+        raise ImportError(f"wasmtime has no {', '.join(missing)}")
+    return "available"
+
+
+def _uvloop() -> str:
+    import uvloop  # noqa: F401 - its native library may not load
+
+    return importlib.metadata.version("uvloop")
 
 
 def _cache(folder: str | None) -> Check:
     """Examines the folder of compiled modules, or the nearest folder above it that exists."""
-    path = Path(folder or cache_folder())
+    path = Path(folder or paths.compiled_modules())
     name = "compile cache"
     try:
         status = path.lstat()
@@ -199,7 +203,7 @@ def _python_guest(cache: str | None) -> Check:
     if actual != digest:
         hint = f"remove {path}; conductor builds it again" if toolchain else _REINSTALL
         return Check(name, False, f"{path}: sha256 {actual}, expected {digest}", hint)
-    here = os.path.dirname(path) == scripts.guest_folder()
+    here = os.path.dirname(path) == paths.python_guests()
     parts = [
         f"built here: {path}" if here else f"installed: {os.path.basename(path)}",
         f"sha256 {digest[:16]}…",
@@ -217,7 +221,7 @@ def _toolchain() -> str:
 
 
 def _compiled(cache: str | None, digest: str) -> bool:
-    folder = Path(cache or cache_folder())
+    folder = Path(cache or paths.compiled_modules())
     if not folder.is_dir():
         return False
     from wasm_host import Limits
@@ -242,10 +246,10 @@ def _modules() -> Iterator[Check]:
     """Compares the bundled modules with the digests in their manifests."""
     hint = f"{_REINSTALL}: this is not the module it was released with"
     for name in catalog.bundled():
-        manifest = catalog.manifest(name)
+        manifest = catalog.bundled_manifest(name)
         if manifest is None or manifest.file is None or not manifest.sha256:
             continue
-        digest, problem = _sha256(catalog.components_folder() / name / manifest.file)
+        digest, problem = _sha256(paths.components_folder() / name / manifest.file)
         ok = digest == manifest.sha256
         detail = problem or (
             f"sha256 {digest[:16]}…" if ok else f"sha256 {digest}, expected {manifest.sha256}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from conductor.cli import inspect_policy
 from conductor.cli.inspect_policy import GuardFact, PolicyFacts
@@ -13,7 +13,12 @@ from conductor.errors import CONTINUED, one_line
 from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
 
 if TYPE_CHECKING:
-    from conductor.cli.inspect_ import Facts
+    from conductor.cli.inspect_ import Facts, Wants
+
+Entry: TypeAlias = tuple[str, str, str]
+"""How its first line begins, a text to wrap, how its further lines begin."""
+
+_BLANK: Final[Entry] = ("", "", "")
 
 _WIDTH: Final = 11
 """Columns of the labels."""
@@ -46,6 +51,16 @@ _HELD: Final = {
     "open": "If the component fails, a request that it holds goes on unchanged",
     "closed": "If the component fails, conductor refuses a request that it holds",
 }
+_TRUSTED: Final = (
+    "Trusted: no rule limits what it does to the conversation. A profile changes that, e.g. "
+    "`,profile=filter` after the component: then the guards apply."
+)
+_SILENT: Final = "none of its messages reaches anybody, so no guard is needed"
+_OTHER_MESSAGES: Final = "it does not see any other message, and cannot send any other of its own"
+_GUARDS: Final = (
+    "Guards hold in addition: a grant widens some of them, the others always hold "
+    "(docs/security.md says what each stops)"
+)
 _FAILURES: Final = {
     "fail": "if it fails, the chain ends",
     "restart": "if it fails, conductor restarts it, a few times; then the chain ends",
@@ -56,79 +71,62 @@ _FAILURES: Final = {
 
 
 def lines(facts: Facts, width: int) -> Iterator[str]:
-    """The facts, one or more lines each, wrapped at `width` columns."""
-    page = _Page(max(width, _NARROWEST))
-    version = f" {one_line(facts.version)}" if facts.version else ""
-    yield f"{one_line(facts.name)}{version}: {facts.kind}, {facts.role}"
-    if facts.description:
-        yield from page.quoted(one_line(facts.description))
-    yield ""
-    yield from _what(facts, page)
-    if facts.policy is not None:
-        yield from _policy(facts.policy, page)
-    yield from _wants(facts, page)
-    for note in facts.notes:
-        yield ""
-        yield from page.text(f"note: {one_line(note, 1000)}")
-
-
-class _Page:
-    """Wraps lines, and never breaks a word: a user copies paths and digests."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-
-    def field(self, label: str, *values: str, width: int = _WIDTH) -> Iterator[str]:
-        """A label and its values, each on one or more lines."""
-        for at, value in enumerate(values):
-            head = f"  {'' if at else label:<{width}}"
-            yield from self._wrapped(value, head, " " * len(head))
-
-    def text(self, text: str) -> Iterator[str]:
-        """A paragraph."""
-        yield from self._wrapped(text, "", "")
-
-    def quoted(self, text: str) -> Iterator[str]:
-        """A paragraph in somebody else's words, whose lines cannot pass for conductor's own."""
-        yield from self._wrapped(text, CONTINUED, CONTINUED)
-
-    def _wrapped(self, text: str, first: str, rest: str) -> Iterator[str]:
+    """The page, wrapped at `width` columns."""
+    for head, text, indent in _entries(facts):
         yield from textwrap.wrap(
             text,
-            self._width,
-            initial_indent=first,
-            subsequent_indent=rest,
-            break_long_words=False,
+            max(width, _NARROWEST),
+            initial_indent=head,
+            subsequent_indent=indent,
+            break_long_words=False,  # a user copies paths and digests
             break_on_hyphens=False,
-        ) or [first.rstrip()]
+        ) or [head.rstrip()]
 
 
-def _what(facts: Facts, page: _Page) -> Iterator[str]:
-    yield from page.field("can do", _ability(facts))
-    if facts.command is not None:
-        yield from page.field("command", " ".join(map(one_line, facts.command)))
-    if facts.file is not None:
-        yield from page.field("file", one_line(facts.file, 1000))
-    if facts.size is not None:
-        yield from page.field("size", f"{facts.size} bytes")
-    if facts.sha256 is not None:
-        yield from page.field("sha256", facts.sha256, *_verified(facts))
-    if facts.carrier is not None:
-        yield from page.field("carrier", _CARRIERS[facts.carrier])
-    if facts.exports is not None:
-        yield from _imports(facts, page)
-        yield from page.field("exports", ", ".join(map(one_line, facts.exports or ["none"])))
-    if facts.dialect != "none":
-        yield from page.field("dialect", facts.dialect)
-    yield from page.field("services", *map(one_line, _services(facts)))
-    yield from page.field("settings", *_settings(facts))
-    yield from page.field("config", *(f"{k} = {one_line(v)}" for k, v in facts.config.items()))
-    if facts.limits is not None:
-        yield from page.field("limits", ", ".join(_limits(facts)))
-    if facts.isolation != "none":
-        yield from page.field("isolation", _ISOLATION, *_cage(facts))
+def _entries(facts: Facts) -> Iterator[Entry]:
+    version = f" {one_line(facts.version)}" if facts.version else ""
+    yield "", f"{one_line(facts.name)}{version}: {facts.kind}, {facts.role}", ""
+    if facts.description:
+        # Somebody else's words, marked so that they cannot pass for conductor's own.
+        yield CONTINUED, one_line(facts.description), CONTINUED
+    yield _BLANK
+    for label, values in _what(facts):
+        yield from _field(label, *values)
     if facts.policy is not None:
-        yield from page.field("failure", _FAILURES[facts.on_failure])
+        yield from _policy(facts.policy)
+        yield from _wants(facts.wants, facts.policy)
+    for note in facts.notes:
+        yield _BLANK
+        yield "", f"note: {one_line(note, 1000)}", ""
+
+
+def _field(label: str, *values: str, width: int = _WIDTH) -> Iterator[Entry]:
+    """A label and its values, each on a line of its own."""
+    for at, value in enumerate(values):
+        head = f"  {'' if at else label:<{width}}"
+        yield head, value, " " * len(head)
+
+
+def _what(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
+    """The labels of the first part, each with its values; without values it has no line."""
+    yield "can do", [_ability(facts)]
+    yield "command", [" ".join(map(one_line, facts.command))] if facts.command else []
+    yield "file", [one_line(facts.file, 1000)] if facts.file is not None else []
+    yield "size", [f"{facts.size} bytes"] if facts.size is not None else []
+    yield "sha256", _digest(facts)
+    yield "carrier", [_CARRIERS[facts.carrier]] if facts.carrier is not None else []
+    if facts.exports is not None:
+        yield "imports", [f"{one_line(name)}: stub" for name in facts.wasi or ()]
+        yield "imports", [] if facts.imports else ["none"]
+        yield "forbidden", map(one_line, facts.forbidden or ())
+        yield "exports", [", ".join(map(one_line, facts.exports or ["none"]))]
+    yield "dialect", [facts.dialect] if facts.dialect != "none" else []
+    yield "services", map(one_line, _services(facts))
+    yield "settings", _settings(facts)
+    yield "config", [f"{key} = {one_line(value)}" for key, value in facts.config.items()]
+    yield "limits", [", ".join(_limits(facts))] if facts.limits is not None else []
+    yield "isolation", [_ISOLATION, *_cage(facts)] if facts.isolation != "none" else []
+    yield "failure", [_FAILURES[facts.on_failure]] if facts.policy is not None else []
 
 
 def _ability(facts: Facts) -> str:
@@ -141,22 +139,14 @@ def _ability(facts: Facts) -> str:
     return _ABILITIES["wasi" if facts.wasi else "none"]
 
 
-def _verified(facts: Facts) -> Iterator[str]:
-    if facts.recorded_sha256 is None:
-        return
-    if facts.recorded_sha256 == facts.sha256:
-        yield "as its manifest records"
-    else:
-        yield f"NOT as its manifest records: {one_line(facts.recorded_sha256)}"
-
-
-def _imports(facts: Facts, page: _Page) -> Iterator[str]:
-    if not facts.imports:
-        yield from page.field("imports", "none")
-    if facts.wasi:
-        yield from page.field("imports", *(f"{one_line(name)}: stub" for name in facts.wasi))
-    if facts.forbidden:
-        yield from page.field("forbidden", *map(one_line, facts.forbidden))
+def _digest(facts: Facts) -> Iterator[str]:
+    if facts.sha256 is not None:
+        yield facts.sha256
+    if facts.recorded_sha256 is not None:
+        if facts.recorded_sha256 == facts.sha256:
+            yield "as its manifest records"
+        else:
+            yield f"NOT as its manifest records: {one_line(facts.recorded_sha256)}"
 
 
 def _services(facts: Facts) -> Iterator[str]:
@@ -227,37 +217,24 @@ def _cage(facts: Facts) -> Iterator[str]:
             yield f"NOT in force: {layer.name}: {one_line(layer.detail)}"
 
 
-def _policy(policy: PolicyFacts, page: _Page) -> Iterator[str]:
-    yield ""
+def _policy(policy: PolicyFacts) -> Iterator[Entry]:
+    yield _BLANK
     if not policy.enforced:
-        yield from page.text(
-            "Trusted: no rule limits what it does to the conversation. A profile changes that, "
-            "e.g. `,profile=filter` after the component: then the guards apply."
-        )
+        yield "", _TRUSTED, ""
         return
-    yield f"To the conversation it may (profile {policy.profile})"
-    for label, what in policy.may:
-        yield from page.field(label, what, width=20)
-    yield from page.field("", _rest(policy), width=20)
+    yield "", f"To the conversation it may (profile {policy.profile})", ""
+    for label, what in [*policy.may, ("", _OTHER_MESSAGES if policy.speaks else _SILENT)]:
+        yield from _field(label, what, width=20)
     if not policy.speaks:
         return
-    yield ""
-    yield from page.text(
-        "Guards hold in addition: a grant widens some of them, the others always hold "
-        "(docs/security.md says what each stops)"
-    )
+    yield _BLANK
+    yield "", _GUARDS, ""
     for condition, names in _guards(policy.guards):
-        yield from page.field(condition, names, width=25)
-    yield ""
-    yield from page.text(f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}.")
+        yield from _field(condition, names, width=25)
+    yield _BLANK
+    yield "", f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}.", ""
     if policy.hold is not None:
-        yield from page.text(f"It may hold a prompt for {policy.hold:g} s.")
-
-
-def _rest(policy: PolicyFacts) -> str:
-    if not policy.speaks:
-        return "none of its messages reaches anybody, so no guard is needed"
-    return "it does not see any other message, and cannot send any other of its own"
+        yield "", f"It may hold a prompt for {policy.hold:g} s.", ""
 
 
 def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
@@ -267,15 +244,13 @@ def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
         grant = inspect_policy.widener(guard.lifted_by)
         condition = f"WIDENED by {grant}" if guard.lifted else grant or "always"
         groups.setdefault(condition, []).append(guard.name)
-    for condition in sorted(
-        groups, key=lambda key: (not key.startswith("WIDENED"), key == "always")
-    ):
+    ordered = sorted(groups, key=lambda key: (not key.startswith("WIDENED"), key == "always"))
+    for condition in ordered:
         yield condition, ", ".join(groups[condition])
 
 
-def _wants(facts: Facts, page: _Page) -> Iterator[str]:
-    wants, policy = facts.wants, facts.policy
-    if policy is None or not (wants.profile or wants.services or wants.rights or wants.grants):
+def _wants(wants: Wants, policy: PolicyFacts) -> Iterator[Entry]:
+    if not (wants.profile or wants.services or wants.rights or wants.grants):
         return
     missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
     if not wants.profile_granted:
@@ -283,17 +258,16 @@ def _wants(facts: Facts, page: _Page) -> Iterator[str]:
         missing.append(f"profile {wants.profile}{why}; it gets {policy.profile}")
     missing += [f"the right {rule}, {wants.rights[rule]}" for rule in wants.rights_not_granted]
     missing += [f"{grant}, {wants.grants[grant]}" for grant in wants.grants_not_given]
-    yield ""
+    yield _BLANK
     if missing:
-        yield f"Its {wants.source} asks for what it does not get"
+        yield "", f"Its {wants.source} asks for what it does not get", ""
         for line in missing:
-            yield from page.field("", one_line(line), width=0)
+            yield from _field("", one_line(line), width=0)
     else:
-        yield f"It gets all that its {wants.source} asks for"
+        yield "", f"It gets all that its {wants.source} asks for", ""
     if wants.profile_granted and wants.profile not in (None, policy.profile):
-        yield from page.text(
-            one_line(
-                f"It gets more than it asks for: profile {policy.profile}, where {wants.profile} "
-                f"would do (`,profile={wants.profile}` after the component)"
-            )
+        more = (
+            f"It gets more than it asks for: profile {policy.profile}, where {wants.profile} "
+            f"would do (`,profile={wants.profile}` after the component)"
         )
+        yield "", one_line(more), ""

@@ -1,33 +1,35 @@
-"""The pure core: bytes in, effects out.
+"""The pure core: bytes of one peer go in, effects come out. No waiting, no clock, no logging.
 
-    jsonrpc     frame <-> message, error codes, strict UTF-8
-    depth, surrogates, members
-                what frames may hold that parsers do not like; objects opened one level deep
-    topology    roles, sides, ports; routing is an involution over ports
-    dialects    the generations of the proxy protocol as a table; opens envelopes
-    writer      writes messages in a dialect
-    link        ids, what waits for whom, batch slots
-    peer        what is known of one peer and of its two sides (lanes)
-    effects     what the router asks the outside world to do
+Each module imports only modules listed above it; `tests/test_imports.py` checks that.
 
-    router      Router: frames in, effects out; notifications
-    requests    accepted, opened, sent on, cancelled
-    answers     matched to their requests
-    refusals    what never became a request
-    exchange    sending, answering, withdrawing: what all of these do
-    services    what proxies may ask of the conductor itself
-    ledger, flows, alike
-                what components change, for an audit
-    endings, oversize
-                peers that are gone, frames that no transport takes
+    json_text       JSON read without parsing all of it: nesting, number of values, members
+    jsonrpc         frames become messages; error codes; ids
+    dialects        the generations of the proxy protocol as a table; envelopes opened
+    writer          messages written in a dialect
+    effects         what the router asks the shell to do
+    accounts        what a component may cost, and what it has spent
+    component       a component as the router gets it
 
-    initialize  roles; versions and offer hold the rules of version and `_meta` handshake
-    detection   which dialect a proxy speaks
-    launching   dialect `scp`: successors that proxies launch themselves
+    policy, guards  what a policed component may do; see those packages
+    state           peers, their lanes, pending requests
+    topology        the peers of one chain, joined
+    tracing         what a trace records, and the numbers of messages
+    exchange        send, answer, refuse: what all parts below do with messages
+    policy.enforcer who carries a message, and what is allowed
 
-Imports the standard library and msgspec only, and never the rest of the package.
+    agent_turns     which turns run in an agent whose turns are limited
+    roles           how `initialize` walks the chain, and which dialect a proxy speaks
+    services        what proxies may ask of the conductor itself
+    endings         peers, turns and chains that end
+    requests        requests accepted and routed; answers matched and completed
+    oversize        frames that no transport takes
+    dispatch        the one path of every message
+    router          what the shells ask of the core
+
+    restart_state   what a shell does when a component fails
 """
 
+from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
     Changed,
@@ -35,8 +37,8 @@ from conductor.core.effects import (
     Effect,
     Fail,
     Listen,
-    Note,
-    Owned,
+    LogLine,
+    OwnedAddresses,
     Reopen,
     Send,
     Serve,
@@ -44,7 +46,6 @@ from conductor.core.effects import (
     Violated,
     Wake,
 )
-from conductor.core.peer import Component
 from conductor.core.router import UPSTREAM, Router
 from conductor.core.service_table import SERVICES
 
@@ -60,8 +61,8 @@ __all__ = [
     "Effect",
     "Fail",
     "Listen",
-    "Note",
-    "Owned",
+    "LogLine",
+    "OwnedAddresses",
     "Reopen",
     "Router",
     "Send",

@@ -1,6 +1,6 @@
-"""What peers say: frames read, and each message sent the way it goes.
+"""The one path of every message: a frame is read, and dispatched by what it is.
 
-Everything a peer sends takes this one path in arrival order, answers included, so nothing overtakes
+Everything a peer sends takes this path in arrival order, answers included, so nothing overtakes
 (`docs/architecture.md` walks one message through it).
 """
 
@@ -10,70 +10,64 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import answers, dialects, jsonrpc, turns
-from conductor.core.depth import too_many_values
-from conductor.core.dialects import CANCEL, ENVELOPES, PACP
-from conductor.core.effects import Effect, Send
+from conductor.core import agent_turns, jsonrpc
+from conductor.core.dialects import CANCEL, ENVELOPES
+from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
-from conductor.core.oversize import skipped
-from conductor.core.peer import Lane, Peer
-from conductor.core.pending import Batch
+from conductor.core.json_text import too_many_values
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message, Params
+from conductor.core.oversize import Oversize
+from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.rules import UPDATE
-from conductor.core.refusals import refuse, refuse_frame, refuse_message
-from conductor.core.requests import (
-    NOT_STRUCTURED,
-    ONE_HOP,
-    ROLES,
-    STRUCTURED,
-    Requests,
-)
-from conductor.core.roles.initialize import Initializer
+from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
 from conductor.core.services import Services, called
-from conductor.core.trail import Source, take_mark
+from conductor.core.state import Batch, Lane, Peer, Source
+from conductor.core.tracing import read_number
 
 _SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
 _CONDUCTORS: Final = ("_", ONE_HOP)
-"""How methods begin that may be the conductor's to deal with."""
+"""How methods begin that may be for the conductor itself."""
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
 _BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
-_LONG_METHOD: Final = 1024
-_ENTRIES: Final = 1000
+_LONGEST_METHOD: Final = 1024
+_MOST_ENTRIES: Final = 1000
 """Messages in one array: all of them are routed at once."""
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
-class Intake:
+class Dispatcher:
     """The part of a router that takes frames. `max_depth`: how deep one may nest."""
 
     def __init__(
         self,
         exchange: Exchange,
-        initializer: Initializer,
         services: Services,
         requests: Requests,
+        oversize: Oversize,
         policed: PolicedNotifications,
         max_depth: int,
     ) -> None:
         self._exchange = exchange
         self._peers = exchange.peers
-        self._initializer = initializer
         self._services = services
         self._requests = requests
+        self._oversize = oversize
         self._policed = policed
         self._max_depth = max_depth
 
-    def receive(self, name: str, frame: bytes) -> list[Effect]:
+    def receive(self, name: str, frame: bytes) -> Effects:
         """Routes one frame (no newline needed) of the peer `name`. Never raises."""
-        out: list[Effect] = []
+        out: Effects = []
         peer = self._peers[name]
         if peer.closure is not None:
             return out
         exchange = self._exchange
-        exchange.number = peer.heard = exchange.count = exchange.count + 1
-        if peer.gate is not None:
+        exchange.number = exchange.count = number = exchange.count + 1
+        if peer.turns is not None:
+            peer.last_number = number
+        if peer.policy_state is not None:
+            # Before it is parsed: values cost memory as soon as they are objects.
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
                 self._too_costly(peer, frame, most, out)
@@ -85,12 +79,13 @@ class Intake:
                 self._on_other_side(peer, frame, out)
                 return out
             lane, frame = side, frame[1:]
-            if peer.mark:
-                exchange.number, peer.mark = peer.mark, 0
+            # A host announces its messages' numbers, so that a trace knows them on their whole way.
+            if peer.next_number:
+                exchange.number, peer.next_number = peer.next_number, 0
         try:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
-            refuse_frame(self._exchange, lane, frame, error, out)
+            exchange.reject_frame(lane, frame, error, out)
             return out
         if type(message) is Message:
             self._dispatch(lane, message, None, out)
@@ -99,83 +94,81 @@ class Intake:
             self._batch(lane, message, out)
         return out
 
-    def _too_costly(self, peer: Peer, frame: bytes, most: int, out: list[Effect]) -> None:
-        """A line of a component that is judged, traced or audited, and has more values than it
-        may."""
+    def _too_costly(self, peer: Peer, frame: bytes, most: int, out: Effects) -> None:
+        """Skips a line with too many values: a check or a record makes an object of each."""
         why = (
             f"a line with more than {most} JSON values was skipped (limit json_values)\n"
             "hint: raise the component's json_values if this is intended"
         )
-        self._exchange.note(out, "warning", peer, f"{why}: {frame[:60]!r}")
-        skipped(self._exchange, peer, frame, why, out)
+        self._exchange.log(out, "warning", peer, f"{why}: {frame[:60]!r}")
+        self._oversize.skipped(peer, frame, why, out)
 
-    def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
+    def _batch(self, lane: Lane, entries: list[Raw], out: Effects) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one)."""
-        if len(entries) > _ENTRIES:
-            text = f"an array has at most {_ENTRIES} messages, this one has {len(entries)}"
-            refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text), None, out)
+        exchange = self._exchange
+        if len(entries) > _MOST_ENTRIES:
+            text = f"an array has at most {_MOST_ENTRIES} messages, this one has {len(entries)}"
+            exchange.reject(lane, Malformed(INVALID_REQUEST, text), None, out)
             return
-        if not entries or self._exchange.version == 2:
+        if not entries or exchange.version == 2:
             body = jsonrpc.error_object(INVALID_REQUEST, "Invalid request", _NO_BATCHES)
             out.append(Send(lane.peer.name, lane.writer.answer(b"null", b"error", body)))
             return
         batch = Batch(len(entries))
         for entry in entries:
-            self._exchange.number = self._exchange.own_number()
+            exchange.number = exchange.next_number()
             try:
                 message = jsonrpc.parse(bytes(entry), self._max_depth)
                 if not isinstance(message, Message):
                     raise Malformed(INVALID_REQUEST, "a batch inside a batch")
             except Malformed as error:
-                refuse(self._exchange, lane, error, batch, out)
+                exchange.reject(lane, error, batch, out)
             else:
                 self._dispatch(lane, message, batch, out)
 
-    def _on_other_side(self, peer: Peer, frame: bytes, out: list[Effect]) -> None:
+    def _on_other_side(self, peer: Peer, frame: bytes, out: Effects) -> None:
         """A guest's message to the conductor itself (side `c`), or a line of no side at all."""
+        exchange, lane = self._exchange, peer.c
         if frame[:1] != b"c":
             if frame[:1] == b"#" and peer.numbers is not None:
-                take_mark(peer, frame)
+                read_number(peer, frame)
             elif frame and not frame.isspace():
-                self._exchange.note(out, "warning", peer, f"line without a side: {frame[:60]!r}")
+                exchange.log(out, "warning", peer, f"line without a side: {frame[:60]!r}")
             return
         try:
             message = jsonrpc.parse(frame[1:], self._max_depth)
         except Malformed as error:
-            refuse_frame(self._exchange, peer.c, frame[1:], error, out)
+            exchange.reject_frame(lane, frame[1:], error, out)
             return
         if isinstance(message, Message) and (message.method is UNSET) != message.answers:
             text = _BOTH if message.answers else _NEITHER
-            refuse_message(self._exchange, peer.c, message, text, None, out)
+            exchange.reject_message(lane, message, text, None, out)
         elif not isinstance(message, Message) or isinstance(message.method, UnsetType):
             text = "only single requests and notifications on side c"
-            self._exchange.note(out, "warning", peer, text)
+            exchange.log(out, "warning", peer, text)
         elif message.id is UNSET:
-            self._services.ask(peer.c, message.method, message.params, None, out)
+            self._services.ask(lane, message.method, message.params, None, out)
         else:
-            pending = self._requests.accept(peer.c, message.method, message, None, out)
+            pending = self._requests.accept(lane, message.method, message, None, out)
             if pending is not None:
-                self._services.ask(peer.c, message.method, message.params, pending, out)
+                self._services.ask(lane, message.method, message.params, pending, out)
 
     # -- one message -----------------------------------------------------------------------------
 
-    def _dispatch(
-        self, lane: Lane, message: Message, batch: Batch | None, out: list[Effect]
-    ) -> None:
+    def _dispatch(self, lane: Lane, message: Message, batch: Batch | None, out: Effects) -> None:
         method = message.method
         if isinstance(method, UnsetType):
-            if not answers.take(self._exchange, lane, message, out):
-                refuse_message(self._exchange, lane, message, _NEITHER, batch, out)
+            if not self._requests.answer(lane, message, out):
+                self._exchange.reject_message(lane, message, _NEITHER, batch, out)
                 return
-        elif len(method) > _LONG_METHOD:
-            text = f"a method has at most {_LONG_METHOD} characters, this one has {len(method)}"
-            refuse_message(self._exchange, lane, message, text, batch, out)
-            return
-        elif message.jsonrpc != "2.0":
-            refuse_message(self._exchange, lane, message, _VERSION, batch, out)
-            return
-        elif message.answers:
-            refuse_message(self._exchange, lane, message, _BOTH, batch, out)
+        elif (
+            len(method) > _LONGEST_METHOD
+            or message.jsonrpc != "2.0"
+            # Not `message.answers`: the call of a property costs each message 0.05 µs.
+            or message.result is not UNSET
+            or message.error is not UNSET
+        ):
+            self._exchange.reject_message(lane, message, _malformed(message, method), batch, out)
             return
         elif message.id is UNSET:
             self._notification(lane, method, message.params, out)
@@ -187,58 +180,58 @@ class Intake:
         if batch is not None:
             self._exchange.add_to_batch(lane, batch, None, out)
 
-    def _notification(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
+    def _notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
+        # As in `Requests.route`: a shared function costs each message 0.05 µs.
         if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
             if bytes(params) != b"null":
-                self._exchange.note(
-                    out, "warning", lane.peer, f"`{method}` dropped: {NOT_STRUCTURED}"
-                )
+                text = f"`{method}` dropped: {NOT_STRUCTURED}"
+                self._exchange.log(out, "warning", lane.peer, text)
                 return
             params = UNSET
         if lane.peer.turns is not None and method == UPDATE:
-            turns.reported(lane.peer, params)
+            agent_turns.updated(lane.peer, params)
         if method in _SPECIAL:
             self._special_notification(lane, method, params, out)
             return
         if method.startswith(_CONDUCTORS):
             if method.startswith(ONE_HOP):
                 text = f"`{method}` dropped: it concerns one connection, and is not known here"
-                self._exchange.note(out, "warning", lane.peer, text)
+                self._exchange.log(out, "warning", lane.peer, text)
                 return
             if (service := called(lane, method)) is not None:
                 self._services.ask(lane, service, params, None, out)
                 return
         target = lane.across
         if target is None or not lane.peer.admitted:
-            self._exchange.note(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
+            self._exchange.log(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
             return
         if lane.policed:
             self._policed.notify(lane, method, params, out)
         elif target.peer.ready and not self._exchange.tracing:
+            # What `Exchange.notify` does, without a `Source`: 1.3 µs for a message instead of 1.7.
             out.append(Send(target.peer.name, target.writer.notification(method, params)))
         else:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)
 
-    def _special_notification(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
-        peer = lane.peer
-        if method in ENVELOPES and lane.wraps:
+    def _special_notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
+        if method in ENVELOPES:
             try:
-                inner, held, nested = dialects.unwrap(params)
+                lane, inner, params = self._requests.unwrap(lane, method, params, out)
             except Malformed as error:
-                self._exchange.note(out, "warning", peer, f"`{method}` dropped: {error.text}")
+                text = f"`{method}` notification dropped: {error.text}"
+                self._exchange.log(out, "warning", lane.peer, text)
                 return
-            if peer.unsettled:
-                form = PACP if nested else ENVELOPES[method]
-                self._initializer.envelope_seen(peer, form, inner, out)
-            if inner not in ENVELOPES:
-                self._notification(peer.s, inner, held, out)
-                return
+            self._notification(lane, inner, params, out)
         elif method == CANCEL:
             self._requests.cancel(lane, params, out)
-            return
-        self._exchange.note(out, "warning", peer, f"misplaced `{method}` notification dropped")
+        else:
+            text = f"misplaced `{method}` notification dropped"
+            self._exchange.log(out, "warning", lane.peer, text)
+
+
+def _malformed(message: Message, method: str) -> str:
+    """What is wrong with a message that has a method."""
+    if len(method) > _LONGEST_METHOD:
+        return f"a method has at most {_LONGEST_METHOD} characters, this one has {len(method)}"
+    return _VERSION if message.jsonrpc != "2.0" else _BOTH

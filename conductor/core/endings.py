@@ -1,174 +1,302 @@
-"""What becomes of requests when a peer, or the chain, is gone: each gets its one answer."""
+"""What becomes of requests and roles when a peer, a turn or the chain ends.
+
+Each request gets its one answer. A proxy that ended while it took its role may be asked again.
+"""
 
 from __future__ import annotations
 
-from conductor.core import turns
-from conductor.core.effects import Closure, Effect, Send
+from functools import partial
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from conductor.core.component import Role
+from conductor.core.dialects import INITIALIZE
+from conductor.core.effects import Closure, Effects, Reopen, Send
 from conductor.core.exchange import Exchange
-from conductor.core.peer import Peer
-from conductor.core.pending import Pending
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.headings import read_message
+from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
 from conductor.core.policy.ordering import Excuse
 from conductor.core.policy.states import State
-from conductor.core.roles.detection import resume_waiting
-from conductor.core.roles.recovery import LostRoles
-from conductor.core.topology import Role
+from conductor.core.roles.initialize import Initializer
+from conductor.core.state import (
+    AnswerTo,
+    Copied,
+    DialectState,
+    Peer,
+    PendingRequest,
+    unread,
+)
 
 
-def closed(
-    exchange: Exchange,
-    roles: LostRoles,
-    peer: Peer,
-    reason: Closure,
-    out: list[Effect],
-) -> None:
-    """Answers everything that waited on a peer that is gone, and withdraws what it asked."""
-    if peer.closure is not None or roles.ended(peer, reason, out):
-        return
-    peer.closure = reason
-    peer.ready = False
-    _settle(exchange, peer, reason, out, goes_on=False)
-    if peer.role not in (Role.CLIENT, Role.OUTER):
-        exchange.chain_fails(peer, reason, out)
+class Endings:
+    """The part of a router that knows what an end means for others."""
 
+    def __init__(self, exchange: Exchange, enforcer: Enforcer, initializer: Initializer) -> None:
+        self._exchange = exchange
+        self._enforcer = enforcer
+        self._initializer = initializer
 
-def bypassed(
-    exchange: Exchange,
-    roles: LostRoles,
-    peer: Peer,
-    reason: Closure,
-    out: list[Effect],
-) -> None:
-    """Closes the gap a proxy leaves: its neighbours are joined, and messages flow on."""
-    before, after = peer.p.across, peer.s.across
-    if peer.closure is not None or before is None or after is None:
-        return
-    roles.dropped(peer, reason, out)
-    before.across, after.across = after, before
-    before.policed = after.policed = before.peer.gate is not None or after.peer.gate is not None
-    peer.closure = reason
-    peer.ready = False
-    _settle(exchange, peer, reason, out)
+    # -- a peer is gone ------------------------------------------------------------------------
 
+    def closed(self, peer: Peer, reason: Closure, out: Effects) -> None:
+        """Answers everything that waited on a peer that is gone, and withdraws its requests."""
+        if peer.closure is not None or self._asks_afresh(peer, reason, out):
+            return
+        self._fail_handshake(peer, reason, out)
+        peer.closure = reason
+        peer.ready = False
+        self._settle(peer, reason, out, goes_on=False)
+        if peer.role not in (Role.CLIENT, Role.OUTER):
+            self._exchange.chain_fails(peer, reason, out)
 
-def leaving(
-    exchange: Exchange,
-    roles: LostRoles,
-    peer: Peer,
-    reason: Closure,
-    out: list[Effect],
-) -> None:
-    """A proxy that will be started again is gone: what was open is answered, what comes waits.
+    def bypassed(self, peer: Peer, reason: Closure, out: Effects) -> None:
+        """Closes the gap a proxy leaves: its neighbours are joined, and messages flow on."""
+        before, after = peer.p.across, peer.s.across
+        if peer.closure is not None or before is None or after is None:
+            return
+        self._fail_handshake(peer, reason, out)
+        before.across, after.across = after, before
+        before.policed = after.policed = (
+            before.peer.policy_state is not None or after.peer.policy_state is not None
+        )
+        peer.closure = reason
+        peer.ready = False
+        self._settle(peer, reason, out)
 
-    So does its `initialize`, if it had not begun with that.
-    """
-    if peer.closure is not None:
-        return
-    if roles.may_retry(peer):
-        roles.ask_again(peer)
-    roles.dropped(peer, reason, out)
-    peer.ready = False
-    peer.returning = True
-    roles.await_return(peer)
-    _settle(exchange, peer, reason, out)
+    def leaving(self, peer: Peer, reason: Closure, out: Effects) -> None:
+        """A proxy that will be started again is gone: what was open is answered, what comes waits.
 
+        So does its `initialize`, if it had not begun with that.
+        """
+        if peer.closure is not None:
+            return
+        if self.may_retry(peer):
+            self._ask_again(peer)
+        self._fail_handshake(peer, reason, out)
+        peer.ready = False
+        peer.restarting = True
+        # A handshake nobody waits for: while there is one, messages for the peer wait.
+        params = UNSET if peer.initialize is None else peer.initialize
+        peer.begin_handshake(unread(INITIALIZE), params)
+        self._settle(peer, reason, out)
 
-def _goes_on(exchange: Exchange, pending: Pending, chain: bool, out: list[Effect]) -> bool:
-    """Whether a request goes on, or is answered, without the component that had it: `chain` says
-    whether there is still one for it to go on in."""
-    carried = pending.given
-    if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
-        return False
-    return exchange.enforcer.requests.lost(carried, out)
+    @staticmethod
+    def faltered(peer: Peer, *, goes_on: bool) -> None:
+        """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
+        for lane in (peer.p, peer.s):
+            for carried in lane.in_flight.requests.values():
+                carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
+    def _settle(self, peer: Peer, reason: Closure, out: Effects, *, goes_on: bool = True) -> None:
+        """Answers what waits for the peer, withdraws its requests, lets go what it held up.
 
-def faltered(peer: Peer, *, goes_on: bool) -> None:
-    """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
-    for lane in (peer.p, peer.s):
-        for carried in lane.given.requests.values():
-            carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
+        Args:
+            goes_on: the chain does without the peer, so what it held goes on as it was given.
+        """
+        before = len(out)
+        for requests in peer.id_spaces():
+            for pending in list(requests.sent.values()):
+                if not self._goes_on(pending, goes_on, out):
+                    self._exchange.fail(pending, reason, out)
+            requests.sent.clear()
+        if peer.closure is not None:
+            peer.resume(out)
+        self._withdraw(peer, out)
+        self._enforcer.gone(peer, out)
+        # An answer that was let go to the peer would reach the one that is started in its place.
+        out[before:] = [
+            effect
+            for effect in out[before:]
+            if type(effect) is not Send or effect.peer != peer.name
+        ]
 
+    def _goes_on(self, pending: PendingRequest, chain: bool, out: Effects) -> bool:
+        """Whether a request goes on, or is answered, without the component that had it.
 
-def _settle(
-    exchange: Exchange, peer: Peer, reason: Closure, out: list[Effect], *, goes_on: bool = True
-) -> None:
-    """Answers what waits for the peer, withdraws what it asked, lets go what it held up.
-    `goes_on`: the chain does without it, so what it held goes on as it was given."""
-    before = len(out)
-    for link in peer.links():
-        for pending in list(link.sent.values()):
-            if not _goes_on(exchange, pending, goes_on, out):
-                exchange.fail(pending, reason, out)
-        link.sent.clear()
-    if peer.closure is not None:
-        resume_waiting(peer, out)
-    exchange.withdraw(peer, out)
-    exchange.enforcer.gone(peer, out)
-    # An answer that was let go to the peer would reach who comes in its place.
-    out[before:] = [one for one in out[before:] if type(one) is not Send or one.peer != peer.name]
+        Args:
+            chain: there is still a chain for it to go on in.
+        """
+        carried = pending.carried
+        if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
+            return False
+        return self._enforcer.requests.lost(carried, out)
 
+    def _withdraw(self, peer: Peer, out: Effects) -> None:
+        """Cancels the requests of a peer that is gone; nobody will read the answers."""
+        for requests in peer.id_spaces():
+            for pending in list(requests.received.values()):
+                if pending.forwards is None or not pending.forwards.pending.wanted:
+                    self._enforcer.turns.cancel(pending, out)
+                pending.origin = None
+            requests.received.clear()
+            requests.size = 0
 
-def expire(exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]) -> None:
-    """Fails one request that a peer has not answered, and tells the peer that it is not wanted.
+    # -- its role ------------------------------------------------------------------------------
 
-    The answer, should it still come, belongs to nothing any more.
-    """
-    at, _, id_ = key.partition(b":")
-    pending = peer.links()[int(at)].sent.get(id_)
-    if pending is not None:
-        exchange.cancel(pending, out)
-        exchange.fail(pending, reason, out)
-        pending.hook = None
+    def _asks_afresh(self, peer: Peer, reason: Closure, out: Effects) -> bool:
+        """Whether a peer that just ended is started once more, to be asked in another dialect:
+        some programs end when they get a request they do not know."""
+        handshake = peer.handshake
+        if (
+            handshake is None
+            or peer.dialect_state is not DialectState.UNKNOWN
+            or not handshake.left
+            or handshake.role_answer is not None
+            or handshake.reopened
+            or reason.data.get("exitCode") is None
+        ):
+            return False
+        handshake.reopened = True
+        handshake.left += handshake.tried  # it may have ended for another reason
+        handshake.tried.clear()
+        handshake.pending.target = None
+        peer.p.requests.sent.clear()
+        self._withdraw(peer, out)
+        out.append(Reopen(peer.name))
+        return True
 
+    def _fail_handshake(self, peer: Peer, reason: Closure, out: Effects) -> None:
+        """Fails the handshake a peer was in when it ended, if any."""
+        handshake, peer.handshake = peer.handshake, None
+        if handshake is not None:
+            self._exchange.fail(handshake.pending, reason, out)
 
-def end_turn(
-    exchange: Exchange, peer: Peer, key: bytes, reason: Closure, out: list[Effect]
-) -> None:
-    """Cancels a turn of an agent in which nothing moves, and fails its prompt."""
-    at, _, id_ = key.partition(b":")
-    pending = peer.links()[int(at)].sent.get(id_)
-    if pending is not None and pending.session is not None:
-        turns.stop(exchange, peer, pending.session, out)
-    expire(exchange, peer, key, reason, out)
+    def may_retry(self, peer: Peer) -> bool:
+        """Whether a proxy can be started again before it has taken its role: its successor has not
+        received anything of it yet."""
+        handshake = peer.handshake
+        launching = handshake is not None and handshake.role_answer is not None
+        # A peer whose dialect is unknown is started again by `_asks_afresh` first.
+        unknown = peer.dialect_state is DialectState.UNKNOWN
+        afresh = unknown and handshake is not None and not handshake.reopened
+        return not (peer.role is not Role.PROXY or launching or peer.forwarded or afresh)
 
+    def _ask_again(self, peer: Peer) -> None:
+        """Has the request by which a peer was being initialized wait until it has `returned`."""
+        handshake = peer.handshake
+        if handshake is None or peer.shadow is not None or peer.restarting:
+            return
+        pending = handshake.pending
+        peer.p.requests.sent.pop(pending.target_id, None)
+        pending.target, pending.answer_to, pending.subject = None, AnswerTo.ASKER, None
+        peer.handshake = peer.initialize = None
+        # It was there before all that waits for it.
+        peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
 
-def overdue(exchange: Exchange, why: str, hint: str, out: list[Effect]) -> Closure | None:
-    """Answers everything upstream still waits for, naming for each who has not answered it.
+    def _deliver_late(
+        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
+        if pending.origin is not None:  # else the asker is gone, or has been answered
+            self._initializer.deliver(peer.p, params, pending, out)
 
-    The first such reason; None if nothing was waited for.
-    """
-    first: Closure | None = None
-    for link in exchange.upstream.links():
-        for pending in list(link.received.values()):
-            culprit = _holder(exchange, pending)
+    def returned(self, peer: Peer, out: Effects) -> None:
+        """Gives a peer that was started again its role again, without disturbing its successor:
+        the `initialize` it forwards is answered as it was the first time."""
+        if peer.initialize is None:
+            peer.restarting, peer.handshake = False, None
+            peer.ready = peer.dialect_state is not DialectState.UNKNOWN
+            peer.resume(out)
+            return
+        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
+        if peer.shadow is None or answer is not None:
+            peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
+            peer.shadow.answer = answer
+        again = self._exchange.own_request(INITIALIZE)
+        self._initializer.initialize_alone(peer, peer.initialize, again, out)
+
+    # -- a request or a turn is over -----------------------------------------------------------
+
+    def expire(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
+        """Fails one request that a peer has not answered, and cancels it there.
+
+        The answer, should it still come, belongs to nothing any more.
+
+        Args:
+            key: from `Router.waiting_on`.
+        """
+        pending = self._sent(peer, key)
+        if pending is not None:
+            self._enforcer.turns.cancel(pending, out)
+            self._exchange.fail(pending, reason, out)
+            pending.answer_to, pending.subject = AnswerTo.ASKER, None
+
+    def end_prompt(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
+        """Cancels a turn of an agent in which nothing moves, and fails its prompt."""
+        pending = self._sent(peer, key)
+        if pending is not None and pending.session is not None:
+            self._stop_turns(peer, pending.session, out)
+        self.expire(peer, key, reason, out)
+
+    def end_turn(self, peer: Peer, session: str, reason: Closure, out: Effects) -> None:
+        """Version 2: cancels a turn of an agent, and tells the others why in the agent's place."""
+        assert peer.turns is not None
+        if peer.turns.pop(session):
+            # It was cancelled before and has not stopped: the session is idle all the same.
+            update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
+        else:
+            peer.turns[session] = True
+            self._stop_turns(peer, session, out)
+            update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
+            update["description"] = reason.hint
+        params = msgspec.json.encode({"sessionId": session, "update": update})
+        self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params), out)
+
+    def _stop_turns(self, peer: Peer, session: str, out: Effects) -> None:
+        """Has an agent cancel the turns of a session."""
+        params = msgspec.json.encode({"sessionId": session})
+        out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
+        if self._exchange.tracing:
+            self._exchange.tracer.notified(None, peer.p, STOP, params, out)
+
+    @staticmethod
+    def _sent(peer: Peer, key: bytes) -> PendingRequest | None:
+        at, _, id_ = key.partition(b":")
+        return peer.id_spaces()[int(at)].sent.get(id_)
+
+    # -- the chain is over ---------------------------------------------------------------------
+
+    def abandon(self, reason: Closure, out: Effects) -> None:
+        """Answers everything upstream still waits for."""
+        for pending in self._open():
+            self._exchange.fail(pending, reason, out)
+
+    def overdue(self, why: str, hint: str, out: Effects) -> Closure | None:
+        """The same, naming for each request the peer that has not answered it.
+
+        Returns:
+            The first such reason; None if nothing was waited for.
+        """
+        first: Closure | None = None
+        for pending in self._open():
+            culprit = self._holder(pending)
             name = culprit.label if culprit is not None else "the chain"
             data = {"component": culprit.name} if culprit is not None else {}
             reason = Closure(f"{name} did not answer `{pending.method}` {why}", hint, data)
-            exchange.fail(pending, reason, out)
+            self._exchange.fail(pending, reason, out)
             first = first or reason
-    return first
+        return first
 
+    def _open(self) -> list[PendingRequest]:
+        spaces = self._exchange.upstream.id_spaces()
+        return [pending for requests in spaces for pending in requests.received.values()]
 
-def _holder(exchange: Exchange, pending: Pending) -> Peer | None:
-    """The peer furthest down the chain that a request of this method still waits for."""
-    seen: set[str] = set()
-    target = pending.target
-    while target is not None and target.peer.name not in seen:
-        peer = target.peer
-        seen.add(peer.name)
-        onward = [
-            other.target
-            for link in peer.links()
-            for other in link.received.values()
-            if other.method == pending.method and other.target is not None
-        ]
-        if not onward or onward[0].peer is exchange.upstream:
-            return peer
-        target = onward[0]
-    return target.peer if target is not None else None
-
-
-def abandon(exchange: Exchange, reason: Closure, out: list[Effect]) -> None:
-    """Answers everything upstream still waits for: the chain is over."""
-    for link in exchange.upstream.links():
-        for pending in list(link.received.values()):
-            exchange.fail(pending, reason, out)
+    def _holder(self, pending: PendingRequest) -> Peer | None:
+        """The peer furthest down the chain that a request of this method still waits for."""
+        seen: set[str] = set()
+        target = pending.target
+        while target is not None and target.peer.name not in seen:
+            peer = target.peer
+            seen.add(peer.name)
+            onward = [
+                other.target
+                for requests in peer.id_spaces()
+                for other in requests.received.values()
+                if other.method == pending.method and other.target is not None
+            ]
+            if not onward or onward[0].peer is self._exchange.upstream:
+                return peer
+            target = onward[0]
+        return target.peer if target is not None else None

@@ -1,53 +1,49 @@
-"""What every part of the router does with requests: send, answer, refuse, cancel, withdraw.
+"""What every part of the router does with messages: send, answer, refuse, cancel one hop.
 
-The state the parts share is here: the peers (`conductor.core.chain`), and whether the chain has
-failed.
+The state the parts share is here too: the peers (`conductor.core.topology`), and whether the chain
+has failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import count
+from typing import Final
 
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.chain import Chain
+from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
-from conductor.core.effects import Closure, Effect, Fail, Note, Send
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
-from conductor.core.peer import Component, Lane, Peer
-from conductor.core.pending import Batch, Pending
-from conductor.core.policy.keys import session_of, size_of
-from conductor.core.policy.rules import PROMPT
+from conductor.core.effects import Closure, Effects, Fail, LogLine, Send
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
+from conductor.core.policy.headings import session_of, size_of
+from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.sessions import Sessions
-from conductor.core.topology import Role
-from conductor.core.trail import Source, Traces, Trail, with_number
+from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
+from conductor.core.topology import Topology
+from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
-if TYPE_CHECKING:
-    from conductor.core.policy.enforcer import Enforcer
-
 _OWN_ID: Final = '"c{}"'
-"""How the requests are called that a host of guests sends of their own, to the conductor above."""
-_ALL_NUMBERS: Final = 1 << 62
+"""The ids of requests that a host of guests sends of their own to the conductor above it."""
+_ALL_NUMBERS: Final = range(1 << 62)
 
 
 class Exchange:
-    """The requests between the peers of one chain."""
+    """The messages between the peers of one chain."""
 
     def __init__(
         self,
         components: Sequence[Component],
         upstream: Dialect | None,
-        *,
         tracing: bool,
-        audited: Collection[str] = (),
-        reserved: Collection[str] = (),
-        first_number: int = 0,
+        audited: Collection[str],
+        reserved: Collection[str],
+        first_number: int,
     ) -> None:
-        """`reserved`: names that are nobody's MCP servers' but their owner's."""
+        """See `conductor.core.router.Router` for the arguments."""
         self.tracing = tracing
         """Whether `Trace` effects are made."""
         self.audited = frozenset(audited)
@@ -55,58 +51,53 @@ class Exchange:
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
         watched = {component.name for component in components} if tracing else self.audited
-        told = range(_ALL_NUMBERS) if first_number else None
-        self.chain = Chain(components, upstream, watched, told)
-        self.peers = self.chain.peers
-        self.upstream = self.chain.upstream
-        taken = frozenset(reserved)
-        for component in components:
-            taken |= {component.name} | component.known_as
-        for component in components:
-            gate = self.peers[component.name].gate
-            if gate is not None:
-                gate.names_of_others = taken - {component.name} - component.known_as
+        numbers = _ALL_NUMBERS if first_number else None
+        self.topology = Topology(components, upstream, watched, numbers)
+        self.peers = self.topology.peers
+        self.upstream = self.topology.upstream
+        self._reserve_names(components, reserved)
         self.sessions = Sessions()
         self.count = first_number
-        """The last number that was given here."""
+        """The last number that was given."""
         self.number = first_number
-        """Of the message that is routed now: every message has one, rising, from where it was read
-        first."""
-        self.traces = Traces(self)
-        self.enforcer: Enforcer
-        """The engine of policies; it enters itself here."""
-        self._own_ids = 0
+        """The number of the message that is routed now, given to it where it is first read."""
+        self.tracer = TraceEffects(self.next_number)
+        self._own_ids = count(1)
         self._failed = False
 
-    def own_number(self) -> int:
+    def _reserve_names(self, components: Sequence[Component], reserved: Collection[str]) -> None:
+        """Keeps each component's MCP servers from taking the names of others."""
+        names = frozenset(reserved)
+        names = names.union(*({component.name} | component.known_as for component in components))
+        for component in components:
+            policy_state = self.peers[component.name].policy_state
+            if policy_state is not None:
+                policy_state.names_of_others = names - {component.name} - component.known_as
+
+    def next_number(self) -> int:
         """The number of a message of the conductor's own, or of one within an array."""
         self.count += 1
         return self.count
 
-    def say(
-        self, peer: Peer, frame: bytes, number: int, out: list[Effect], *, copy: bool = False
+    def write(
+        self, peer: Peer, frame: bytes, number: int, out: Effects, *, copy: bool = False
     ) -> None:
-        """Has a message written to a peer, with its number where that is to know it."""
+        """Has a message written to a peer, behind its number where that peer is to know it."""
         if peer.numbers is not None and number:
             frame = with_number(peer, number, frame)
         out.append(Send(peer.name, frame, copy))
 
     # -- requests ------------------------------------------------------------------------------
 
-    def own_request(self, method: str) -> Pending:
+    def own_request(self, method: str) -> PendingRequest:
         """A request of the conductor's own."""
-        pending = Pending(None, b"null", b"null", method)
+        pending = PendingRequest(None, b"null", b"null", method)
         if self.tracing:
-            pending.number, pending.trail = self.own_number(), Trail(None)
+            pending.number, pending.traced = self.next_number(), TracedRequest(None)
         return pending
 
     def forward(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: Pending,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
@@ -115,206 +106,186 @@ class Exchange:
         elif peer.closure is not None:
             self.fail(pending, peer.closure, out)
         elif peer.handshake is None:
+            # It will not become ready by itself: the request would wait for ever.
             error = Malformed(INVALID_REQUEST, f"{peer.label} has not been initialized")
             self.refuse(pending, error, out)
         else:
-            peer.backlog.append(lambda out: self._resume(lane, method, params, pending, out))
 
-    def notify(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        source: Source,
-        out: list[Effect],
-    ) -> None:
+            def later(out: Effects) -> None:
+                if pending.wanted:  # else the asker is gone, or has been answered meanwhile
+                    self.forward(lane, method, params, pending, out)
+
+            peer.backlog.append(later)
+
+    def notify(self, lane: Lane, method: str, params: Params, source: Source, out: Effects) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if peer.ready:
-            self.say(peer, lane.writer.notification(method, params), source.number, out)
+            self.write(peer, lane.writer.notification(method, params), source.number, out)
             if self.tracing:
-                self.traces.notified(source, lane, method, params, out)
+                self.tracer.notified(source, lane, method, params, out)
         elif peer.closure is None and peer.handshake is not None:
             later = partial(self.notify, lane, method, params, source)
-            if not peer.hold(later, size_of(params)):
+            if not peer.wait(later, size_of(params)):
                 text = f"`{method}` dropped: {peer.label} is not ready, and too much waits for it"
-                self.note(out, "warning", source.lane.peer, text)
+                self.log(out, "warning", source.lane.peer, text)
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
-            self.note(out, "debug", source.lane.peer, text)
-
-    def _resume(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: Pending,
-        out: list[Effect],
-    ) -> None:
-        if pending.wanted:  # else: whoever asked is gone, or has been answered
-            self.forward(lane, method, params, pending, out)
+            self.log(out, "debug", source.lane.peer, text)
 
     def send(
         self,
         lane: Lane,
         method: str,
         params: Raw | bytes | UnsetType,
-        pending: Pending,
-        out: list[Effect],
+        pending: PendingRequest,
+        out: Effects,
     ) -> None:
         """Writes a request now, and remembers what its answer belongs to."""
-        link = lane.link
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
-        link.sent[id_] = pending
+        lane.requests.sent[id_] = pending
+        # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
             pending.session = session_of(params)
-        if pending.trail is not None:
-            self.traces.asked(pending, lane, method, params, out)
-        self.say(lane.peer, lane.writer.request(id_, method, params), pending.number, out)
+        if pending.traced is not None:
+            self.tracer.sent(pending, lane, method, params, out)
+        self.write(lane.peer, lane.writer.request(id_, method, params), pending.number, out)
         if pending.cancelled:
             self._send_cancel(pending, lane, out)
 
-    def _id(self, lane: Lane, pending: Pending) -> bytes:
-        """The id a request is written under: a fresh one, but in a host of guests the one that the
-        conductor above has given it, on its whole way through."""
-        origin, link = pending.origin, lane.link
-        if not self.chain.hosted or origin is None or not origin.peer.sideband:
-            return link.fresh_id()
-        passes = origin.peer is self.upstream or pending.key in origin.other.link.sent
-        if passes and not pending.own and pending.key.isdigit() and pending.key not in link.sent:
-            return pending.key
+    def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
+        """The id a request is written under: a fresh one, except in a host of guests. There a
+        request keeps the id that the conductor above gave it, on its whole way through."""
+        origin, requests = pending.origin, lane.requests
+        if not self.topology.hosted or origin is None or not origin.peer.sideband:
+            return requests.fresh_id()
+        key = pending.key
+        passes = origin.peer is self.upstream or key in origin.other.requests.sent
+        if passes and not pending.originated and key.isdigit() and key not in requests.sent:
+            return key
         if lane.peer is not self.upstream:
-            return link.fresh_id()
-        self._own_ids += 1
-        return _OWN_ID.format(self._own_ids).encode()
+            return requests.fresh_id()
+        return _OWN_ID.format(next(self._own_ids)).encode()
 
-    def cancel(self, pending: Pending, out: list[Effect], source: Source | None = None) -> None:
-        """Passes a cancellation on to where the request went, once; without `source` it is the
-        conductor's own."""
-        if not pending.cancelled:
-            pending.cancelled, pending.stopped = True, source
-            target = pending.target
-            if target is not None and target.peer.closure is None:
-                self._send_cancel(pending, target, out)
-            self.enforcer.cancelled(pending, out)
-            for follower in pending.followers:
-                self.cancel(follower, out, source)
+    def cancel_hop(
+        self, pending: PendingRequest, out: Effects, source: Source | None = None
+    ) -> None:
+        """Tells the peer that has a request that it is cancelled, or will once it gets it.
 
-    def _send_cancel(self, pending: Pending, lane: Lane, out: list[Effect]) -> None:
+        Args:
+            source: who cancels it; None: the conductor.
+        """
+        pending.cancelled, pending.cancelled_by = True, source
+        target = pending.target
+        if target is not None and target.peer.closure is None:
+            self._send_cancel(pending, target, out)
+
+    def _send_cancel(self, pending: PendingRequest, lane: Lane, out: Effects) -> None:
         number = 0
-        if pending.trail is not None:
+        if pending.traced is not None:
             params = b'{"requestId":%b}' % pending.target_id
-            source, about = pending.stopped, pending.number
-            number = self.traces.notified(source, lane, CANCEL, params, out, about)
-        self.say(lane.peer, lane.writer.cancel(pending.target_id), number, out)
-
-    def withdraw(self, peer: Peer, out: list[Effect]) -> None:
-        """Cancels what a peer that is gone had asked for; nobody will read the answers."""
-        for link in peer.links():
-            for pending in list(link.received.values()):
-                if pending.passes is None or not pending.passes.pending.wanted:
-                    self.cancel(pending, out)
-                pending.origin = None
-            link.received.clear()
-            link.size = 0
+            source, request = pending.cancelled_by, pending.number
+            number = self.tracer.notified(source, lane, CANCEL, params, out, request)
+        self.write(lane.peer, lane.writer.cancel(pending.target_id), number, out)
 
     # -- answers -------------------------------------------------------------------------------
 
-    def complete(
-        self, pending: Pending, member: bytes, body: Raw | bytes, out: list[Effect]
-    ) -> None:
-        """Takes the answer of the peer a request went to."""
-        hook, past = pending.hook, pending.past
-        # What a component makes of what it carries is looked at first.
-        if (
-            past
-            and pending.given is None
-            and self.enforcer.must_wait(pending, member, bytes(body), out)
-        ):
-            return
-        if hook is None:
-            self.reply(pending, member, body, out)
-            return
-        # What the hook leads to leads back to it, and may be large: it shall not have to wait for
-        # the garbage collector. Whoever asks again sets it anew.
-        pending.hook = pending.given = None
-        if pending.trail is not None:
-            pending.trail.said = member, bytes(body)
-        hook(pending, member, bytes(body), out)
-
     def reply(
         self,
-        pending: Pending,
+        pending: PendingRequest,
         member: bytes,
         body: Raw | bytes,
-        out: list[Effect],
+        out: Effects,
         *,
         copy: bool = False,
     ) -> None:
-        """Answers `pending`'s origin, if it is still there and has no answer yet, and tells the
-        answer to whoever else waits for it. `copy`: it is an observer's request."""
+        """Answers `pending`'s origin, if it is still there and has no answer yet, and calls the
+        watchers. `copy`: it is an observer's request."""
         watchers = pending.watchers
-        if not watchers:
-            self._answer(pending, member, body, out, copy)
-            return
-        pending.watchers = ()
-        self._answer(pending, member, body, out, copy)
+        if watchers:
+            pending.watchers = ()
+        if pending.traced is not None:
+            self.tracer.answered(pending, member, body, out)
+        origin = pending.origin
+        if origin is not None:
+            del origin.requests.received[pending.key]
+            origin.requests.size -= pending.size
+            pending.origin = None
+            # Each of these keeps other requests alive, as long as somebody remembers this one.
+            if pending.forwards is not None or pending.followers:
+                pending.forwards, pending.followers = None, ()
+            frame = origin.writer.answer(pending.raw_id, member, body)
+            if pending.batch is None:
+                self.write(origin.peer, frame, pending.answer_number, out, copy=copy)
+            else:
+                self.add_to_batch(origin, pending.batch, frame, out)
+        # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(body), out)
 
-    def _answer(
-        self,
-        pending: Pending,
-        member: bytes,
-        body: Raw | bytes,
-        out: list[Effect],
-        copy: bool,
-    ) -> None:
-        if pending.trail is not None:
-            self.traces.answered(pending, member, body, out)
-        origin = pending.origin
-        if origin is None:
-            return
-        del origin.link.received[pending.key]
-        origin.link.size -= pending.size
-        pending.origin = pending.passes = None
-        pending.followers = ()
-        frame = origin.writer.answer(pending.raw_id, member, body)
-        if pending.batch is None:
-            self.say(origin.peer, frame, pending.answer, out, copy=copy)
-        else:
-            self.add_to_batch(origin, pending.batch, frame, out)
-
     @staticmethod
-    def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: list[Effect]) -> None:
-        """Notes the answer to one entry of an array (None: it has none)."""
+    def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: Effects) -> None:
+        """Adds the answer to one entry of an array (None: it has none)."""
         tag = lane.writer.tag
         whole = batch.add(frame[len(tag) :] if frame is not None else None)
         if whole is not None:
             out.append(Send(lane.peer.name, tag + whole))
 
-    def refuse(self, pending: Pending, error: Malformed, out: list[Effect]) -> None:
+    def refuse(self, pending: PendingRequest, error: Malformed, out: Effects) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
-        pending.answer = 0
+        pending.answer_number = 0
         self.reply(pending, b"error", body, out)
 
-    def fail(self, pending: Pending, reason: Closure, out: list[Effect]) -> None:
+    def fail(self, pending: PendingRequest, reason: Closure, out: Effects) -> None:
         """Answers `pending` with the reason a component is gone."""
         text, hint = marked(reason.text), marked(reason.hint)
         text = f"{text}\nhint: {hint}" if hint else text
         self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None), out)
 
+    # -- what never became a pending request ---------------------------------------------------
+
+    def reject_frame(self, lane: Lane, frame: bytes, error: Malformed, out: Effects) -> None:
+        """Answers junk where somebody could use the answer: upstream, or where an id was read."""
+        if not frame or frame.isspace():
+            return
+        self.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
+        if error.id is None and lane.peer is not self.upstream:
+            return  # some agents choke on an unexpected error
+        body = jsonrpc.error_object(error.code, error.text)
+        out.append(Send(lane.peer.name, lane.writer.answer(error.id or b"null", b"error", body)))
+
+    def reject_message(
+        self, lane: Lane, message: Message, text: str, batch: Batch | None, out: Effects
+    ) -> None:
+        """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
+        raw = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
+        error = Malformed(INVALID_REQUEST, text, raw)
+        if raw is not None or batch is not None or lane.peer is self.upstream:
+            self.reject(lane, error, batch, out)
+        else:
+            self.log(out, "warning", lane.peer, error.text)
+
+    def reject(self, lane: Lane, error: Malformed, batch: Batch | None, out: Effects) -> None:
+        """Answers under the id the error carries, or null, within its batch if it came in one."""
+        self.log(out, "warning", lane.peer, error.text)
+        body = jsonrpc.error_object(error.code, error.text)
+        frame = lane.writer.answer(error.id or b"null", b"error", body)
+        if batch is None:
+            out.append(Send(lane.peer.name, frame))
+        else:
+            self.add_to_batch(lane, batch, frame, out)
+
     # -- reports -------------------------------------------------------------------------------
 
-    def chain_fails(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+    def chain_fails(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """Reports, once, that the chain cannot go on."""
         if not self._failed:
             self._failed = True
             out.append(Fail(peer.name, reason))
 
     @staticmethod
-    def note(out: list[Effect], level: str, peer: Peer, text: str) -> None:
-        """Puts a line in the log."""
-        out.append(Note(level, peer.name, text))
+    def log(out: Effects, level: str, peer: Peer, text: str) -> None:
+        """Puts a line into the log."""
+        out.append(LogLine(level, peer.name, text))

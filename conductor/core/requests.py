@@ -1,40 +1,51 @@
-"""Requests: taken into the books, taken out of their envelope, and sent on across the chain."""
+"""Requests and their answers: accepted, unwrapped, sent on across the chain, and completed."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import dialects, jsonrpc, members
+from conductor.core import agent_turns, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
-from conductor.core.effects import Effect
+from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Malformed,
     Message,
+    Params,
 )
-from conductor.core.peer import Lane
-from conductor.core.pending import Batch, Pending
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.keys import session_of, size_of
+from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
-from conductor.core.refusals import refuse
+from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
 from conductor.core.services import Services, called
-from conductor.core.trail import Source, Trail
+from conductor.core.state import (
+    AnswerTo,
+    Batch,
+    DialectState,
+    Lane,
+    PendingRequest,
+    Source,
+    TracedRequest,
+)
 
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
-STRUCTURED: Final = b"{["
-"""How JSON-RPC params may begin."""
 ONE_HOP: Final = "$/"
-"""How methods begin that concern one connection: the ids they name are those of nobody else."""
+"""How methods begin that concern one connection: the ids they name are only known there."""
+STRUCTURED: Final = b"{["
+"""How params begin that JSON-RPC allows. Null, which older peers send, counts as none."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_ASKER: Final = AnswerTo.ASKER
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 
@@ -43,88 +54,108 @@ _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxie
 
 
 class Requests:
-    """The part of a router that handles requests."""
+    """The part of a router that handles requests and answers."""
 
     def __init__(
         self,
         exchange: Exchange,
         initializer: Initializer,
+        detection: Detection,
         services: Services,
         enforcer: Enforcer,
     ) -> None:
         self._exchange = exchange
         self._initializer = initializer
+        self._detection = detection
         self._services = services
-        self._owners = enforcer.owners
+        self._enforcer = enforcer
         self._policed = enforcer.requests
+        # Any: the type of the subject depends on the row.
+        self._takers: dict[
+            AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, Effects], None]
+        ] = {
+            AnswerTo.NOBODY: lambda *_: None,
+            AnswerTo.LAST: initializer.last_answered,
+            AnswerTo.ROLE: initializer.role_answered,
+            AnswerTo.LAUNCH: detection.launch_answered,
+            AnswerTo.CARRIED: enforcer.requests.answered,
+            AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
+            AnswerTo.COPY: enforcer.observers.copy_answered,
+        }
+
+    # -- requests ------------------------------------------------------------------------------
 
     def accept(
-        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: list[Effect]
-    ) -> Pending | None:
-        """Takes a request into the books, or refuses its id."""
+        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: Effects
+    ) -> PendingRequest | None:
+        """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
         key = jsonrpc.canonical_id(message.id)
-        known = None
+        requests, allowed, known = lane.requests, lane.peer.component.allowance, None
+        size = size_of(message.params)
         if key is None:
             text = "a request id must be null, a 64-bit integer or a string"
         elif key == b"null" and self._exchange.version == 2:
             text = "ACP protocol v2 request ids must be a string or an integer, not null"
         elif len(key) > _LONGEST_ID:
             text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
-        elif key in lane.link.received:
+        elif key in requests.received:
             text = f"request id {key.decode(errors='replace')} is still in use"
-        elif over := self._too_many(lane, key, message):
-            text, known = over, key
+        elif (
+            len(requests.received) >= allowed.open_requests
+            or requests.size + size > allowed.open_bytes
+        ) and (excess := self._excess(lane, key, size)):
+            text, known = excess, key
         else:
-            pending = Pending(lane, bytes(message.id), key, method, batch)
-            pending.number = self._exchange.number
-            pending.size = size_of(message.params)
-            lane.link.size += pending.size
+            number = self._exchange.number
+            pending = PendingRequest(
+                lane, bytes(message.id), key, method, batch, number=number, size=size
+            )
+            requests.size += size
             if self._exchange.tracing:
-                pending.trail = Trail(lane, message.params)
-            lane.link.received[key] = pending
+                pending.traced = TracedRequest(lane, message.params)
+            requests.received[key] = pending
             return pending
-        refuse(self._exchange, lane, Malformed(INVALID_REQUEST, text, known), batch, out)
+        self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, known), batch, out)
         return None
 
-    def _too_many(self, lane: Lane, key: bytes, message: Message) -> str:
-        """Why a component may not ask yet one more; empty if it may. The client may always, and
-        what a component carries it may always pass on."""
-        link, peer = lane.link, lane.peer
+    def _excess(self, lane: Lane, key: bytes, size: int) -> str | None:
+        """Why a component may not send another request, although it has reached a limit; None if it
+        may.
+
+        The client always may, and a component may always pass on what it carries: a limit there
+        would fail requests of others. A single request may have any size.
+        """
+        requests, peer = lane.requests, lane.peer
         allowed = peer.component.allowance
-        if len(link.received) >= allowed.open_requests:
-            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
-        elif link.size and link.size + size_of(message.params) > allowed.open_bytes:
-            limit, most = "open_bytes", f"{link.size} bytes of its requests"
-        else:
-            return ""
-        carried = key in peer.p.given.requests or key in peer.s.given.requests
+        carried = key in peer.p.in_flight.requests or key in peer.s.in_flight.requests
         if carried or peer is self._exchange.upstream:
-            return ""
+            return None
+        if len(requests.received) >= allowed.open_requests:
+            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
+        elif requests.size:
+            limit, most = "open_bytes", f"{requests.size} bytes of its requests"
+        else:
+            return None
         return (
             f"{peer.label} asks too much at once: {most} have no answer yet\n"
             f"hint: raise the component's {limit} if this is intended"
         )
 
     def route(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: Pending,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends an accepted request where it belongs, or refuses it."""
         try:
             if method in ENVELOPES:
-                lane, method, params = self._open(lane, method, params, out)
+                lane, method, params = self.unwrap(lane, method, params, out)
                 pending.method = method
             if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
                 if bytes(params) != b"null":
                     raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
                 params = UNSET
-            if pending.trail is not None:
-                pending.trail.source, pending.trail.params = lane, params
+            if pending.traced is not None:
+                pending.traced.source, pending.traced.params = lane, params
             if method in ROLES:
                 self._initializer.request(lane, method, params, pending, out)
             elif method.startswith(ONE_HOP):
@@ -132,41 +163,118 @@ class Requests:
             elif method.startswith("_") and (service := called(lane, method)) is not None:
                 self._services.ask(lane, service, params, pending, out)
             else:
-                if lane.peer is self._exchange.upstream:
-                    self._initializer.check_begun()
-                if lane.across is None:
-                    raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
-                if method in CONCERNED:
-                    self._owners.asked(lane, method, params, pending)
-                if method in ENTERING and lane.peer is self._exchange.upstream:
-                    self._exchange.sessions.entered(session_of(params), "")
-                if method in FOLLOWED and (lane.peer.gate is None or not lane.peer.gate.enforced):
-                    self._exchange.sessions.follow(method, params, pending)
-                if lane.policed:
-                    self._policed.ask(lane, method, params, pending, out)
-                else:
-                    self._exchange.forward(lane.across, method, params, pending, out)
+                self._send_across(lane, method, params, pending, out)
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
 
-    def _open(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> tuple[Lane, str, Raw | UnsetType]:
-        """Opens an envelope. Raises `Malformed` where it does not belong."""
+    def _send_across(
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
+        """Sends a request of the conversation on; `Malformed` where it comes too early."""
+        exchange, peer = self._exchange, lane.peer
+        from_upstream = peer is exchange.upstream
+        if from_upstream:
+            self._initializer.check_begun()
+        if lane.across is None:
+            raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
+        if method in CONCERNED:
+            self._enforcer.mcp_ownership.asked(lane, method, params, pending)
+        if method in ENTERING and from_upstream:
+            exchange.sessions.entered(session_of(params), "")
+        if method in FOLLOWED and (peer.policy_state is None or not peer.policy_state.enforced):
+            exchange.sessions.follow(method, params, pending)
+        if lane.policed:
+            self._policed.ask(lane, method, params, pending, out)
+        else:
+            exchange.forward(lane.across, method, params, pending, out)
+
+    def unwrap(
+        self, lane: Lane, method: str, params: Params, out: Effects
+    ) -> tuple[Lane, str, Params]:
+        """Opens an envelope; `Malformed` where it does not belong."""
         if not lane.wraps:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
-        inner, held, nested = dialects.unwrap(params)
-        if lane.peer.unsettled:
+        inner, inner_params, nested = dialects.unwrap(params)
+        if lane.peer.dialect_state is not DialectState.KNOWN:
             form = PACP if nested else ENVELOPES[method]
-            self._initializer.envelope_seen(lane.peer, form, inner, out)
+            self._detection.envelope_seen(lane.peer, form, inner, out)
         if inner in ENVELOPES:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
-        return lane.peer.s, inner, held
+        return lane.peer.s, inner, inner_params
 
-    def cancel(self, lane: Lane, params: Raw | UnsetType, out: list[Effect]) -> None:
+    def cancel(self, lane: Lane, params: Params, out: Effects) -> None:
         """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
-        raw = (members.read(params) or {}).get("requestId")
+        raw = (read_members(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
-        pending = lane.link.received.get(key) if key is not None else None
+        pending = lane.requests.received.get(key) if key is not None else None
         if pending is not None and self._policed.may_cancel(pending, out):
-            self._exchange.cancel(pending, out, Source(lane, self._exchange.number))
+            source = Source(lane, self._exchange.number)
+            self._enforcer.turns.cancel(pending, out, source)
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def answer(self, lane: Lane, message: Message, out: Effects) -> bool:
+        """Completes the request that a message answers; False if it is no answer at all.
+
+        A malformed answer is an error for the asker: the request would stay open otherwise.
+        """
+        peer = lane.peer
+        key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
+        pending = lane.requests.sent.pop(key, None) if key is not None else None
+        if pending is None:
+            if not message.answers:
+                return False
+            what = "no request is open under its id" if key is not None else "it has no valid id"
+            self._exchange.log(out, "warning", peer, f"answer dropped: {what}")
+            return True
+        pending.answer_number = self._exchange.number
+        error = message.error
+        if isinstance(error, Raw) and bytes(error) == b"null":
+            error = UNSET  # some agents send both members, one of them null
+        wrong = _wrong(message, error)
+        if wrong is not None:
+            text = f"{peer.label} answered `{pending.method}` {wrong}"
+            body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
+            self.complete(pending, b"error", body, out)
+        elif isinstance(error, Raw):
+            self.complete(pending, b"error", error, out)
+        else:
+            assert isinstance(message.result, Raw)
+            if (
+                peer.turns is not None
+                and pending.session is not None
+                and self._exchange.version == 2
+            ):
+                agent_turns.prompt_accepted(peer, pending.session)
+            self.complete(pending, b"result", message.result, out)
+        return True
+
+    def complete(
+        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
+    ) -> None:
+        """Hands the answer of the peer a request went to to whom it is for."""
+        to = pending.answer_to
+        if to is _ASKER:
+            if pending.bypassed and pending.carried is None:
+                self._policed.reply_in_order(pending, member, bytes(body), out)
+            else:
+                self._exchange.reply(pending, member, body, out)
+            return
+        # The subject leads back to the request, and may be large: it must not wait for the garbage
+        # collector. Who sends the request again sets it anew.
+        subject = pending.subject
+        pending.answer_to, pending.subject, pending.carried = _ASKER, None, None
+        if pending.traced is not None:
+            pending.traced.response = member, bytes(body)
+        self._takers[to](subject, pending, member, bytes(body), out)
+
+
+def _wrong(message: Message, error: Raw | UnsetType) -> str | None:
+    """What is wrong with an answer whose error, unless it is null, is `error`."""
+    if message.jsonrpc != "2.0":
+        return 'without `"jsonrpc":"2.0"`'
+    if isinstance(error, UnsetType):
+        return "with neither result nor error" if message.result is UNSET else None
+    if message.result is not UNSET:
+        return "with both result and error"
+    return None if memoryview(error)[0] == ord("{") else "with an error that is no object"

@@ -1,77 +1,104 @@
-"""Who is connected to whom: routing is a lookup in an involution over ports.
+"""The peers of one chain, and how their lanes are joined.
 
-A `Port` is one side of one peer. Whatever a peer says plainly concerns its predecessor side `P`,
-whatever it says in an envelope its successor side `S`; that holds for every peer alike, the outer
-conductor of a nested one included:
+What a peer says plainly concerns its predecessor side `P`, what it says in an envelope its
+successor side `S`. That holds for every peer, the outer conductor of a nested one included:
 
     agent mode   client.P - proxy1.P   proxy1.S - proxy2.P   …   proxyN.S - agent.P
     proxy mode   outer.P  - proxy1.P   proxy1.S - proxy2.P   …   proxyN.S - outer.S
 
-so `across(across(port)) == port`, and an empty proxy chain joins `outer.P` to `outer.S`.
+so `lane.across.across is lane`, and an empty proxy chain joins `outer.P` to `outer.S`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from itertools import count
+from typing import Final
 
+from conductor.core.component import Component, Role, Side
+from conductor.core.dialects import PLAIN, Dialect
+from conductor.core.policy.key_table import Direction
+from conductor.core.state import DialectState, Lane, Peer
 
-class Role(Enum):
-    """What a peer is to this conductor."""
+UPSTREAM: Final = "client"
+"""Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
 
-    CLIENT = "client"
-    PROXY = "proxy"
-    AGENT = "agent"
-    OUTER = "outer"
-    """The conductor that started this one in proxy mode."""
-
-
-class Side(Enum):
-    """The side of a peer a message belongs to; the value is the channel ABI's side byte."""
-
-    P = "p"
-    S = "s"
-
-
-class Port(NamedTuple):
-    """One side of one peer."""
-
-    peer: str
-    side: Side
+_HOSTED_IDS: Final = 10**12
+"""The first id that a host of guests gives. Lower ones are those of the conductor above it, which
+requests keep on their way through the host. There is one count for all its guests: a request that
+one of them originates keeps its first id while the others pass it on."""
 
 
 class Topology:
-    """The joined ports of one chain. Immutable."""
+    """Upstream, and the components in order."""
 
-    def __init__(self, pairs: Sequence[tuple[Port, Port]]) -> None:
-        self._across: dict[Port, Port] = {}
-        for one, other in pairs:
-            for port in (one, other):
-                if port in self._across:
-                    raise ValueError(f"port {port.peer}.{port.side.value} is joined twice")
-            self._across[one] = other
-            self._across[other] = one
+    def __init__(
+        self,
+        components: Sequence[Component],
+        upstream: Dialect | None,
+        watched: Collection[str] = (),
+        numbers: range | None = None,
+    ) -> None:
+        """
+        Args:
+            upstream: the dialect of an outer conductor, where it is known beforehand.
+            watched: names of components that have a policy state without a policy.
+            numbers: the numbers that come with upstream's messages.
+        """
+        self.hosted = upstream is not None and upstream.sideband
+        """Whether this is a host of guests, below a conductor."""
+        self.components = components
+        self.mode = "auto"
+        """`agent` or `proxy` once that is settled."""
+        self._upstream_known = upstream is not None
+        client = Component(UPSTREAM, "the client", upstream or PLAIN, numbers=numbers)
+        self.upstream = Peer.of(client, Role.CLIENT, watched=False)
+        self.upstream.admitted = False
+        self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
+        ids = count(_HOSTED_IDS) if self.hosted else None
+        for component in components:
+            watch = component.name in watched
+            self.peers[component.name] = Peer.of(component, Role.PROXY, watched=watch, ids=ids)
+        if len(self.peers) != len(components) + 1:
+            raise ValueError("two components have the same name")
 
-    def across(self, port: Port) -> Port | None:
-        """The other end of `port`, or None where nothing is joined."""
-        return self._across.get(port)
+    def settle_mode(self, mode: str) -> None:
+        """Fixes agent or proxy mode, and joins the lanes accordingly."""
+        self.mode = mode
+        upstream = self.upstream
+        proxies = [self.peers[component.name] for component in self.components]
+        if mode == "agent":
+            agent = proxies.pop()
+            agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
+            # Whatever was configured: nobody asks an agent to be a proxy, and nothing polices it.
+            agent.dialect_state = DialectState.KNOWN
+            agent.speak(PLAIN)
+            tail = agent.p
+        else:
+            upstream.role, upstream.label = Role.OUTER, "the outer conductor"
+            upstream.ready = self._upstream_known
+            upstream.speak(upstream.dialect)
+            tail = upstream.s
+        left = upstream.p
+        for proxy in proxies:
+            join(left, proxy.p)
+            left = proxy.s
+        join(left, tail)
 
-    def __iter__(self) -> Iterator[tuple[Port, Port]]:
-        return iter(self._across.items())
+
+def join(left: Lane, right: Lane) -> None:
+    """Joins two lanes."""
+    left.across, right.across = right, left
+    for lane in (left, right):
+        lane.direction = _direction(lane)
+        lane.policed = left.peer.policy_state is not None or right.peer.policy_state is not None
 
 
-def chain(head: Port, between: Sequence[tuple[Port, Port]], tail: Port) -> Topology:
-    """Joins components in order.
-
-    Everything enters by `head` and leaves by `tail`; `between` holds for every component the port
-    towards its predecessor and the one towards its successor. A component that reaches its
-    successor over a connection of its own (dialect `scp`) would name another peer's port there.
-    """
-    pairs: list[tuple[Port, Port]] = []
-    left = head
-    for towards_predecessor, towards_successor in between:
-        pairs.append((left, towards_predecessor))
-        left = towards_successor
-    pairs.append((left, tail))
-    return Topology(pairs)
+def _direction(lane: Lane) -> Direction:
+    """Which way a message goes that its peer sends on this lane."""
+    role = lane.peer.role
+    if role is Role.PROXY:
+        return Direction.UP if lane.side is Side.P else Direction.DOWN
+    if role is Role.AGENT:
+        return Direction.UP
+    return Direction.DOWN if lane.side is Side.P else Direction.UP

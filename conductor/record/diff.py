@@ -62,6 +62,26 @@ class Number:
     def __repr__(self) -> str:
         return f"Number({self.text!r})"
 
+    def print(self) -> bytes:
+        """A text that is the same for equal numbers: `1.10` and `1.1`, `-0.0` and `0.0`."""
+        value = float(self.text) + 0.0
+        return (repr(value) if math.isfinite(value) else self.text).encode()
+
+
+class ExactNumber(Number):
+    """A number that equals another only if both are written alike: `1.10` is not `1.1`."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and self.text == other.text
+
+    __hash__ = None
+
+    def print(self) -> bytes:
+        """The number as it is written."""
+        return self.text.encode()
+
 
 class Repeated(tuple[tuple[str, Json], ...]):
     """The members of an object that has a name more than once, in order."""
@@ -94,14 +114,36 @@ class Operation(NamedTuple):
     """Where `after` is in what came after."""
 
 
-def parse(raw: bytes) -> Json:
-    """The value a JSON text holds. Raises `ValueError` for none, or one nested too deep."""
+def parse(raw: bytes, *, exact_numbers: bool = False) -> Json:
+    """The value a JSON text holds; `exact_numbers`: all its numbers are `ExactNumber`.
+
+    Raises `ValueError` for a text that is no JSON or nested too deep.
+    """
     try:
         return json.loads(
-            raw, object_pairs_hook=_object, parse_float=Number, parse_int=_int, parse_constant=_none
+            raw,
+            object_pairs_hook=_object,
+            parse_float=ExactNumber if exact_numbers else Number,
+            parse_int=ExactNumber if exact_numbers else _int,
+            parse_constant=_none,
         )
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def same(one: bytes, other: bytes, *, exact_numbers: bool = False) -> bool:
+    """Whether two JSON texts hold the same value, however they are spelled.
+
+    Texts that are no JSON are the same only byte by byte.
+    """
+    if one == other:
+        return True
+    try:
+        return not diff(
+            parse(one, exact_numbers=exact_numbers), parse(other, exact_numbers=exact_numbers)
+        )
+    except (ValueError, RecursionError):
+        return False
 
 
 def _int(text: str) -> int | Number:
@@ -152,7 +194,7 @@ class _Work:
         """A few bytes that are the same for equal values, in whatever order members stand, and for
         no others."""
         if not isinstance(value, (dict, list, Repeated)):
-            text = encode(value)
+            text = value.print() if isinstance(value, Number) else encode(value)
             return text if len(text) <= _SHORT_PRINT else _digest(b'"', text)
         known = self.prints.get(id(value))
         if known is None:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import surrogates
+from conductor.core.json_text import hide_surrogates, show_surrogates
 
 REDACTED: Final = b'"[redacted]"'
 """What stands in place of a secret."""
@@ -70,13 +70,13 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
     login = method in _LOGIN
     if not login and not _suspicious(payload):
         return payload.strip()
-    hidden = surrogates.hide(payload) if b"\\u" in payload else None
+    hidden = hide_surrogates(payload) if b"\\u" in payload else None
     text = payload.strip() if hidden is None else hidden.strip()
     try:
         cleaned = _login(text) if login else bytes(_Pass().clean(text, 0, len(text)))
     except RecursionError:
         return REDACTED
-    return cleaned if hidden is None else surrogates.show(cleaned)
+    return cleaned if hidden is None else show_surrogates(cleaned)
 
 
 def _login(value: bytes) -> bytes:

@@ -40,7 +40,7 @@ def _state(router: Router, name: str) -> str:
     peer = router.peers[name]
     if peer.closure is not None:
         return "ended"
-    if peer.returning:
+    if peer.restarting:
         return "being started again"
     if peer.handshake is not None:
         return "being initialized"

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, Owned, Trace, Violated, members, services
+from conductor.core import Changed, Closure, OwnedAddresses, Trace, Violated, services
+from conductor.core.json_text import read_members, write_members
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
@@ -173,9 +174,9 @@ def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
     return report
 
 
-def owned(params: bytes | None, guests: Collection[str]) -> Owned:
+def owned(params: bytes | None, guests: Collection[str]) -> OwnedAddresses:
     """Which addresses of MCP are a guest's own."""
-    report = _decoded(params, Owned)
+    report = _decoded(params, OwnedAddresses)
     _check_guest(report.peer, guests)
     return report
 
@@ -211,12 +212,12 @@ class _ChangeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, Sized | None]:
     """What a guest changed, and digests of payloads that did not fit, before and after."""
-    fields = members.read(raw)
+    fields = read_members(raw)
     if fields is None:
         raise ValueError("it is no object")
     # The payloads stay as they are: decoded and encoded again, numbers in them could change.
     before, after = fields.pop("before", None), fields.pop("after", None)
-    report = _decoded(members.write(fields), _ChangeReport)
+    report = _decoded(write_members(fields), _ChangeReport)
     changed = _decoded(report.changed, Changed)
     for raw_id in filter(None, (changed.source_id, changed.target_id)):
         if "\n" in raw_id or msgspec.json.decode(raw_id, type=int | str | None) is None:

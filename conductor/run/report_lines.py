@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, Owned, Serve, Trace, Violated
-from conductor.core.depth import too_deep
+from conductor.core import Changed, Closure, OwnedAddresses, Serve, Trace, Violated
+from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import DELIVERED, LAST_WORDS, READY, RELAYED, TRACED
 from conductor.run.segment_spec import Hop, Recovered, Relayed
@@ -56,7 +56,9 @@ class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the delivery was the instance's last."""
 
 
-def report(method: str, params: Hop | Owned | Violated | Recovered | dict[str, Any]) -> bytes:
+def report(
+    method: str, params: Hop | OwnedAddresses | Violated | Recovered | dict[str, Any]
+) -> bytes:
     """A notification on side `c`."""
     body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + _encode(body) + b"\n"

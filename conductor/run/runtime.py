@@ -23,8 +23,8 @@ from conductor.core import (
     Effect,
     Fail,
     Listen,
-    Note,
-    Owned,
+    LogLine,
+    OwnedAddresses,
     Reopen,
     Router,
     Serve,
@@ -38,8 +38,8 @@ from conductor.errors import ComponentError
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
-from conductor.run.launch import Options, Planned
 from conductor.run.outboxes import Outboxes
+from conductor.run.plan import Options, Planned
 from conductor.run.report_checks import Auditing, Reports, Tracing
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests
@@ -340,7 +340,7 @@ class Runtime:
         match effect:
             case Serve():
                 self._serve(effect)
-            case Note(level, peer, text):
+            case LogLine(level, peer, text):
                 self._log(level, peer, text)
             case Trace():
                 if self._tracer is not None:
@@ -354,7 +354,7 @@ class Runtime:
                 self._violated(effect)
             case Wake(token, seconds):
                 asyncio.get_running_loop().call_later(seconds, self._woken, token)
-            case Owned():
+            case OwnedAddresses():
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)

@@ -24,8 +24,8 @@ from conductor.core import (
     Changed,
     Effect,
     Fail,
-    Note,
-    Owned,
+    LogLine,
+    OwnedAddresses,
     Router,
     Serve,
     Trace,
@@ -267,14 +267,14 @@ class Segment:
         match effect:
             case Serve():
                 self._serve(effect)
-            case Note():
+            case LogLine():
                 if effect.level in ("warning", "error") or self._verbose:
                     self._log(effect.level, effect.peer, effect.text)
             case Changed():
                 self._output.send(report(CHANGED, change_params(effect, self._line_limit)))
             case Wake():
                 self._wakes.add(effect.token, time.monotonic() + effect.seconds)
-            case Owned():
+            case OwnedAddresses():
                 self._output.send(report(OWNED, effect))
             case Violated():
                 self._output.send(report(VIOLATED, effect))

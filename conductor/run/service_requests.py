@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from conductor.core import Effect, Router, Serve
+from conductor.core.component import KeptMembers
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
-from conductor.core.keeping import Keeping
 from conductor.core.service_table import CALLS, LOCAL
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
@@ -20,6 +20,7 @@ from conductor.run.segment_spec import RECONFIGURE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
 from conductor.services.roots import Roots
+from conductor.spec import paths
 
 if TYPE_CHECKING:
     from conductor.services.executor import ServiceExecutor
@@ -56,7 +57,7 @@ class ServiceRequests:
         self._grantees: dict[str, Grantee] = {}
         self._hosts: dict[str, str] = {}
         """The peer that hosts a guest, by guest."""
-        self._kept: dict[str, Keeping] = {}
+        self._kept: dict[str, KeptMembers] = {}
         """By guest: what it keeps for its next instance, which its host must be given then."""
         for component in planned:
             for grantee in component.grantees:
@@ -88,7 +89,7 @@ class ServiceRequests:
                 return self._router.served(token, None, wrong)
             name, call, params = relayed.component, relayed.method, bytes(relayed.params)
             if call == KEEP:
-                self._kept[name].take(params)
+                self._kept[name].update(params)
                 return []
 
         def done(result: bytes | None, error: bytes | None) -> None:
@@ -154,7 +155,7 @@ class ServiceRequests:
                 self._tell,
                 self._log,
                 held=lambda name: self._held(self._hosts.get(name, name)),
-                store=self._options.values,
+                store=self._options.values or paths.values(),
                 metrics=self._options.metrics,
             )
         return self._executor

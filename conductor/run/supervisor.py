@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from conductor.core import Closure, Effect, Router
 from conductor.core.restart_state import Bypass, GiveUp, Recovery, Restart
-from conductor.core.roles.launching import successor_name
+from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError, ConductorError
 from conductor.run.connections import Handover
 from conductor.run.plan import Configuration, Planned

@@ -54,7 +54,7 @@ class ServiceExecutor:
         log: Callable[[str, str, str], None],
         *,
         held: Callable[[str], int] = lambda name: 0,
-        store: str | None = None,
+        store: str,
         project: str | None = None,
         metrics: str | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class ServiceExecutor:
             tell: Sends a notification to a component: name, method, params.
             log: Writes a line: level, component name, text.
             held: Bytes that a component has not taken yet.
-            store: The file of stored values; None: the user's.
+            store: The file of stored values.
             project: The folder whose values these are; None: the current one.
             metrics: The file for metrics; None: none is written.
         """
@@ -73,7 +73,7 @@ class ServiceExecutor:
         self._log = log
         files = Files(roots)
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
-        self._store = Store(store or store_path(), project or os.getcwd())
+        self._store = Store(store, project or os.getcwd())
         self._metrics = Metrics()
         self.functions: dict[str, Function] = {
             "metric": self._count,
@@ -226,10 +226,3 @@ async def _fetch(grantee: Grantee, params: bytes | None) -> object:
     from conductor.services.fetch import fetch  # TLS and HTTP take 60 ms to import
 
     return await fetch(grantee, params)
-
-
-def store_path() -> str:
-    """The user's file of stored values (private; created when first used)."""
-    import platformdirs
-
-    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")

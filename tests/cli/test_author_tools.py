@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from conductor.cli import new_
+from conductor.author import project
 from conductor.spec.manifest import reading as manifest
 from conductor.spec.manifest import section
 from tests.e2e.peers import npm
@@ -23,7 +23,7 @@ from .support import COMMAND, ROOT, Ran, environment
 
 pytestmark = pytest.mark.timeout(600)
 
-LANGUAGES: Final = new_.languages()
+LANGUAGES: Final = project.languages()
 DIFFERENT_EACH_TIME: Final = ("js",)
 """Languages whose tools put something random into what they build."""
 
@@ -186,7 +186,7 @@ def test_a_template_is_complete(author: Author, lang: str) -> None:
     for path in folder.rglob("*"):
         assert "@" not in path.name
         assert path.is_dir() or not re.search(r"@(NAME|IDENT)@", path.read_text("utf-8")), path
-    for step in new_.template(lang)["next"]:
+    for step in project.template(lang)["next"]:
         assert step.startswith(("conductor ", "pip ", "rustup ", "npm "))
 
 

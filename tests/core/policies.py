@@ -6,15 +6,8 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from conductor.core.policy.rules import (
-    NO_PROFILE,
-    PROFILES,
-    Direction,
-    Grants,
-    Policy,
-    Right,
-    Rule,
-)
+from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
 from tests.core.ends import DOWN, STOP, UP, Item, Step, asks
 from tests.core.worlds import Cast, Mishap
 

@@ -132,7 +132,7 @@ def test_and_so_many_bytes_of_them() -> None:
         _asked(pb, 1, {"a": "x" * 1000})  # one alone may always be sent
         pb >> ("p", request(2, "fs/read", {"a": 1})) << Noted("warning", "p", "open_bytes")
         pb << ("p", error(2, -32600, Hole("text")))
-        size = pb.router.peers["p"].p.link.size
+        size = pb.router.peers["p"].p.requests.size
         assert size > 1000
         assert f"{size} bytes of its requests" in pb.values["text"]
         pb >> ("client", error(Hole("c1"), 1, "no")) << ("p", error(1, 1, "no"))
@@ -165,7 +165,7 @@ def test_the_client_may_ask_as_much_as_it_likes() -> None:
 def test_what_was_open_is_forgotten_with_its_component() -> None:
     with begin_acp(_limited(open_bytes=100)) as pb:
         _asked(pb, 1, {"a": "x" * 1000})
-        link = pb.router.peers["p"].p.link
+        link = pb.router.peers["p"].p.requests
         assert link.size > 1000
         pb.router.leaving("p", Closure("gone"))
         assert link.size == 0
@@ -242,7 +242,7 @@ def test_an_answer_with_too_many_values_is_none() -> None:
 
 
 def test_so_much_waits_for_a_component_that_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conductor.core.peer._MOST_HELD", 20)
+    monkeypatch.setattr("conductor.core.state._MOST_WAITING_BYTES", 20)
     router = Router([Component("p"), Component("agent")], "agent")
     with Playbook(router) as pb:
         pb >> ("client", request("i", "initialize", V1))
@@ -251,4 +251,4 @@ def test_so_much_waits_for_a_component_that_is_not_ready(monkeypatch: pytest.Mon
         pb >> ("client", notification("_b", {"b": 1}))
         pb >> ("client", notification("_c", {"c": 1}))
         pb << Noted("warning", "client", "`_c` dropped: `p` is not ready, and too much waits")
-        assert 0 < router.peers["p"].held <= 20
+        assert 0 < router.peers["p"].backlog_bytes <= 20

@@ -104,7 +104,7 @@ def test_whatever_is_not_as_it_was_is_on_record(
     world.settle()
     turns = cast.policy is not None and bool(cast.policy.turns)
     lanes = [lane for peer in world.router.peers.values() for lane in (peer.p, peer.s)]
-    if not any(lane.given.waiting for lane in lanes):  # behind a prompt that is still held
+    if not any(lane.in_flight.waiting for lane in lanes):  # behind a prompt that is still held
         check_notifications(world, world.client, world.agent, turns=False)
         check_notifications(world, world.agent, world.client, turns=turns)
     if world.open == (0, 0):

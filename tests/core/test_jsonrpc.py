@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from conductor.core import jsonrpc, members, surrogates
-from conductor.core.depth import too_deep
+from conductor.core import jsonrpc
+from conductor.core.json_text import (
+    hide_surrogates,
+    read_members,
+    show_surrogates,
+    too_deep,
+    write_members,
+)
 from conductor.core.jsonrpc import Malformed, Message
 
 
@@ -208,23 +214,23 @@ def test_depth_agrees_with_a_walk(value: object, limit: int) -> None:
 def test_hidden_surrogates_come_back(text: str, upper: bool) -> None:
     frame = json.dumps(text).encode()
     frame = frame.replace(b"\\ud", b"\\uD") if upper else frame
-    hidden = surrogates.hide(frame)
+    hidden = hide_surrogates(frame)
     has_lone = any("\ud800" <= c <= "\udfff" for c in json.loads(frame))
     assert (hidden is not None) == has_lone
     if hidden is not None:
         assert len(hidden) == len(frame)
-        assert surrogates.show(hidden) == frame
+        assert show_surrogates(hidden) == frame
 
 
 @pytest.mark.parametrize(
     "raw", [None, UNSET, b"[]", b"null", b"{", b'{"\\ud800":1}', b'{"a":"\\x"}']
 )
 def test_what_has_no_members(raw: bytes | None) -> None:
-    assert members.read(raw) is None
+    assert read_members(raw) is None
 
 
 def test_members_stay_raw() -> None:
     raw = b'{ "a" : 1.10,"a": "\\ud800","b":[ 1 ]}'
-    found = members.read(raw)
+    found = read_members(raw)
     assert found == {"a": Raw(b'"\\ud800"'), "b": Raw(b"[ 1 ]")}
-    assert members.write(found) == Raw(b'{"a":"\\ud800","b":[ 1 ]}')
+    assert write_members(found) == Raw(b'{"a":"\\ud800","b":[ 1 ]}')

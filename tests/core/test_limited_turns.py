@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Router, turns
+from conductor.core import Closure, Component, Router, agent_turns
 from conductor.core.effects import Send, Trace
 from tests.core.policy.plays import (
     PROMPT,
@@ -154,7 +154,7 @@ def test_a_turn_that_is_over_before_its_answer_is_passed_on_is_over() -> None:
 
 
 def test_only_so_many_sessions_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_MOST", 2)
+    monkeypatch.setattr(agent_turns, "_MOST_SESSIONS", 2)
     router = chain()
     for session in "TUVW":
         say(router, "agent", state("running", session))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from conductor.core import DIALECTS, Closure, Component, Effect, Fail, Note, Router, Send
+from conductor.core import DIALECTS, Closure, Component, Effect, Fail, LogLine, Router, Send
 from tests.core.actors import FORMS
 
 KINDS: Final = ("acp", "sdk", "sacp", "pacp", "channel")
@@ -178,7 +178,7 @@ class Chain(RuleBasedStateMachine):
         effects = self.router.receive(peer, line.rstrip(b"\n"))
         self.played.append((peer, line.rstrip(b"\n")))
         self.effects.append(effects)
-        return [effect for effect in effects if not isinstance(effect, Note)]
+        return [effect for effect in effects if not isinstance(effect, LogLine)]
 
     def wire(self, port: Port, parts: tuple[bytes | None, str, bytes | None]) -> bytes:
         """The frame a peer says."""

@@ -310,7 +310,7 @@ def test_envelopes_of_the_ends_are_misplaced(peer: str, method: str) -> None:
         pb >> (peer, request(1, method, {"method": "_x"}))
         pb << (peer, error(1, -32600, MISPLACED.format(method)))
         pb >> (peer, notification(method, {"method": "_x"}))
-        pb << Noted("warning", peer, "misplaced")
+        pb << Noted("warning", peer, "is only exchanged")
 
 
 def test_an_envelope_in_an_envelope_is_misplaced() -> None:
@@ -319,7 +319,7 @@ def test_an_envelope_in_an_envelope_is_misplaced() -> None:
         pb >> ("p", request(1, "proxy/successor", twice))
         pb << ("p", error(1, -32600, MISPLACED.format("proxy/successor")))
         pb >> ("p", notification("proxy/successor", twice))
-        pb << Noted("warning", "p", "misplaced")
+        pb << Noted("warning", "p", "is only exchanged")
     with proxy_mode("acp") as pb:
         pb >> ("client", request(1, "proxy/initialize", V1))
         pb << ("p", request(1, "proxy/initialize", V1))

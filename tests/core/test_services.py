@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve, members
+from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve
 from conductor.core.accounts import Allowance
-from conductor.core.keeping import MOST, Keeping
+from conductor.core.component import MOST_KEPT, KeptMembers
+from conductor.core.json_text import read_members, write_members
 from conductor.core.router import LAST_WORDS
 from conductor.core.service_table import CALLS
 from conductor.core.services import configuration, granted_names
@@ -256,7 +257,7 @@ def test_what_was_kept_is_told_to_a_later_instance() -> None:
             pb >> ("p", "c", request(2, "keep", params)) << Noted("warning", "p", wrong)
             pb << ("p", "c", error(2, -32602, wrong, {"service": "keep"}))
         pb >> ("p", "c", notification("keep")) << Noted("warning", "p", wrong)
-        peer.run = 2
+        peer.starts = 2
         told = b'{"name":"a","instance":"1.2","kept":{"c":[1.50],"a":"new"}}'
         assert configuration(peer) == told
 
@@ -264,29 +265,29 @@ def test_what_was_kept_is_told_to_a_later_instance() -> None:
 def test_a_program_without_settings_is_told_what_it_had_kept_all_the_same() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         peer = pb.router.peers["p"]
-        peer.run = 2
+        peer.starts = 2
         assert configuration(peer) is None
         pb >> ("p", notification("_conductor/keep", {"a": 1}))
         pb << Serve("p", "keep", None, b'{"a": 1}')
         assert configuration(peer) == b'{"instance":"1.2","kept":{"a":1}}'
-        peer.run = 1
+        peer.starts = 1
         assert configuration(peer) is None
 
 
 def test_the_oldest_of_what_is_kept_goes_when_it_is_too_much() -> None:
-    kept = Keeping()
-    half = Raw(b'"%b"' % (b"x" * (MOST // 2)))
+    kept = KeptMembers()
+    half = Raw(b'"%b"' % (b"x" * (MOST_KEPT // 2)))
     for name in ("a", "b", "a", "c"):
-        assert kept.take(members.write({name: half}))
-    assert list(members.read(kept.told()) or {}) == ["c"]
-    assert kept.take(members.write({"huge": Raw(b'"%b"' % (b"x" * MOST))}))
+        assert kept.update(write_members({name: half}))
+    assert list(read_members(kept.to_json()) or {}) == ["c"]
+    assert kept.update(write_members({"huge": Raw(b'"%b"' % (b"x" * MOST_KEPT))}))
     assert not kept
-    assert not kept.take(b"[]")
-    assert kept.told() == b"{}"
+    assert not kept.update(b"[]")
+    assert kept.to_json() == b"{}"
     # As many as can be, which went on for minutes when each of the oldest was looked for anew.
-    many = {f"{number}": Raw(b"1") for number in range(MOST // 3)}
-    assert kept.take(members.write(many))
-    assert list(members.read(kept.told()) or {}) == list(many)[-(MOST // 6) :]
+    many = {f"{number}": Raw(b"1") for number in range(MOST_KEPT // 3)}
+    assert kept.update(write_members(many))
+    assert list(read_members(kept.to_json()) or {}) == list(many)[-(MOST_KEPT // 6) :]
 
 
 def test_a_request_that_is_too_large_is_refused_before_it_is_read() -> None:

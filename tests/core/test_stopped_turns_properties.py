@@ -10,7 +10,8 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core.policy.rules import NO_PROFILE, Direction, Policy, Right, Rule
+from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.rules import NO_PROFILE, Policy, Rule
 from tests.core.ends import PROMPT, STOP, Item, Step
 from tests.core.policies import PAUSES, casts
 from tests.core.test_noninterference import check, check_as_without

@@ -11,39 +11,9 @@ from msgspec import UNSET, Raw
 
 from conductor.core import DIALECTS, Component, Router
 from conductor.core.dialects import DETECTION, ENVELOPES, ROLE_METHODS, Dialect, unwrap
-from conductor.core.pending import Batch, Link
-from conductor.core.topology import Port, Side, Topology, chain
+from conductor.core.state import Batch, PendingRequests
 from conductor.core.writer import Writer, writers
 from tests.core.actors import FORMS
-
-HEAD, TAIL = Port("up", Side.P), Port("down", Side.P)
-
-
-def between(names: list[str]) -> list[tuple[Port, Port]]:
-    return [(Port(name, Side.P), Port(name, Side.S)) for name in names]
-
-
-@given(st.lists(st.uuids().map(str), unique=True, max_size=8))
-def test_routing_is_an_involution(names: list[str]) -> None:
-    topology = chain(HEAD, between(names), TAIL)
-    ports = [HEAD, TAIL, *(port for pair in between(names) for port in pair)]
-    for port in ports:
-        other = topology.across(port)
-        assert other is not None
-        assert other != port
-        assert topology.across(other) == port
-    assert dict(topology) == {port: topology.across(port) for port in ports}
-    here: Port | None = HEAD
-    for name in names:
-        assert here is not None
-        assert topology.across(here) == Port(name, Side.P)
-        here = Port(name, Side.S)
-    assert topology.across(Port("nobody", Side.P)) is None
-
-
-def test_a_port_is_joined_once() -> None:
-    with pytest.raises(ValueError, match=r"port up\.p is joined twice"):
-        Topology([(HEAD, TAIL), (HEAD, Port("x", Side.S))])
 
 
 @pytest.mark.parametrize("mode", ["agent", "proxy"])
@@ -51,13 +21,22 @@ def test_the_lanes_of_a_router_are_joined_both_ways(mode: str) -> None:
     router = Router([Component("a"), Component("b"), Component("c")], mode)
     lanes = [lane for peer in router.peers.values() for lane in (peer.p, peer.s)]
     joined = [lane for lane in lanes if lane.across is not None]
-    assert len(joined) == 6 if mode == "agent" else 8
+    assert len(joined) == (6 if mode == "agent" else 8)
     for lane in joined:
         assert lane.across is not None
+        assert lane.across is not lane
         assert lane.across.across is lane
-    router.join(chain(Port("client", Side.P), [], Port("c", Side.P)))
-    assert router.peers["client"].p.across is router.peers["c"].p
-    assert router.peers["a"].p.across is None
+
+
+def test_the_lanes_of_a_router_are_joined_in_order() -> None:
+    router = Router([Component("a"), Component("b")], "proxy")
+    lane, names = router.peers["client"].p.across, []
+    while lane is not None and lane.peer is not router.upstream:
+        assert lane is lane.peer.p
+        names.append(lane.peer.name)
+        lane = lane.peer.s.across
+    assert names == ["a", "b"]
+    assert lane is router.upstream.s
 
 
 # -- dialects ------------------------------------------------------------------------------------
@@ -153,7 +132,7 @@ def test_dialects_are_values() -> None:
 
 
 def test_ids_of_a_link_are_fresh() -> None:
-    link = Link()
+    link = PendingRequests()
     assert [link.fresh_id() for _ in range(3)] == [b"1", b"2", b"3"]
 
 

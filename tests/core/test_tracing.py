@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, Closure, Component, Effect, Note, Router, Send, Trace
+from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Router, Send, Trace
 from conductor.core.policy.rule_syntax import PolicyWords
 from tests.core.actors import FORMS, chain, conversation
 
@@ -256,7 +256,7 @@ def test_numbers_of_long_ago_are_not_remembered() -> None:
 def test_others_say_no_numbers() -> None:
     router = Router([Component("p", "", CHANNEL), Component("agent")], tracing=True)
     (note,) = router.receive("p", b"#7")
-    assert isinstance(note, Note)
+    assert isinstance(note, LogLine)
     # Nor is one left behind by a line that was too long to be taken.
     router = host()
     router.receive("a+b", b"#1009")

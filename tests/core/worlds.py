@@ -24,9 +24,9 @@ from conductor.core import (
     Violated,
     Wake,
 )
-from conductor.core.policy.gate import rights_on
-from conductor.core.policy.ordering import Held, Note
-from conductor.core.policy.rules import AFTER_PROMPTS, Policy, Right
+from conductor.core.policy.key_table import AFTER_PROMPTS, Right
+from conductor.core.policy.ordering import Held, Notification
+from conductor.core.policy.rules import Policy
 from tests.core.actors import dump
 from tests.core.ends import STOP, End, Step
 from tests.core.wild import Program, Tape, Wild
@@ -138,7 +138,7 @@ class World:
             self.passes(1000)
         for name in self.casts:
             wild, peer = self.wild(name), self.router.peers[name]
-            if peer.closure is None and peer.run == 1:
+            if peer.closure is None and peer.starts == 1:
                 self.unanswered[name] = (wild.asked - wild.answers).total() - wild.refused
         self.open = self.router.pending("client"), self.router.pending("agent")
 
@@ -295,18 +295,18 @@ def check_nothing_is_held(world: World) -> None:
         for lane in (peer.p, peer.s):
             kept = {
                 one.heading.session
-                for one in lane.given.queue
+                for one in lane.in_flight.queue
                 if isinstance(one, Held) and one.heading.key in AFTER_PROMPTS
             }
-            for one in lane.given.queue:
-                if isinstance(one, Note):
-                    assert rights_on(lane.other, one.heading) & Right.DROP.value
-            waiting = [one for one in lane.given.queue if isinstance(one, Held)]
-            assert Counter(one.heading.session for one in waiting) == lane.given.waiting
+            for one in lane.in_flight.queue:
+                if isinstance(one, Notification):
+                    assert lane.other.rights_on(one.heading) & Right.DROP.value
+            waiting = [one for one in lane.in_flight.queue if isinstance(one, Held)]
+            assert Counter(one.heading.session for one in waiting) == lane.in_flight.waiting
             for one in waiting:
                 assert one.heading.session in kept
             for session in kept:
-                assert lane.given.holds_prompt(session)
+                assert lane.in_flight.holds_prompt(session)
 
 
 def check_all_is_over(world: World) -> None:
@@ -315,8 +315,8 @@ def check_all_is_over(world: World) -> None:
         assert world.router.pending(peer.name) == 0
         assert world.router.waiting_on(peer.name) == []
         for lane in (peer.p, peer.s):
-            assert not lane.given.waiting
-            assert not lane.given.queue
+            assert not lane.in_flight.waiting
+            assert not lane.in_flight.queue
 
 
 def check_kinds_of_answers(world: World) -> None:

@@ -22,22 +22,14 @@ from conductor.cli import app as command_line
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rules import (
-    CHOICES,
-    GRANT_NAMES,
-    PROFILE_NAMES,
-    ROWS,
-    SAYS,
-    TRUSTED,
-    Grants,
-    Row,
-)
+from conductor.core.policy.key_table import ROWS, Row
+from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAYS, TRUSTED, Grants
 from conductor.core.policy.states import MOVES
 from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
 from conductor.mcp import limits as mcp
-from conductor.run.launch import Options
-from conductor.spec import catalog
+from conductor.run.plan import Options
+from conductor.spec import catalog, component_options
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
 from tests.core.test_guards.attack import sources
@@ -157,7 +149,7 @@ FLOW: Final = {
     "drain": "after the client's end of file, time in which nobody works at requests still open",
     "drain_total": "after the client's end of file, time for requests still open altogether",
 }
-"""What bounds the conductor itself, by the field of `launch.Options`."""
+"""What bounds the conductor itself, by the field of `conductor.run.plan.Options`."""
 
 
 def flow() -> str:
@@ -173,7 +165,7 @@ def components() -> str:
     """The bundled components."""
     rows = []
     for name in catalog.bundled():
-        found = catalog.manifest(name)
+        found = catalog.bundled_manifest(name)
         assert found is not None
         wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
         profile = f"`{found.wants.profile or TRUSTED}`"
@@ -365,6 +357,16 @@ def options(*commands: str) -> str:
     return table(("option", "meaning", "default"), rows)
 
 
+def component_options_table() -> str:
+    """What may stand behind a component."""
+    rows = [
+        (f"`{option.name}={option.value}`".replace("|", r"\|"), option.help)
+        for option in component_options.OPTIONS
+        if option.help
+    ]
+    return table(("key", "meaning"), rows)
+
+
 def _option(parameter: Any) -> list[str]:
     """The row of an option. Its help ends with the default, unless typer shows that."""
     value = "" if parameter.is_flag else f" {parameter.metavar}"
@@ -378,6 +380,7 @@ def _option(parameter: Any) -> list[str]:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "component_options": component_options_table,
     "options_chain": partial(options, "agent", "proxy", "exec"),
     "options_agent_proxy": partial(options, "agent", "proxy"),
     **{

@@ -13,9 +13,8 @@ import wasmtime
 
 import wasm_host
 from conductor.core import CHANNEL, Component, Router, Send, jsonrpc
-from conductor.run import launch
 from conductor.services.local import LocalServices
-from conductor.spec import catalog
+from conductor.spec import catalog, settings
 
 from . import pages
 from .tables import ROOT
@@ -152,7 +151,7 @@ def test_refusals_are_worded_as_shown(method: str, text: str) -> None:
 
 def test_configure_looks_as_shown() -> None:
     params = json.dumps(
-        launch.configuration(catalog.resolve("datetime")), separators=(",", ":")
+        settings.configuration(catalog.resolve("datetime")), separators=(",", ":")
     ).encode()
     line = "c" + jsonrpc.notification("configure", params).decode()
     assert f"    {line}" in TEXT

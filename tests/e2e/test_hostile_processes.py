@@ -63,7 +63,7 @@ LIVES: Final = {
     "nested": Lives("message nests deeper than 512 levels"),
     "duplicate_keys": Lives(NOT_OPEN, {"_evil/two": 1, "_evil/three": 1}),
     "batches": Lives("a batch inside a batch", {"_evil/batched": 1001}),
-    "envelopes": Lives("misplaced `proxy/successor` notification dropped"),
+    "envelopes": Lives("`proxy/successor` notification dropped"),
     "roles_up": Lives(),
     "roles_down": Lives(),
     "hybrid": Lives("must have neither `result` nor `error`"),

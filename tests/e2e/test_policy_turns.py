@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core.policy.gate import MOST_TURNS
+from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.states import MOST_RETRIES
 
 from .attacks import KEY

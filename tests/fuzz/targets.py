@@ -20,17 +20,9 @@ from msgspec import Raw
 
 import wasm_host
 from conductor.core import DIALECTS, Component, Router, Send, guards
-from conductor.core.policy.keys import heading, inner_method
-from conductor.core.policy.rules import (
-    MCP_FAMILIES,
-    NO_PROFILE,
-    PROFILES,
-    UPDATE,
-    Grants,
-    Policy,
-    Right,
-    Rule,
-)
+from conductor.core.policy.headings import heading, inner_method
+from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
+from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
 from conductor.transports.framing import LineSplitter
 from tests.core.ends import DOWN, UP, Step, asks, params_of
 from tests.core.policies import KEYS, KINDS

@@ -22,7 +22,7 @@ from conductor.core.guards.rules import (
 )
 from conductor.core.guards.table import GUARDS
 from conductor.core.guards.updates import key_of
-from conductor.core.policy.rules import UPDATE
+from conductor.core.policy.key_table import UPDATE
 
 _LONGEST_POINTER: Final = 500
 MOST_JUDGED: Final = 25_000

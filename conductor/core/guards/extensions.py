@@ -17,15 +17,8 @@ from conductor.core.guards.rules import (
     relayed_only,
     unchanged,
 )
-from conductor.core.policy.rules import (
-    ANSWER,
-    CARRY,
-    NO_PROFILE,
-    ORIGINATE,
-    ROWS,
-    Direction,
-    Policy,
-)
+from conductor.core.policy.key_table import ANSWER, CARRY, ORIGINATE, ROWS, Direction
+from conductor.core.policy.rules import NO_PROFILE, Policy
 
 _EDITORS: Final = {
     row.direction.value: {squash(key): key.removesuffix("*") for key in row.keys}

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core.depth import too_many_values
+from conductor.core.json_text import too_many_values
 
 Params: TypeAlias = Raw | bytes | UnsetType
 Json: TypeAlias = "bool | str | Number | list[Json] | dict[str, Json] | Ambiguous | None"

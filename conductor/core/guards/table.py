@@ -43,7 +43,7 @@ from conductor.core.guards.rules import (
     relayed_only,
     unchanged,
 )
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     MODE_KINDS,
     STATE_KINDS,

@@ -10,7 +10,7 @@ from conductor.core.guards.every_message import SESSION_NAMES, meta
 from conductor.core.guards.names import lookalike
 from conductor.core.guards.reading import Absent, Json, Object, as_object, difference, member, token
 from conductor.core.guards.rules import Attempt, Breaches, Rules
-from conductor.core.policy.rules import TEXT_KINDS, UPDATE, update
+from conductor.core.policy.key_table import TEXT_KINDS, UPDATE, update
 
 _KIND: Final = "sessionUpdate"
 _OPTIONS: Final = "config_option_update"

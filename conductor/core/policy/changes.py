@@ -2,75 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import UnsetType
 
 from conductor.core.effects import Changed, Effect
-from conductor.core.sparing import sparing
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane, Peer
-    from conductor.core.pending import Pending
-    from conductor.core.policy.keys import Params
-    from conductor.core.policy.ordering import Carried, Note
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Message
+from conductor.core.policy.ordering import Notification
+from conductor.core.state import Carried, Lane, Peer, PendingRequest
+from conductor.core.tracing import best_effort
 
 
-@sparing
+@best_effort
 def notification(
-    exchange: Exchange, lane: Lane, note: Note, sent: Params, out: list[Effect]
+    exchange: Exchange, lane: Lane, notification: Notification, sent: Params, out: list[Effect]
 ) -> None:
     """A component has passed on a notification by `lane`, maybe changed, or too late."""
     if not _audited(exchange, lane):
         return
-    if not lane.given.in_order(note.heading.session, note.order):
-        out.append(_of_notification(lane, note, change="reordered", after=shown(note.params)))
-    if sent != note.params:
-        out.append(_of_notification(lane, note, change="modified", after=shown(sent)))
+    if not lane.in_flight.in_order(notification.heading.session, notification.order):
+        out.append(
+            _of_notification(
+                lane, notification, change="reordered", after=shown(notification.params)
+            )
+        )
+    if sent != notification.params:
+        out.append(_of_notification(lane, notification, change="modified", after=shown(sent)))
 
 
-@sparing
+@best_effort
 def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
     """A message has gone past a component that leaves others by `lane`."""
     if _audited(exchange, lane):
-        lane.given.in_order(session, lane.given.comes())
+        lane.in_flight.in_order(session, lane.in_flight.comes())
 
 
-@sparing
-def dropped(exchange: Exchange, lane: Lane, note: Note, out: list[Effect]) -> None:
+@best_effort
+def dropped(exchange: Exchange, lane: Lane, notification: Notification, out: list[Effect]) -> None:
     """A component has not passed on a notification that it would have by `lane`."""
     if _audited(exchange, lane):
-        out.append(_of_notification(lane, note, change="dropped", after=None))
+        out.append(_of_notification(lane, notification, change="dropped", after=None))
 
 
-def _of_notification(lane: Lane, note: Note, *, change: str, after: bytes | None) -> Changed:
+def _of_notification(
+    lane: Lane, notification: Notification, *, change: str, after: bytes | None
+) -> Changed:
     return Changed(
         peer=_owner(lane.peer).name,
         change=change,
         kind="notification",
         direction=lane.direction.value,
-        method=note.method,
-        session=note.heading.session,
-        number=note.number,
-        before=shown(note.params),
+        method=notification.method,
+        session=notification.heading.session,
+        number=notification.number,
+        before=shown(notification.params),
         after=after,
-        source=note.source or None,
+        source=notification.source or None,
         source_id=None,
         target=None if after is None else _towards(lane),
         target_id=None,
     )
 
 
-@sparing
+@best_effort
 def originated(
     exchange: Exchange,
     lane: Lane,
-    method: str,
-    session: str | None,
-    params: Params,
+    message: Message,
     out: list[Effect],
-    pending: Pending | None = None,
+    pending: PendingRequest | None = None,
 ) -> None:
     """A component has sent a message of its own by `lane`; `pending`: it is a request."""
     if _audited(exchange, lane):
@@ -80,11 +80,11 @@ def originated(
                 change="originated",
                 kind="notification" if pending is None else "request",
                 direction=lane.direction.value,
-                method=method,
-                session=session,
+                method=message.method,
+                session=message.session,
                 number=exchange.number,
                 before=None,
-                after=shown(params),
+                after=shown(message.params),
                 source=None,
                 source_id=None,
                 target=_towards(lane),
@@ -93,9 +93,9 @@ def originated(
         )
 
 
-@sparing
+@best_effort
 def request(
-    exchange: Exchange, carried: Carried, params: Params, pending: Pending, out: list[Effect]
+    exchange: Exchange, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
 ) -> None:
     """A component has passed on a request, maybe changed, or too late."""
     lane = carried.lane.other
@@ -122,13 +122,13 @@ def request(
     first = not carried.retries
     if not first:
         out.append(change("originated", params))
-    elif not lane.given.in_order(carried.heading.session, carried.order):
+    elif not lane.in_flight.in_order(carried.heading.session, carried.order):
         out.append(change("reordered", carried.params))
     if first and params != carried.params:
         out.append(change("modified", params))
 
 
-@sparing
+@best_effort
 def answer(
     exchange: Exchange, carried: Carried, member: bytes, body: bytes, out: list[Effect]
 ) -> None:
@@ -156,7 +156,7 @@ def answer(
             target_id=_text(carried.pending.raw_id),
         )
 
-    if upstream is not None and not lane.given.in_order(carried.heading.session, carried.order):
+    if upstream is not None and not lane.in_flight.in_order(carried.heading.session, carried.order):
         out.append(change("reordered", before))
     if upstream != (member, body):
         word = "answered" if upstream is None else "modified"

@@ -12,24 +12,19 @@ the message on as it was given.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from conductor.core.effects import Effect
-from conductor.core.policy.checks import Verdicts
-from conductor.core.policy.gate import Gate
+from conductor.core.exchange import Exchange
+from conductor.core.policy.checks import Checks
+from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.observers import Copies
-from conductor.core.policy.ordering import Carried
-from conductor.core.policy.ownership import Owners
+from conductor.core.policy.observers import Observers
+from conductor.core.policy.ownership import McpOwnership
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.requests import PolicedRequests
-from conductor.core.policy.timeouts import Wakes
 from conductor.core.policy.turns import Turns
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.peer import Peer
-    from conductor.core.pending import Pending
+from conductor.core.state import Carried, Peer
 
 
 class Enforcer:
@@ -37,62 +32,50 @@ class Enforcer:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        verdicts = Verdicts(exchange)
-        self.wakes = Wakes()
-        self.copies = Copies(exchange)
-        self.owners = Owners(self._gates)
-        turns = Turns(exchange, self.copies, self.wakes)
+        checks = Checks(exchange)
+        self.deadlines = Deadlines()
+        self.observers = Observers(exchange)
+        self.mcp_ownership = McpOwnership(self._policy_states)
+        self.turns = turns = Turns(exchange, self.observers, self.deadlines, self._over)
         self.notifications = PolicedNotifications(
-            exchange, verdicts, self.copies, turns, self.wakes
+            exchange, checks, self.observers, turns, self.deadlines
         )
         self.requests = PolicedRequests(
             exchange,
-            verdicts,
-            self.copies,
-            self.owners,
+            checks,
+            self.observers,
+            self.mcp_ownership,
             turns,
-            self.wakes,
+            self.deadlines,
             self.notifications,
         )
-        self.handshake = PolicedHandshake(exchange, verdicts)
-        self._turns = turns
-        exchange.enforcer = self
+        self.handshake = PolicedHandshake(exchange, checks)
 
-    def _gates(self) -> Iterator[Gate]:
-        return (peer.gate for peer in self._exchange.peers.values() if peer.gate is not None)
+    def _over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        self.requests.over(carried, member, body, out)
 
-    def heard(self, peer: Peer, out: list[Effect]) -> None:
+    def _policy_states(self) -> Iterator[PolicyState]:
+        return (
+            peer.policy_state
+            for peer in self._exchange.peers.values()
+            if peer.policy_state is not None
+        )
+
+    def round_over(self, peer: Peer, out: list[Effect]) -> None:
         """A guest has been given everything written to it before its round began, and has said all
         it had to say to that."""
-        gate = peer.gate
-        assert gate is not None
-        self.notifications.heard(peer.p, gate.round, out)
-        self.notifications.heard(peer.s, gate.round, out)
-
-    def cancelled(self, pending: Pending, out: list[Effect]) -> None:
-        """A request is cancelled that a component may have."""
-        carried = pending.given
-        if carried is not None and self._gate(carried).enforced:
-            self._turns.request_cancelled(carried, out)
-
-    def must_wait(self, pending: Pending, member: bytes, body: bytes, out: list[Effect]) -> bool:
-        """Keeps an answer that must not overtake what a component it goes past still has."""
-        return self.requests.answer_waits(pending, member, body, out)
+        policy_state = peer.policed
+        self.notifications.round_over(peer.p, policy_state.round, out)
+        self.notifications.round_over(peer.s, policy_state.round, out)
 
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component is gone: what it carried, and what waits for that."""
-        if peer.gate is not None:
+        if peer.policy_state is not None:
             self.notifications.gone(peer.p, out, settled=False)
             self.notifications.gone(peer.p.other, out, settled=False)
 
     def settled(self, peer: Peer, out: list[Effect]) -> None:
         """A component ends with its chain: what it has not passed on it never will."""
-        if peer.gate is not None:
+        if peer.policy_state is not None:
             self.notifications.gone(peer.p, out, settled=True)
             self.notifications.gone(peer.p.other, out, settled=True)
-
-    @staticmethod
-    def _gate(carried: Carried) -> Gate:
-        gate = carried.lane.peer.gate
-        assert gate is not None
-        return gate

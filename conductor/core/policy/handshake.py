@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
-from conductor.core.policy.checks import HOLD, IDENTITY, Verdicts
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.ordering import Carried
-from conductor.core.policy.rules import AMEND, CARRY, Direction
-from conductor.core.roles.detection import Handshake
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane, Peer
-    from conductor.core.pending import Pending
+from conductor.core.policy.checks import HOLD, IDENTITY, Checks
+from conductor.core.policy.headings import Heading, Message
+from conductor.core.policy.key_table import AMEND, CARRY, Direction
+from conductor.core.state import Carried, Handshake, Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
@@ -30,76 +26,78 @@ _HEADING: Final = Heading(INITIALIZE, None)
 class PolicedHandshake:
     """The part of an enforcer that handles `initialize`."""
 
-    def __init__(self, exchange: Exchange, verdicts: Verdicts) -> None:
+    def __init__(self, exchange: Exchange, checks: Checks) -> None:
         self._exchange = exchange
-        self._verdicts = verdicts
+        self._checks = checks
 
     @staticmethod
     def takes_part(peer: Peer) -> bool:
         """Whether `initialize` goes through a peer; else it is initialized with a copy."""
-        return peer.gate is None or bool(peer.gate.rights(_DOWN, INITIALIZE) & CARRY)
+        return peer.policy_state is None or bool(
+            peer.policy_state.rights(_DOWN, INITIALIZE) & CARRY
+        )
 
     def goes_without(self, peer: Peer, text: str, out: list[Effect]) -> bool:
         """Whether `initialize` goes on without a peer that holds it for too long."""
-        gate = peer.gate
-        if gate is None or not gate.enforced or gate.policy.fails == "closed":
+        policy_state = peer.policy_state
+        if (
+            policy_state is None
+            or not policy_state.enforced
+            or policy_state.policy.fails == "closed"
+        ):
             return False
         self.held(peer, text, out)
         return True
 
     def held(self, peer: Peer, text: str, out: list[Effect]) -> None:
         """Reports that a peer held `initialize`, or its answer, for too long."""
-        self._verdicts.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
+        self._checks.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
 
     def forwarded(
-        self, lane: Lane, params: Params, pending: Pending, out: list[Effect]
+        self, lane: Lane, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
         peer = lane.peer.launched_by or lane.peer
-        gate, handshake = peer.gate, peer.handshake
-        assert gate is not None
+        policy_state, handshake = peer.policed, peer.handshake
         if handshake is None or handshake.onward is not None:
-            if not gate.enforced:
-                changes.originated(self._exchange, lane, INITIALIZE, None, params, out, pending)
+            if not policy_state.enforced:
+                message = Message(INITIALIZE, params, _HEADING)
+                changes.originated(self._exchange, lane, message, out, pending)
                 return params
-            wrong = Violation(IDENTITY, f"sent an `{INITIALIZE}` that it was not given")
-            self._verdicts.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
+            text = f"sent an `{INITIALIZE}` that it was not given"
+            self._checks.refuse(peer, _DOWN, INITIALIZE, Violation(IDENTITY, text), pending, out)
             return None
         handshake.onward = pending
-        if pending.trail is not None:
-            pending.trail.passes = handshake.pending.number
+        if pending.traced is not None:
+            pending.traced.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
-        given, rights = handshake.params, gate.rights(_DOWN, INITIALIZE)
-        verdict = self._verdicts.forwards(gate, _DOWN, INITIALIZE, given, params, rights, _HEADING)
-        if verdict is None:
-            carried = self._carried(peer, handshake)
+        carried = self._carried(peer, handshake)
+        violation = self._checks.forwards(
+            policy_state, _DOWN, carried.message, params, carried.rights
+        )
+        if violation is None:
             changes.request(self._exchange, carried, params, pending, out)
             return params
-        self._verdicts.report(peer, _DOWN, INITIALIZE, verdict, out)
-        return given
+        self._checks.report(peer, _DOWN, INITIALIZE, violation, out)
+        return handshake.params
 
     @staticmethod
     def _came_back(handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
         handshake.upstream = (member, body)
-        if handshake.when_back is not None:
+        if handshake.answer_goes_past:
             _goes_past(handshake)
-            handshake.when_back(member, body, out)
 
     def answered(
         self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
     ) -> tuple[bytes, bytes] | None:
         """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
-        gate = peer.gate
-        assert gate is not None
-        upstream = handshake.upstream
-        rights = gate.rights(_DOWN, INITIALIZE)
-        carried = self._carried(peer, handshake)
-        wrong = self._verdicts.answers(gate, carried, _DOWN, *answer)
-        if wrong is not None:
-            self._verdicts.report(peer, _DOWN, INITIALIZE, wrong, out)
-        elif upstream is None or rights & AMEND:
-            if handshake.pending.trail is not None and handshake.onward is not None:
-                handshake.pending.trail.answers = handshake.onward.answer
+        upstream, carried = handshake.upstream, self._carried(peer, handshake)
+        violation = self._checks.answers(carried, _DOWN, *answer)
+        if violation is not None:
+            self._checks.report(peer, _DOWN, INITIALIZE, violation, out)
+        elif upstream is None or carried.rights & AMEND:
+            if handshake.pending.traced is not None and handshake.onward is not None:
+                handshake.pending.traced.answers = handshake.onward.answer_number
             changes.answer(self._exchange, carried, *answer, out)
             return answer
         if upstream is not None:
@@ -109,20 +107,17 @@ class PolicedHandshake:
     @staticmethod
     def _carried(peer: Peer, handshake: Handshake) -> Carried:
         """A handshake as a request that is carried."""
-        gate = peer.gate
-        assert gate is not None
-        rights, number = gate.rights(_DOWN, INITIALIZE), handshake.number
-        found = Carried(
-            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, number
-        )
-        found.upstream = handshake.upstream
-        return found
+        message = Message(INITIALIZE, handshake.params, _HEADING)
+        rights = peer.policed.rights(_DOWN, INITIALIZE)
+        carried = Carried(peer.p, message, handshake.pending, rights)
+        carried.number, carried.upstream = handshake.number, handshake.upstream
+        return carried
 
 
 def _goes_past(handshake: Handshake) -> None:
     """The answer to what a component passed on is the answer to what it was given."""
     pending, onward = handshake.pending, handshake.onward
     assert onward is not None
-    pending.answer = onward.answer
-    if pending.trail is not None:
-        pending.trail.past = True
+    pending.answer_number = onward.answer_number
+    if pending.traced is not None:
+        pending.traced.past = True

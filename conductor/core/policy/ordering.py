@@ -12,19 +12,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import UnsetType
 
-from conductor.core.policy.keys import Heading, Params, heading, inner_method, size_of
-from conductor.core.policy.rules import AFTER_PROMPTS, PROMPT
+from conductor.core.effects import Effect
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Heading, Message, heading, inner_method, size_of
+from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
-
-if TYPE_CHECKING:
-    from conductor.core.effects import Effect
-    from conductor.core.peer import Lane
-    from conductor.core.pending import Pending
-    from conductor.core.policy.gate import Gate
 
 _MOST: Final = 32_768
 """Notifications remembered of each kind (carried, shown): a component may swallow as many as it
@@ -42,7 +39,7 @@ _HELD: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
 Resume = Callable[[list["Effect"]], None]
 
 
-class Note:
+class Notification:
     """A notification that a component was given to carry, or shown a copy of."""
 
     __slots__ = (
@@ -57,12 +54,8 @@ class Note:
         "stale",
     )
 
-    def __init__(
-        self, method: str, params: Params, heading: Heading, source: str, number: int, round_: int
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
+    def __init__(self, message: Message, source: str, number: int, round_: int) -> None:
+        self.method, self.params, self.heading = message
         self.source = source
         """Who sent it, by name."""
         self.number = number
@@ -75,6 +68,11 @@ class Note:
         """What waits until the component has passed this copy on, or had its round."""
         self.stale = False
         """Of a copy: whether the same may be the component's own, once its round is over."""
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
 
 class Held:
@@ -99,14 +97,14 @@ class Turn:
     __slots__ = ("_spent", "stopped")
 
     def __init__(self) -> None:
-        self._spent: dict[tuple[Gate, str], int] = {}
+        self._spent: dict[tuple[PolicyState, str], int] = {}
         self.stopped = False
         """Whether the user has cancelled it."""
 
-    def spend(self, gate: Gate, what: str, most: int) -> bool:
+    def spend(self, policy_state: PolicyState, what: str, most: int) -> bool:
         """Counts what a component does; whether it may do it once more."""
-        spent = self._spent.get((gate, what), 0)
-        self._spent[gate, what] = spent + (spent < most)
+        spent = self._spent.get((policy_state, what), 0)
+        self._spent[policy_state, what] = spent + (spent < most)
         return spent < most
 
 
@@ -119,89 +117,43 @@ class Excuse(Enum):
     """And that the chain ends."""
 
 
-class Carried:
-    """A request that a component carries, from its arrival to its answer."""
+class Request:
+    """A request that a component was given: what tells it from others."""
 
-    __slots__ = (
-        "excused",
-        "forwarded",
-        "heading",
-        "held",
-        "id",
-        "lane",
-        "method",
-        "number",
-        "order",
-        "params",
-        "pending",
-        "retries",
-        "rights",
-        "round",
-        "state",
-        "turn",
-        "upstream",
-    )
+    __slots__ = ("heading", "method", "params")
 
-    def __init__(
-        self,
-        lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
-        pending: Pending,
-        rights: int,
-        number: int,
-    ) -> None:
-        self.lane = lane
-        """Where it came into the component; the component passes it on by `lane.other`."""
-        self.method = method
-        self.params = params
-        self.heading = heading
-        self.pending = pending
-        """The request as it waits for its answer."""
-        self.rights = rights
-        self.number = number
-        self.state = State.QUEUED
-        self.id = b""
-        """The id it was delivered under."""
-        self.forwarded: Pending | None = None
-        """The component's request by which it was passed on."""
-        self.upstream: tuple[bytes, bytes] | None = None
-        """The answer (member, body) that came back for that."""
-        self.held: Held | None = None
-        """That answer, where it goes past the component and has to wait for it."""
-        self.excused: Excuse | None = None
-        self.order = 0
-        """Its place, or that of its answer, among all that came to leave by the same lane."""
-        self.retries = 0
-        self.turn = pending.turn or Turn()
-        """What components make of the request, and of what they send within it."""
-        self.round = -1
-        """The component's round that delivers it, or its answer; -1 until it is sent."""
+    method: str
+    params: Params
+    heading: Heading
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
 
-class Copied:
-    """A request that a component was shown a copy of."""
+class RequestInOrder(Request):
+    """One that the component carries, with its place in the order."""
 
-    __slots__ = ("answer", "forwarded", "heading", "held", "method", "params", "passed")
+    __slots__ = ("order", "round", "state")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        self.method = method
-        self.params = params
-        self.heading = heading
-        self.forwarded: list[Pending] = []
-        """The component's requests by which it passed the copy on; answered as the original is."""
-        self.passed = False
-        """Whether it has passed it on."""
-        self.answer: tuple[bytes, bytes] | None = None
-        """The original's."""
-        self.held: Held | None = None
+    state: State
+    order: int
+    """Its place, or that of its answer, among all that came to leave by the same lane."""
+    round: int
+    """The component's round that delivers it, or its answer; -1 until it is sent."""
 
 
-Entry = Note | Carried | Held
+# The full records (`conductor.core.state`) know lanes, and lanes know `Given`. So that no import
+# circle arises, this module, which needs neither lanes nor pending requests, is generic.
+_Carried = TypeVar("_Carried", bound=RequestInOrder)
+_Copied = TypeVar("_Copied", bound=Request)
+_Request = TypeVar("_Request", bound=Request)
+
+Entry = Notification | RequestInOrder | Held
 
 
-class Notes:
+class Notifications:
     """Notifications in order of arrival, so many and so much of them at most. Each is found at
     once, however many there are."""
 
@@ -209,33 +161,35 @@ class Notes:
 
     def __init__(self) -> None:
         # Not `dict`: to look for the first of one takes long when many before it have gone.
-        self.items: OrderedDict[Note, None] = OrderedDict()
-        self._alike: dict[Heading, OrderedDict[Note, None]] = {}
+        self.items: OrderedDict[Notification, None] = OrderedDict()
+        self._alike: dict[Heading, OrderedDict[Notification, None]] = {}
         """Those of a key and session, and of the same tool call."""
-        self._same: dict[tuple[str, int], OrderedDict[Note, None]] = {}
+        self._same: dict[tuple[str, int], OrderedDict[Notification, None]] = {}
         """Those of a method, and of bytes of one hash."""
         self._bytes = 0
 
-    def add(self, note: Note) -> Note | None:
+    def add(self, notification: Notification) -> Notification | None:
         """Adds one; the oldest that has to go for it, if any."""
-        self.items[note] = None
-        self._alike.setdefault(note.heading, OrderedDict())[note] = None
-        self._same.setdefault(_print(note.method, note.params), OrderedDict())[note] = None
-        self._bytes += size_of(note.params)
+        self.items[notification] = None
+        self._alike.setdefault(notification.heading, OrderedDict())[notification] = None
+        self._same.setdefault(_print(notification.method, notification.params), OrderedDict())[
+            notification
+        ] = None
+        self._bytes += size_of(notification.params)
         if len(self.items) > _MOST or self._bytes > _MOST_BYTES:
             gone = next(iter(self.items))
             self.remove(gone)
             return gone
         return None
 
-    def remove(self, note: Note) -> None:
+    def remove(self, notification: Notification) -> None:
         """Takes one out."""
-        del self.items[note]
-        _without(self._alike, note.heading, note)
-        _without(self._same, _print(note.method, note.params), note)
-        self._bytes -= size_of(note.params)
+        del self.items[notification]
+        _without(self._alike, notification.heading, notification)
+        _without(self._same, _print(notification.method, notification.params), notification)
+        self._bytes -= size_of(notification.params)
 
-    def of(self, heading: Heading) -> list[Note]:
+    def of(self, heading: Heading) -> list[Notification]:
         """Those of a key and session."""
         return list(self._alike.get(heading, ()))
 
@@ -246,16 +200,16 @@ class Notes:
         self._same.clear()
         self._bytes = 0
 
-    def first(self) -> Note | None:
+    def first(self) -> Notification | None:
         """The oldest."""
         return next(iter(self.items), None)
 
-    def same(self, method: str, params: Params) -> Note | None:
+    def same(self, method: str, params: Params) -> Notification | None:
         """The oldest of equal bytes."""
         known = self._same.get(_print(method, params), ())
-        return next((note for note in known if note.params == params), None)
+        return next((notification for notification in known if notification.params == params), None)
 
-    def oldest(self, heading: Heading) -> Note | None:
+    def oldest(self, heading: Heading) -> Notification | None:
         """The oldest of a key and session, and of the same tool call."""
         return next(iter(self._alike.get(heading, ())), None)
 
@@ -263,8 +217,10 @@ class Notes:
 _Key = TypeVar("_Key")
 
 
-def _without(known: dict[_Key, OrderedDict[Note, None]], key: _Key, note: Note) -> None:
-    del known[key][note]
+def _without(
+    known: dict[_Key, OrderedDict[Notification, None]], key: _Key, notification: Notification
+) -> None:
+    del known[key][notification]
     if not known[key]:
         del known[key]
 
@@ -281,18 +237,15 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
     return entry.heading.session == session
 
 
-_Asked = TypeVar("_Asked", Carried, Copied)
-
-
 def meant(
-    known: Iterable[_Asked], method: str, params: Params, *, surely: bool = False
-) -> _Asked | None:
+    known: Iterable[_Request], method: str, params: Params, *, exactly: bool = False
+) -> _Request | None:
     """Which of the requests it was given a program means by one that it sends, where its library
     chooses ids: equal params, else the oldest alike in key, session, address and inner method;
-    `surely`: equal params only."""
+    `exactly`: equal params only."""
     known = [one for one in known if one.method == method]
     same = next((one for one in known if one.params == params), None)
-    if same is not None or surely or not known:
+    if same is not None or exactly or not known:
         return same
     key = heading(method, params), inner_method(method, params)
     return next(
@@ -300,20 +253,20 @@ def meant(
     )
 
 
-class Given:
+class InFlight(Generic[_Carried, _Copied]):
     """What a component was given that would leave it by one lane."""
 
     __slots__ = (
         "_came",
         "_copied",
         "_left",
+        "copied_notifications",
         "copies",
-        "late",
         "queue",
         "queued",
         "releasing",
         "requests",
-        "shown",
+        "unforwarded",
         "waiting",
     )
 
@@ -324,15 +277,15 @@ class Given:
         """How many messages wait in the queue, by session."""
         self.releasing = False
         """Whether messages that need not wait any more are being sent on just now."""
-        self.late = Notes()
+        self.unforwarded = Notifications()
         """Carried notifications that hold up nothing any more."""
-        self.shown = Notes()
+        self.copied_notifications = Notifications()
         """Copies of notifications."""
-        self.requests: dict[bytes, Carried] = {}
+        self.requests: dict[bytes, _Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
-        self.queued: list[Carried] = []
+        self.queued: list[_Carried] = []
         """Those that are not delivered yet."""
-        self.copies: dict[bytes, Copied] = {}
+        self.copies: dict[bytes, _Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
         self._came = 0
@@ -371,7 +324,7 @@ class Given:
         """Whether the component holds a prompt of a session."""
         return any(one.state in _HELD for one in self.prompts(session))
 
-    def prompts(self, session: str | None) -> list[Carried]:
+    def prompts(self, session: str | None) -> list[_Carried]:
         """The prompts of a session that the component carries."""
         return [
             one
@@ -402,10 +355,10 @@ class Given:
         self._waits(held, -1)
         self.in_order(held.heading.session, held.order)
 
-    def stand_in(self, note: Note, held: Held) -> None:
+    def stand_in(self, notification: Notification, held: Held) -> None:
         """Has a message wait in the place of a carried notification."""
-        held.order = note.order
-        self.queue[self.queue.index(note)] = held
+        held.order = notification.order
+        self.queue[self.queue.index(notification)] = held
         self._waits(held, 1)
 
     def freed(self) -> Held | None:
@@ -434,23 +387,23 @@ class Given:
 
     # -- what is carried -----------------------------------------------------------------------
 
-    def same(self, method: str, params: Params) -> Note | None:
+    def same(self, method: str, params: Params) -> Notification | None:
         """The oldest carried notification of equal bytes."""
-        late = self.late.same(method, params)
-        if late is not None:
-            return late
+        unforwarded = self.unforwarded.same(method, params)
+        if unforwarded is not None:
+            return unforwarded
         for entry in self.queue:
-            if type(entry) is Note and entry.params == params and entry.method == method:
+            if type(entry) is Notification and entry.params == params and entry.method == method:
                 return entry
         return None
 
-    def oldest(self, heading: Heading) -> Note | None:
+    def oldest(self, heading: Heading) -> Notification | None:
         """The oldest carried notification of a key and session, and of the same tool call."""
-        late = self.late.oldest(heading)
-        if late is not None:
-            return late
+        unforwarded = self.unforwarded.oldest(heading)
+        if unforwarded is not None:
+            return unforwarded
         for entry in self.queue:
-            if type(entry) is Note and entry.heading == heading:
+            if type(entry) is Notification and entry.heading == heading:
                 return entry
         return None
 
@@ -458,7 +411,7 @@ class Given:
         """What stands before an entry of the queue, oldest first."""
         return list(islice(self.queue, self.queue.index(entry)))
 
-    def leave(self, entry: Note | Carried) -> None:
+    def leave(self, entry: Notification | RequestInOrder) -> None:
         """An entry holds up nothing any more."""
         queue = self.queue
         if queue and queue[0] is entry:
@@ -466,35 +419,35 @@ class Given:
         elif entry in queue:
             queue.remove(entry)
 
-    def had_round(self, round_: int) -> list[Note]:
+    def had_round(self, round_: int) -> list[Notification]:
         """What was delivered before a round began that is over. Messages that waited for the round
         of their copy are ready, requests hold up nothing any more; what becomes of notifications
         is for the caller."""
-        notes: list[Note] = []
-        requests: list[Carried] = []
+        notifications: list[Notification] = []
+        requests: list[RequestInOrder] = []
         for entry in self.queue:
             if 0 <= entry.round < round_:
                 if type(entry) is Held:
                     entry.ready = True
-                elif isinstance(entry, Note):
-                    notes.append(entry)
-                elif isinstance(entry, Carried):  # pragma: no branch
+                elif isinstance(entry, Notification):
+                    notifications.append(entry)
+                elif isinstance(entry, RequestInOrder):  # pragma: no branch
                     requests.append(entry)
         for one in requests:
             self.queue.remove(one)
-        return notes
+        return notifications
 
-    def until(self, last: Held | Note) -> list[Note]:
+    def until(self, last: Held | Notification) -> list[Notification]:
         """The same for what stands before a message that has waited long enough, and for that."""
-        notes: list[Note] = []
+        notifications: list[Notification] = []
         for entry in [*self.before(last), last]:
-            if type(entry) is Note:
-                notes.append(entry)
+            if type(entry) is Notification:
+                notifications.append(entry)
             elif type(entry) is Held:
                 entry.ready = True
             else:
                 self.queue.remove(entry)
-        return notes
+        return notifications
 
     def overtakes(self, held: Held) -> bool:
         """Whether a message that waits for what is not given yet may go on now; taken out."""
@@ -507,14 +460,14 @@ class Given:
 
     def clear(self) -> None:
         """Forgets all notifications: the component is gone."""
-        self.late.clear()
-        self.shown.clear()
+        self.unforwarded.clear()
+        self.copied_notifications.clear()
         self.copies.clear()
         self._copied = 0
 
     # -- copies of requests --------------------------------------------------------------------
 
-    def show(self, id_: bytes, copy: Copied) -> None:
+    def show(self, id_: bytes, copy: _Copied) -> None:
         """Remembers a copy under its id; the oldest are forgotten."""
         self.copies[id_] = copy
         self._copied += size_of(copy.params)

@@ -21,13 +21,13 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards
-from conductor.core.effects import Effect, Owned
-from conductor.core.peer import Lane, Peer
-from conductor.core.pending import Pending
-from conductor.core.policy.gate import Gate
-from conductor.core.policy.keys import Params, addresses
-from conductor.core.policy.rules import SETUP
-from conductor.core.topology import Role
+from conductor.core.component import Role
+from conductor.core.effects import Effect, OwnedAddresses
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import addresses
+from conductor.core.policy.key_table import SETUP
+from conductor.core.policy.policy_state import PolicyState
+from conductor.core.state import Lane, Peer, PendingRequest
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
 CONCERNED: Final = CONNECT | frozenset(SETUP)
@@ -37,25 +37,25 @@ _MOST: Final = 16_384
 """Addresses of one owner."""
 
 
-class Owners:
+class McpOwnership:
     """The addresses in use in one chain; of too many of one owner the oldest are forgotten."""
 
-    def __init__(self, gates: Callable[[], Iterator[Gate]]) -> None:
+    def __init__(self, policy_states: Callable[[], Iterator[PolicyState]]) -> None:
         """`gates` gives those of all policed components."""
-        self._gates = gates
-        self._known: dict[str, Gate | None] = {}
+        self._policy_states = policy_states
+        self._known: dict[str, PolicyState | None] = {}
         """Every address, and whose it is; None: of the client, or of who is not policed."""
-        self._order: defaultdict[Gate | None, deque[str]] = defaultdict(deque)
+        self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
         """By owner, in the order in which they came to be its own."""
 
-    def asked(self, lane: Lane, method: str, params: Params, pending: Pending) -> None:
+    def asked(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
         nobody else's, even if somebody has claimed it before; what a policed component declares is
         `admitted` once it has been found good."""
         if method in CONNECT:
             server = addresses(method, params)
             pending.watchers = (*pending.watchers, partial(self._opened, pending, method, server))
-        elif lane.peer.gate is None:
+        elif lane.peer.policy_state is None:
             named = guards.declared(method, params)
             outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
             self._add(None, named if outermost else named - self._known.keys())
@@ -67,7 +67,7 @@ class Owners:
 
     def restored(self, owner: Peer | None, found: Iterable[str]) -> None:
         """Addresses a former router has known; without an owner here they are somebody else's."""
-        self._add(owner.gate if owner is not None else None, frozenset(found))
+        self._add(owner.policy_state if owner is not None else None, frozenset(found))
 
     def admitted(
         self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]
@@ -76,11 +76,11 @@ class Owners:
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
             declared = guards.declared(method, sent) - known - self._known.keys()
-            self._admit(peer.gate, declared, out)
+            self._admit(peer.policy_state, declared, out)
 
     def _opened(
         self,
-        pending: Pending,
+        pending: PendingRequest,
         method: str,
         server: tuple[str, ...],
         member: bytes,
@@ -92,23 +92,26 @@ class Owners:
         if member == b"result" and pending.target is not None:
             owner, peer = self._owner(server), pending.target.peer
             opened = guards.connected(method, Raw(body))
-            if peer.component.hosts or _policed(owner) or _policed(peer.gate):
+            if peer.component.hosts or _policed(owner) or _policed(peer.policy_state):
                 opened -= self._known.keys()
             self._admit(owner, opened, out)
 
-    def _owner(self, server: tuple[str, ...]) -> Gate | None:
-        return next((gate for gate in self._gates() if gate.owns(server)), None)
+    def _owner(self, server: tuple[str, ...]) -> PolicyState | None:
+        return next(
+            (policy_state for policy_state in self._policy_states() if policy_state.owns(server)),
+            None,
+        )
 
-    def _admit(self, owner: Gate | None, found: AbstractSet[str], out: list[Effect]) -> None:
+    def _admit(self, owner: PolicyState | None, found: AbstractSet[str], out: list[Effect]) -> None:
         self._add(owner, found)
         if owner is not None and found:
-            out.append(Owned(owner.name, tuple(sorted(found))))
+            out.append(OwnedAddresses(owner.name, tuple(sorted(found))))
 
-    def _add(self, owner: Gate | None, found: AbstractSet[str]) -> None:
+    def _add(self, owner: PolicyState | None, found: AbstractSet[str]) -> None:
         if not found:
             return
-        for gate in self._gates():
-            (gate.servers if gate is owner else gate.foreign).update(found)
+        for policy_state in self._policy_states():
+            (policy_state.servers if policy_state is owner else policy_state.foreign).update(found)
         order = self._order[owner]
         order.extend(one for one in found if self._known.get(one, self) is not owner)
         self._known.update(dict.fromkeys(found, owner))
@@ -116,10 +119,10 @@ class Owners:
             oldest = order.popleft()
             if self._known.get(oldest, self) is owner:  # else it is another's by now
                 del self._known[oldest]
-                for gate in self._gates():
-                    gate.servers.discard(oldest)
-                    gate.foreign.discard(oldest)
+                for policy_state in self._policy_states():
+                    policy_state.servers.discard(oldest)
+                    policy_state.foreign.discard(oldest)
 
 
-def _policed(gate: Gate | None) -> bool:
-    return gate is not None and gate.enforced
+def _policed(policy_state: PolicyState | None) -> bool:
+    return policy_state is not None and policy_state.enforced

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from conductor.core.component import Role
+from conductor.core.effects import Effect
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
-from conductor.core.policy.keys import Params
-from conductor.core.policy.rules import COMMANDS_KIND, PROMPT, SETUP, update
-from conductor.core.topology import Role
-
-if TYPE_CHECKING:
-    from conductor.core.effects import Effect
-    from conductor.core.pending import Pending
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
+from conductor.core.state import PendingRequest
 
 _MOST: Final = 4096
 """Sessions of one owner: the user's, or those that one component has opened."""
@@ -117,7 +115,7 @@ class Sessions:
 
     # -- set-ups -------------------------------------------------------------------------------
 
-    def follow(self, method: str, params: Params, pending: Pending) -> None:
+    def follow(self, method: str, params: Params, pending: PendingRequest) -> None:
         """A request of `FOLLOWED` goes on with these params: takes note of what its result says.
 
         What a policed component answers by itself is `set_up` where it does."""
@@ -133,7 +131,7 @@ class Sessions:
                     self._options(_names(_json(params)), _json(body))
             elif peer.role is not Role.PROXY:
                 self.set_up(method, params, body, client=asker)
-            elif peer.gate is None or not peer.gate.enforced:
+            elif peer.policy_state is None or not peer.policy_state.enforced:
                 self.set_up(method, params, body, peer.name)
 
         pending.watchers = (*pending.watchers, answered)
@@ -228,11 +226,11 @@ def _more(known: frozenset[str], found: frozenset[str]) -> frozenset[str]:
     return both if len(both) <= _MOST_LISTED else frozenset(islice(found, _MOST_LISTED))
 
 
-def _asker(pending: Pending) -> str:
+def _asker(pending: PendingRequest) -> str:
     """The policed component that a request is of, through all that passed it on; else empty."""
-    while pending.passes is not None:
-        pending = pending.passes.pending
-    return pending.origin.peer.name if pending.own and pending.origin is not None else ""
+    while pending.forwards is not None:
+        pending = pending.forwards.pending
+    return pending.origin.peer.name if pending.originated and pending.origin is not None else ""
 
 
 # What others write is read member by member: half an emoji, or one odd entry in a list, hides

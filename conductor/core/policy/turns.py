@@ -9,34 +9,34 @@ whatever the component says, or as the agent has answered if it has. `session/cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
-from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
-from conductor.core.policy.gate import MOST_TURNS, Gate
-from conductor.core.policy.keys import Heading, Params
-from conductor.core.policy.observers import Copies
-from conductor.core.policy.ordering import Carried
-from conductor.core.policy.rules import COPY, PERMISSION, PROMPT, STOP
+from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.headings import Heading, Message
+from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
+from conductor.core.policy.observers import Observers
+from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
-from conductor.core.policy.timeouts import Wakes
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.peer import Lane
-    from conductor.core.pending import Pending
+from conductor.core.state import Carried, Lane, PendingRequest, Source
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
 
 TURNS: Final = "turns"
 """The rule that is broken by a prompt of a component's own at the wrong time."""
+
+Over = Callable[[Carried, bytes, bytes, list[Effect]], None]
+"""Answers a carried request: `PolicedRequests.over`."""
 
 _HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
@@ -53,35 +53,36 @@ _NOBODY: Final = jsonrpc.error_object(
 class Turns:
     """The part of an enforcer that knows of turns."""
 
-    def __init__(self, exchange: Exchange, copies: Copies, wakes: Wakes) -> None:
+    def __init__(
+        self, exchange: Exchange, observers: Observers, deadlines: Deadlines, over: Over
+    ) -> None:
         self._exchange = exchange
-        self._copies = copies
-        self._wakes = wakes
+        self._observers = observers
+        self._deadlines = deadlines
+        # Turns end requests, and requests end turns: the one reference upwards.
+        self._over = over
 
     # -- cancelled -----------------------------------------------------------------------------
 
-    def stopped(
-        self, lane: Lane, params: Params, heading: Heading, rights: int, out: list[Effect]
-    ) -> None:
-        """The cancellation of a session's turns goes past the component at `lane`, which hears of
-        it if it gets copies, holds a prompt, or has a turn of its own open."""
-        gate = lane.peer.gate
-        assert gate is not None
-        session = heading.session
+    def stopped(self, lane: Lane, message: Message, rights: int, out: list[Effect]) -> None:
+        """The cancellation of a session's turns goes past the component at `lane`, which gets a
+        copy if it holds that right, holds a prompt, or has a turn of its own open."""
+        session = message.session
         held = self._held(lane, session)
-        concerned = _seen(held) or session in gate.turns
+        concerned = _seen(held) or session in lane.peer.policed.turns
         if rights & COPY or concerned:
-            self._copies.notification(lane, STOP, params, heading, out, must=concerned)
+            self._observers.notification(lane, message, out, must=concerned)
         self._cancelled(lane, session, held, out)
 
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
-        held = self._held(lane, heading.session)
+        session = heading.session
+        held = self._held(lane, session)
         if _seen(held):
-            params = Raw(msgspec.json.encode({"sessionId": heading.session}))
-            found = Heading(STOP, heading.session)
-            self._copies.notification(lane, STOP, params, found, out, must=True)
-        self._cancelled(lane, heading.session, held, out)
+            params = Raw(msgspec.json.encode({"sessionId": session}))
+            message = Message(STOP, params, Heading(STOP, session))
+            self._observers.notification(lane, message, out, must=True)
+        self._cancelled(lane, session, held, out)
 
     def _cancelled(
         self, lane: Lane, session: str | None, held: list[Carried], out: list[Effect]
@@ -91,13 +92,27 @@ class Turns:
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
         if session is not None:
-            for carried in lane.other.given.prompts(session):
+            for carried in lane.other.in_flight.prompts(session):
                 carried.turn.stopped = True
 
-    def request_cancelled(self, carried: Carried, out: list[Effect]) -> None:
-        """`$/cancel_request` for a request that a component has."""
-        if carried.state in _HELD:
-            self.stop(carried, _REFUSED, out)
+    def cancel(
+        self, pending: PendingRequest, out: list[Effect], source: Source | None = None
+    ) -> None:
+        """Passes a cancellation on, once, to where a request and its followers went.
+
+        Args:
+            source: who cancels it; None: the conductor.
+        """
+        if pending.cancelled:
+            return
+        self._exchange.cancel_hop(pending, out, source)
+        carried = pending.carried
+        if carried is not None and carried.state in _HELD:
+            policy_state = carried.lane.peer.policed
+            if policy_state.enforced:
+                self.stop(carried, _REFUSED, out)
+        for follower in pending.followers:
+            self.cancel(follower, out, source)
 
     def stop(self, carried: Carried, answer: tuple[bytes, bytes], out: list[Effect]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
@@ -110,8 +125,8 @@ class Turns:
             self.end(carried, out)
         else:
             carried.state = after
-            carried.lane.other.given.leave(carried)
-            self._wakes.after(GRACE, partial(self._grace_over, carried), out)
+            carried.lane.other.in_flight.leave(carried)
+            self._deadlines.after(GRACE, partial(self._grace_over, carried), out)
 
     def _grace_over(self, carried: Carried, out: list[Effect]) -> None:
         if to(carried.state, Event.GRACE_OVER) is not None:
@@ -120,8 +135,8 @@ class Turns:
     def end(self, carried: Carried, out: list[Effect]) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        carried.pending.answer = 0
-        self._exchange.enforcer.requests.over(carried, *carried.upstream, out)
+        carried.pending.answer_number = 0
+        self._over(carried, *carried.upstream, out)
 
     @property
     def _turn_cancelled(self) -> tuple[bytes, bytes]:
@@ -132,17 +147,17 @@ class Turns:
         """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
-        return [one for one in lane.other.given.prompts(session) if one.state in _HELD]
+        return [one for one in lane.other.in_flight.prompts(session) if one.state in _HELD]
 
     # -- of a component's own --------------------------------------------------------------------
 
-    def wrong(
-        self, gate: Gate, lane: Lane, session: str | None, pending: Pending
+    def violation(
+        self, policy_state: PolicyState, lane: Lane, session: str | None, pending: PendingRequest
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
-        if session is None or session in gate.turns:
+        if session is None or session in policy_state.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
-        if gate.policy.turns == "unprompted" or self.is_its_own(gate, session):
+        if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
         held = next((one for one in self._open(lane, session) if not one.turn.stopped), None)
         if held is None:
@@ -152,24 +167,25 @@ class Turns:
                 "hint: `,turns=unprompted` lets it at any time",
             )
         pending.turn = held.turn
-        if not held.turn.spend(gate, PROMPT, MOST_TURNS):
+        if not held.turn.spend(policy_state, PROMPT, MOST_TURNS):
             return Violation(
                 TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
             )
         return None
 
-    def is_its_own(self, gate: Gate, session: str | None) -> bool:
+    def is_own_session(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
-        if not gate.policy.grants.sessions:
+        if not policy_state.policy.grants.sessions:
             return False
-        return self._exchange.sessions.is_client(gate.name, session)
+        return self._exchange.sessions.is_client(policy_state.name, session)
 
-    def refuses(self, lane: Lane, heading: Heading, pending: Pending, out: list[Effect]) -> bool:
+    def refuses(
+        self, lane: Lane, heading: Heading, pending: PendingRequest, out: list[Effect]
+    ) -> bool:
         """Whether a request of the agent's is refused because it is of a session that the component
         at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
-        gate = lane.peer.gate
-        assert gate is not None
-        if type(heading.detail) is tuple or not self.is_its_own(gate, heading.session):
+        policy_state = lane.peer.policed
+        if type(heading.detail) is tuple or not self.is_own_session(policy_state, heading.session):
             return False
         if heading.key == PERMISSION:
             self._exchange.reply(pending, b"result", _NOT_GIVEN, out)
@@ -181,73 +197,77 @@ class Turns:
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one for one in lane.given.prompts(session) if one.state in (State.GIVEN, State.RETURNED)
+            one
+            for one in lane.in_flight.prompts(session)
+            if one.state in (State.GIVEN, State.RETURNED)
         ]
 
-    def runs_within(self, gate: Gate, lane: Lane, session: str | None) -> bool:
+    def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
         """Version 2: whether a turn of the component's own runs in one of the user's, which that
         holds at `lane`."""
-        if session is None or session in gate.others or not gate.turns.get(session):
+        if session is None or session in policy_state.others or not policy_state.turns.get(session):
             return False
         return bool(self._open(lane, session))
 
-    def opened(self, gate: Gate, session: str, pending: Pending) -> None:
+    def opened(self, policy_state: PolicyState, session: str, pending: PendingRequest) -> None:
         """A component has sent a prompt of its own."""
-        gate.turns[session] = False
-        pending.watchers = (*pending.watchers, partial(self._answered, gate, session))
+        policy_state.turns[session] = False
+        pending.watchers = (*pending.watchers, partial(self._answered, policy_state, session))
 
     def _answered(
-        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+        self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
         if member == b"result" and self._exchange.version == 2:
-            gate.turns[session] = True  # it has only begun
+            policy_state.turns[session] = True  # it has only begun
         else:
-            gate.turns.pop(session, None)
+            policy_state.turns.pop(session, None)
 
     @staticmethod
-    def told(gate: Gate, session: str | None, params: Params) -> None:
+    def state_reported(policy_state: PolicyState, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
         if session is not None and _state(params) == "idle":
-            waiting, _ = gate.others.get(session, (0, 0))
-            _count(gate, session, waiting, 0)
-            if gate.turns.get(session):
-                del gate.turns[session]
+            waiting, _ = policy_state.others.get(session, (0, 0))
+            _count(policy_state, session, waiting, 0)
+            if policy_state.turns.get(session):
+                del policy_state.turns[session]
 
-    def another(self, gate: Gate, session: str | None, pending: Pending) -> None:
+    def prompt_passed(
+        self, policy_state: PolicyState, session: str | None, pending: PendingRequest
+    ) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
-        if session is None or not gate.policy.prompts:
+        if session is None or not policy_state.policy.prompts:
             return
-        if gate.turns.get(session):
-            del gate.turns[session]
-        waiting, running = gate.others.get(session, (0, 0))
-        _count(gate, session, waiting + 1, running)
-        pending.watchers = (*pending.watchers, partial(self._other_over, gate, session))
+        if policy_state.turns.get(session):
+            del policy_state.turns[session]
+        waiting, running = policy_state.others.get(session, (0, 0))
+        _count(policy_state, session, waiting + 1, running)
+        pending.watchers = (*pending.watchers, partial(self._other_over, policy_state, session))
 
     def _other_over(
-        self, gate: Gate, session: str, member: bytes, body: bytes, out: list[Effect]
+        self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        waiting, running = gate.others.get(session, (0, 0))
+        waiting, running = policy_state.others.get(session, (0, 0))
         begun = member == b"result" and self._exchange.version == 2
-        _count(gate, session, waiting - 1, running + begun)
+        _count(policy_state, session, waiting - 1, running + begun)
 
-    def hidden(self, gate: Gate, session: str | None) -> bool:
+    def hidden(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether what is said in a session is said in a turn of the component's own: there, or in
         that of a sub-agent of it."""
-        if gate.turns:
+        if policy_state.turns:
             for one in self._exchange.sessions.line(session):
-                if one in gate.others:
+                if one in policy_state.others:
                     return False
-                if one in gate.turns:
+                if one in policy_state.turns:
                     return True
         return False
 
 
-def _count(gate: Gate, session: str, waiting: int, running: int) -> None:
+def _count(policy_state: PolicyState, session: str, waiting: int, running: int) -> None:
     """Keeps how many prompts of others run in a session."""
     if waiting > 0 or running > 0:
-        gate.others[session] = max(waiting, 0), running
+        policy_state.others[session] = max(waiting, 0), running
     else:
-        gate.others.pop(session, None)
+        policy_state.others.pop(session, None)
 
 
 class _Update(msgspec.Struct):

@@ -1,104 +1,142 @@
-"""Finding out which dialect a proxy speaks: what was asked of it, and what its behaviour tells."""
+"""Which dialect a proxy speaks, as its behaviour tells; and the second connection of dialect `scp`.
+
+An `scp` proxy launches its successor itself, as a shim that connects back to us. A component of
+unknown dialect that takes the role without an envelope in sight may be such a proxy: it is asked to
+launch, and if it does not know `_scp/proxy` it is `sacp` or `pacp`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
-import msgspec
-from msgspec import Raw, UnsetType
-
-from conductor.core.dialects import DETECTION, Dialect
-from conductor.core.effects import Effect
-from conductor.core.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
-from conductor.core.peer import Peer
-from conductor.core.pending import Pending
-
-_NEXT_ON: Final = (METHOD_NOT_FOUND, INVALID_REQUEST)
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    """What is read of an error object."""
-
-    code: int = 0
-    message: str = "an error"
-
-    @property
-    def unknown_method(self) -> bool:
-        """Whether a component says by it that it does not know this role request."""
-        return self.code in _NEXT_ON
+from conductor.core.component import Component, Role
+from conductor.core.dialects import LAUNCH, PACP, PLAIN, ROLE_METHODS, SACP, SCP, Dialect
+from conductor.core.effects import Closure, Effects
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import read_error
+from conductor.core.roles.initialize import Initializer, successor_name
+from conductor.core.state import (
+    AnswerTo,
+    DialectState,
+    Handshake,
+    Lane,
+    Peer,
+    PendingRequest,
+)
 
 
-_error = msgspec.json.Decoder(ErrorBody)
+class Detection:
+    """The part of a router that finds out dialects, and joins launched successors."""
+
+    def __init__(self, exchange: Exchange, initializer: Initializer) -> None:
+        self._exchange = exchange
+        self._initializer = initializer
+
+    def envelope_seen(self, peer: Peer, form: Dialect, method: str, out: Effects) -> None:
+        """A peer whose dialect is not certain has sent `method` in an envelope of `form`, which
+        tells apart dialects that answer a role request in the same words."""
+        if peer.dialect_state is not DialectState.UNKNOWN:
+            peer.dialect_state = DialectState.KNOWN
+            if form is PACP:
+                peer.speak(PACP)
+            return
+        handshake = peer.handshake
+        if handshake is None:
+            return  # it speaks before it was asked anything
+        if method in ROLE_METHODS:
+            # A proxy of another generation forwards the role request it does not know: its envelope
+            # shows what to ask in next, not yet that it takes the role.
+            handshake.prefer(form)
+            return
+        peer.settle_dialect(form, out)
+        if handshake.role_answer is not None:
+            self._not_needed(peer, handshake, out)
+
+    def listening(self, peer: Peer, server: bytes, out: Effects) -> None:
+        """Asks the proxy to launch its successor.
+
+        The peer of the second connection exists from now on, whether or not it is still needed: the
+        shell has its address already.
+
+        Args:
+            server: a stdio server entry, as JSON.
+        """
+        name = successor_name(peer.name)
+        component = Component(name, f"the successor connection of {peer.label}", PLAIN)
+        successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
+        successor.launched_by = peer
+        successor.p.wraps = False
+        # One component on two connections: what it may do is counted once.
+        successor.policy_state = peer.policy_state
+        self._exchange.peers[name] = successor
+        handshake = peer.handshake
+        if peer.closure is not None or handshake is None or handshake.role_answer is None:
+            _discard(successor)
+            return
+        _move(peer.s, successor.p)
+        pending = self._exchange.own_request(LAUNCH)
+        pending.answer_to, pending.subject = AnswerTo.LAUNCH, handshake
+        self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
+
+    def launch_answered(
+        self,
+        handshake: Handshake,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: Effects,
+    ) -> None:
+        """A proxy has answered the request to launch its successor."""
+        assert pending.target is not None
+        peer = pending.target.peer
+        self._exchange.reply(pending, member, body, out)
+        if handshake.role_answer is None:
+            return  # its envelopes told meanwhile that it is no `scp` proxy
+        if member == b"result":
+            peer.settle_dialect(SCP, out)
+            self._initializer.take_role_answer(handshake, out)
+            return
+        error = read_error(body)
+        if peer.dialect_state is DialectState.UNKNOWN and error.unknown_method:
+            peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
+            self._not_needed(peer, handshake, out)
+        else:
+            self._initializer.not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
+
+    def not_launching(self, peer: Peer, out: Effects) -> None:
+        """The proxy was asked to launch its successor a while ago. One of unknown dialect that has
+        neither begun to nor refused ignores requests that it does not know."""
+        handshake = peer.handshake
+        if (
+            handshake is None
+            or handshake.role_answer is None
+            or peer.dialect_state is not DialectState.UNKNOWN
+            or peer.forwarded
+        ):
+            return
+        text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
+        hint = f"name its dialect, and it is not asked: `{peer.name},dialect={SACP.name}`"
+        self._exchange.log(out, "warning", peer, f"{text}\nhint: {hint}")
+        peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
+        self._not_needed(peer, handshake, out)
+
+    def _not_needed(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
+        """The proxy reaches its successor by envelopes: its answer goes back now."""
+        successor = self._exchange.peers.get(successor_name(peer.name))
+        if successor is not None:
+            _move(successor.p, peer.s)
+            _discard(successor)
+        self._initializer.take_role_answer(handshake, out)
 
 
-def read_error(body: bytes) -> ErrorBody:
-    """The code and message of an error object, defaults for what cannot be read."""
-    try:
-        return _error.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ErrorBody()
+def _move(old: Lane, new: Lane) -> None:
+    """Joins `new` to what `old` is joined to, instead of it."""
+    across = old.across
+    assert across is not None
+    old.across, new.across, across.across = None, across, new
+    # What comes in at the proxy's other end leaves it here from now on.
+    new.other, old.other.other = old.other, new
+    new.direction, new.policed = old.direction, old.policed
 
 
-class Handshake:
-    """One proxy being initialized: what was asked of it and what is left to try."""
-
-    __slots__ = (
-        "held",
-        "left",
-        "number",
-        "onward",
-        "params",
-        "pending",
-        "reopened",
-        "tried",
-        "upstream",
-        "when_back",
-    )
-
-    def __init__(self, pending: Pending, params: Raw | UnsetType, peer: Peer) -> None:
-        self.pending = pending
-        self.params = params
-        self.number = 0
-        """Of the hop by which it began."""
-        self.left: list[Dialect] = list(DETECTION) if peer.guessing else [peer.dialect]
-        self.tried: list[Dialect] = []
-        self.reopened = False
-        """Whether the peer has been started once more; that happens once."""
-        self.onward: Pending | None = None
-        """The `initialize` a policed peer has forwarded for it."""
-        self.upstream: tuple[bytes, bytes] | None = None
-        """How that was answered (member, body)."""
-        self.when_back: Callable[[bytes, bytes, list[Effect]], None] | None = None
-        """Takes that answer, where the peer was not to give one of its own."""
-        self.held: bytes | None = None
-        """The peer's answer, while it is being told to launch its successor (`scp`)."""
-
-    def next(self) -> Dialect:
-        """The dialect to ask in now."""
-        self.tried.append(self.left.pop(0))
-        return self.tried[-1]
-
-    def prefer(self, dialect: Dialect) -> None:
-        """Asks in `dialect` next, unless that has been done: its envelopes look like that."""
-        if dialect not in self.tried:
-            self.left = [dialect, *(other for other in self.left if other is not dialect)]
-
-
-def confirm(peer: Peer, dialect: Dialect, out: list[Effect], *, unsettled: bool = False) -> None:
-    """Takes the peer's dialect as known and sends what has waited for that.
-
-    `unsettled`: its first envelope may still tell `pacp` from `sacp`.
-    """
-    peer.guessing = False
-    peer.unsettled = unsettled
-    peer.speak(dialect)
-    peer.ready = True
-    resume_waiting(peer, out)
-
-
-def resume_waiting(peer: Peer, out: list[Effect]) -> None:
-    """Takes up again what waits for the peer, in order."""
-    waiting, peer.backlog, peer.held = peer.backlog, [], 0
-    for resume in waiting:
-        resume(out)
+def _discard(successor: Peer) -> None:
+    successor.ready = False
+    successor.closure = Closure(f"{successor.label} is not used")

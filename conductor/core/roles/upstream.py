@@ -1,18 +1,25 @@
-"""What upstream shows by its `initialize`: that it is a client, or an outer conductor, and how it
-speaks."""
+"""The first `initialize` from upstream: it tells a client from an outer conductor."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
+from conductor.core.component import Side
 from conductor.core.dialects import INITIALIZE, ROLE_METHODS, SACP
 from conductor.core.exchange import Exchange
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed
-from conductor.core.peer import Lane, Peer
-from conductor.core.roles import offer, versions
-from conductor.core.topology import Side
+from conductor.core.json_text import read_members
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.roles.initialize_params import (
+    add_offer,
+    has_offer,
+    offer_shape,
+    remove_offer,
+    select_version,
+    version_of,
+)
+from conductor.core.state import DialectState, Lane, Peer
 
 ONLY_CONDUCTOR: Final = "`{}` requests are only sent by the conductor"
 _REPEATED: Final = (
@@ -27,25 +34,32 @@ class UpstreamRole:
         self._exchange = exchange
         self._repeatable = True
         self._echo = False
-        """Whether its answer has to say that this is a proxy."""
+        """Whether the answer must say that this is a proxy."""
 
     def check_begun(self) -> None:
-        """Raises `Malformed` for a request from upstream before `initialize`."""
+        """Checks a request from upstream that is no `initialize`.
+
+        Raises:
+            Malformed: none came before it.
+        """
         if not self._exchange.upstream.admitted:
-            expected = "proxy/initialize" if self._exchange.chain.mode == "proxy" else INITIALIZE
+            expected = "proxy/initialize" if self._exchange.topology.mode == "proxy" else INITIALIZE
             raise Malformed(INVALID_REQUEST, f"expected `{expected}` request")
         self._repeatable = False
 
-    def request(self, lane: Lane, method: str, params: Raw | UnsetType) -> Raw | UnsetType:
-        """What goes on of an `initialize`, or role request, of upstream's. Raises `Malformed` to
-        refuse."""
+    def request(self, lane: Lane, method: str, params: Params) -> Params:
+        """The params that go on of an `initialize` or role request from upstream.
+
+        Raises:
+            Malformed: it is refused.
+        """
         exchange, peer = self._exchange, lane.peer
-        offered = method == INITIALIZE and offer.present(params)
-        if exchange.chain.mode == "auto":
-            exchange.chain.settle_mode("proxy" if offered or method in ROLE_METHODS else "agent")
+        offered = method == INITIALIZE and has_offer(params)
+        if exchange.topology.mode == "auto":
+            exchange.topology.settle_mode("proxy" if offered or method in ROLE_METHODS else "agent")
         if lane.side is Side.S:
             raise Malformed(INVALID_REQUEST, "`initialize` comes from the predecessor only")
-        as_proxy = exchange.chain.mode == "proxy"
+        as_proxy = exchange.topology.mode == "proxy"
         if not as_proxy and method in ROLE_METHODS:
             raise Malformed(INVALID_REQUEST, ONLY_CONDUCTOR.format(method))
         if as_proxy and not (offered or method in ROLE_METHODS or peer.sideband):
@@ -54,12 +68,13 @@ class UpstreamRole:
             raise Malformed(INVALID_REQUEST, f"on side p it is plain `{INITIALIZE}`")
         if exchange.version == 2 and not self._repeatable:
             raise Malformed(INVALID_REQUEST, _REPEATED)
-        selected = versions.select(params)
+        selected = select_version(params)
         if as_proxy and not peer.sideband:
             self._speak(peer, method)
         peer.admitted = True
-        # In agent mode a section that only held the flag is the client's own: it stays.
-        return offer.remove(selected, None if as_proxy else offer.shape(selected))
+        # In agent mode nobody flagged it on this hop: a section with nothing but the flag in it is
+        # the client's own, and stays.
+        return remove_offer(selected, None if as_proxy else offer_shape(selected))
 
     def _speak(self, peer: Peer, method: str) -> None:
         """Takes the outer conductor's dialect from its role request."""
@@ -68,11 +83,11 @@ class UpstreamRole:
             peer.speak(ROLE_METHODS[method])
         elif not peer.dialect.offer:
             peer.speak(SACP)
-            peer.unsettled = True
+            peer.dialect_state = DialectState.TENTATIVE
         peer.ready = True
 
-    def answered(self, answer: Raw | UnsetType) -> Raw | UnsetType:
-        """The answer to upstream's `initialize`, as it is to be told."""
+    def answered(self, answer: Params) -> Params:
+        """Rewrites the answer to upstream's `initialize`."""
         assert isinstance(answer, Raw)
-        self._exchange.version = versions.answered(answer)
-        return offer.add(answer, "agent") if self._echo else answer
+        self._exchange.version = version_of(read_members(answer) or {})
+        return add_offer(answer, "agent") if self._echo else answer

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from conductor.core.jsonrpc import METHOD_NOT_FOUND, error_object
 from conductor.mcp import limits
+from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, ClientMessage, Notification, Request
 from conductor.mcp.bridge.downgrade import Downgrade, SharedSession
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse
 from conductor.mcp.bridge.generations import Generation
 from conductor.mcp.bridge.json import EMPTY
-from conductor.mcp.bridge.revisions import DISCOVER, INITIALIZE, PROBE, modern
-from conductor.mcp.bridge.servers import Call, Server, ServerConnection, ServerHandler
-from conductor.mcp.bridge.translations import (
-    ClientMessage,
-    Notification,
-    Relay,
-    Request,
-    Translation,
-)
+from conductor.mcp.bridge.servers import Server, ServerConnection
+from conductor.mcp.bridge.translations import Relay, Translation
 from conductor.mcp.bridge.upgrade import Upgrade
 
 
@@ -35,7 +29,7 @@ class _State(Enum):
     CLOSED = auto()
 
 
-class Client(ServerHandler):
+class Client:
     """One client of one server. Messages wait, in order, until the translation is chosen."""
 
     def __init__(
@@ -56,7 +50,7 @@ class Client(ServerHandler):
         self._first = ""
         """The method of the first request."""
         self._waiting: list[ClientMessage] = []
-        self._connection = ServerConnection(server, clients.chain, self)
+        self._connection = ServerConnection(server, clients.chain, self.close)
 
     # -- from the client -----------------------------------------------------------------------
 
@@ -66,7 +60,7 @@ class Client(ServerHandler):
 
     def received(self, message: ClientMessage) -> None:
         """Takes a message of the client."""
-        if isinstance(message, Request) and message.method == INITIALIZE and self._modern:
+        if isinstance(message, Request) and message.method == protocol.INITIALIZE and self._modern:
             self._begin_anew()
         if self._translation is not None:
             self._translation.client_message(message)
@@ -86,7 +80,7 @@ class Client(ServerHandler):
             self._translation.client_closed()
             self._translation = None
             self._state = _State.NEW
-            self._connection = ServerConnection(self.server, self._clients.chain, self)
+            self._connection = ServerConnection(self.server, self._clients.chain, self.close)
 
     def closed(self) -> None:
         """The client has left."""
@@ -98,7 +92,7 @@ class Client(ServerHandler):
             self._connection.close()
 
     def close(self) -> None:
-        """Closes the client's connection."""
+        """Closes the client's connection; also when the component has closed its own."""
         self._client.close()
         self.closed()
 
@@ -108,36 +102,40 @@ class Client(ServerHandler):
         """Chooses the translation; first asks the component what it is, if nobody knows."""
         self._first = first.method
         if self._generation is not None and self._generation.stateless:
-            self._modern = first.method != INITIALIZE
+            self._modern = first.method != protocol.INITIALIZE
         else:
-            self._modern = modern(first.method, first.params)
-        generation = self.server.generation
+            self._modern = protocol.modern(first.method, first.params)
+        generation = self.server.ladder.current
         known = not generation.stateless or self.server.discovered is not None
         if known or self._speaks(generation):
             self._establish()
             return
         self._state = _State.PROBING
-        probe = Call(DISCOVER, PROBE, lambda member, body: self._probed(first, member, body))
-        if first.method == DISCOVER:  # the client's own request serves as the probe
+        probe = Call(
+            protocol.DISCOVER,
+            protocol.PROBE,
+            lambda member, body: self._probed(first, member, body),
+        )
+        if first.method == protocol.DISCOVER:  # the client's own request serves as the probe
             probe.params, probe.acp_params = first.params, first.acp_params
             probe.request_id = first.request_id
         self._connection.request(probe)
 
     def _speaks(self, generation: Generation) -> bool:
         """Whether the client speaks a component's generation, so nothing has to be translated."""
-        return self._generation is generation and self._first != INITIALIZE
+        return self._generation is generation and self._first != protocol.INITIALIZE
 
     def _probed(self, first: Request, member: bytes, body: bytes) -> None:
         server = self.server
-        if not server.generation.stateless:
+        if not server.ladder.current.stateless:
             self._establish()  # it rejected the probe, and the connection found its generation
         elif member == b"result":
             server.discovered = body
-            if first.method == DISCOVER:
+            if first.method == protocol.DISCOVER:
                 self._waiting.remove(first)
                 self._client.respond(first.id, member, body)
             self._establish()
-        elif server.confirmed:
+        elif server.ladder.confirmed:
             server.discovered = EMPTY  # it has no `server/discover`, but may serve all the same
             self._establish()
         else:
@@ -149,9 +147,9 @@ class Client(ServerHandler):
 
     def _establish(self) -> None:
         server, client, connection = self.server, self._client, self._connection
-        stateless = server.generation.stateless
-        if self._speaks(server.generation):
-            give_back = None if server.confirmed else self._given_back
+        stateless = server.ladder.current.stateless
+        if self._speaks(server.ladder.current):
+            give_back = None if server.ladder.confirmed else self._given_back
             self._translation = Relay(client, connection, give_back)
         elif stateless == self._modern:
             self._translation = Relay(client, connection)
@@ -175,32 +173,6 @@ class Client(ServerHandler):
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self.received(message)
-
-    # -- from the component --------------------------------------------------------------------
-
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """Passes a request to the translation."""
-        if self._translation is not None:
-            self._translation.server_request(method, params, reply, call)
-        else:
-            reason = f"`{method}`: the MCP client has not said anything yet"
-            reply(b"error", error_object(METHOD_NOT_FOUND, reason))
-
-    def server_cancel(self, reply: OnResponse) -> None:
-        """Passes a cancellation to the translation."""
-        if self._translation is not None:
-            self._translation.server_cancel(reply)
-
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """Passes a notification to the translation."""
-        if self._translation is not None:
-            self._translation.server_notification(method, params, call)
-
-    def server_closed(self) -> None:
-        """The component closed the connection, so the client's ends too."""
-        self.close()
 
 
 class Clients:

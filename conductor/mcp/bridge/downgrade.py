@@ -14,24 +14,14 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
-from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
+from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, Request, ServerHandler, ServerRequest
+from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, ignore
 from conductor.mcp.bridge.json import EMPTY, decoded, meta, objects, read, text, with_meta, write
-from conductor.mcp.bridge.revisions import (
-    CLIENT,
-    DISCOVER,
-    LATEST_SESSION,
-    LISTEN,
-    LOG_LEVEL,
-    MODERN,
-    NAMESPACE,
-    NEEDS,
-    PROGRESS,
-    SERVER,
-)
-from conductor.mcp.bridge.servers import Call, Server, ServerConnection, ServerHandler
+from conductor.mcp.bridge.servers import Server, ServerConnection
 from conductor.mcp.bridge.subscriptions import Subscriptions
 from conductor.mcp.bridge.suspendable import MAY_WANT_INPUT, SuspendableRequest
-from conductor.mcp.bridge.translations import Request, Translation, cancelled_id
+from conductor.mcp.bridge.translations import Translation, cancelled_id
 
 _LOG_MESSAGE: Final = "notifications/message"
 
@@ -50,7 +40,7 @@ class SharedSession(ServerHandler):
     def __init__(self, server: Server, chain: AcpEndpoint) -> None:
         self._server = server
         self._chain = chain
-        self._connection = ServerConnection(server, chain, self)
+        self._connection = self._connect()
         self._state = _State.NEW
         self._waiting: list[tuple[ClientConnection, Request]] = []
         """Requests that came before the session was open."""
@@ -64,6 +54,11 @@ class SharedSession(ServerHandler):
         """The result of `initialize`."""
         self._capabilities: dict[str, dict[str, Any]] = {}
         """The component's."""
+
+    def _connect(self) -> ServerConnection:
+        connection = ServerConnection(self._server, self._chain, self._ended)
+        connection.handler = self
+        return connection
 
     def close(self) -> None:
         """Ends the session."""
@@ -81,11 +76,11 @@ class SharedSession(ServerHandler):
             self._state = _State.INITIALIZING
             about = meta(read(request.params))
             params: dict[str, object] = {
-                "protocolVersion": LATEST_SESSION,
+                "protocolVersion": protocol.LATEST_SESSION,
                 # What the component may ask for depends on the client of each request, so `answer`
                 # decides. Here the session claims everything.
-                "capabilities": {name: {} for name in NEEDS.values()},
-                "clientInfo": about.get(CLIENT) or {"name": "conductor", "version": "0"},
+                "capabilities": {name: {} for name in protocol.NEEDS.values()},
+                "clientInfo": about.get(protocol.CLIENT) or {"name": "conductor", "version": "0"},
             }
             self._connection.request(Call("initialize", write(params), self._on_initialized))
 
@@ -105,9 +100,9 @@ class SharedSession(ServerHandler):
 
     def _serve(self, client: ClientConnection, request: Request) -> None:
         fields = read(request.params)
-        if request.method == DISCOVER:
+        if request.method == protocol.DISCOVER:
             client.respond(request.id, b"result", self._discovered())
-        elif request.method == LISTEN:
+        elif request.method == protocol.LISTEN:
             wanted = decoded(fields.get("notifications"))
             self._subscriptions.listen(client, request.id, wanted, self._capabilities)
         elif "requestState" in fields:
@@ -117,7 +112,7 @@ class SharedSession(ServerHandler):
 
     def _discovered(self) -> bytes:
         result: dict[str, object] = {
-            "supportedVersions": [MODERN],
+            "supportedVersions": [protocol.MODERN],
             "capabilities": self._capabilities,
             "resultType": "complete",
             "ttlMs": 0,
@@ -126,16 +121,16 @@ class SharedSession(ServerHandler):
         if "instructions" in self._initialized:
             result["instructions"] = self._initialized["instructions"]
         if "serverInfo" in self._initialized:
-            result["_meta"] = {SERVER: self._initialized["serverInfo"]}
+            result["_meta"] = {protocol.SERVER: self._initialized["serverInfo"]}
         return write(result)
 
     def _start(self, client: ClientConnection, request: Request, fields: dict[str, Raw]) -> None:
         about = meta(fields)
-        self._set_log_level(about.get(LOG_LEVEL))
+        self._set_log_level(about.get(protocol.LOG_LEVEL))
         token = f"{self._server.listener}-{self._server.next_number()}"
         started = SuspendableRequest(client, request.id, request.method, about, token)
         rest: dict[str, object] = {
-            name: raw for name, raw in about.items() if not name.startswith(NAMESPACE)
+            name: raw for name, raw in about.items() if not name.startswith(protocol.NAMESPACE)
         }
         if started.progress_token is not None:
             rest["progressToken"] = token
@@ -190,26 +185,23 @@ class SharedSession(ServerHandler):
     def leave(self, client: ClientConnection) -> None:
         """A client has left: cancels its requests, except suspended ones, which it may resume over
         another connection."""
-        self._waiting = [each for each in self._waiting if each[0] is not client]
-        for request in [each for each in self._requests.values() if each.client is client]:
-            self._drop(request)
+        self._waiting = [entry for entry in self._waiting if entry[0] is not client]
+        for request in list(self._requests.values()):
+            if request.client is client:
+                self._drop(request)
         self._subscriptions.leave(client)
 
     # -- from the component ----------------------------------------------------------------------
 
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """Asks the client of the latest request that can answer.
-
-        The component does not say which request it works on, so the latest is the best guess.
-        """
+    def server_request(self, request: ServerRequest) -> None:
+        # The component does not say which call it works on, so the latest is the best guess.
+        method, reply = request.method, request.reply
         if method == "ping":
             reply(b"result", EMPTY)
             return
-        capability = NEEDS.get(method)
-        candidates = [each for each in self._requests.values() if each.method in MAY_WANT_INPUT]
-        able = [each for each in candidates if capability in each.capabilities]
+        capability = protocol.NEEDS.get(method)
+        candidates = [call for call in self._requests.values() if call.method in MAY_WANT_INPUT]
+        able = [call for call in candidates if capability in call.capabilities]
         if not able:
             if capability is not None and len(candidates) == 1:
                 # With several requests in flight, nobody knows which one lacks the capability.
@@ -217,13 +209,13 @@ class SharedSession(ServerHandler):
             reason = f"`{method}`: no open request is of an MCP client that offers it"
             reply(b"error", error_object(METHOD_NOT_FOUND, reason))
             return
-        request = able[-1]
-        if request.rounds >= limits.INPUT_ROUNDS or len(request.unsent) >= limits.INPUTS:
+        latest = able[-1]
+        if latest.rounds >= limits.INPUT_ROUNDS or len(latest.unsent) >= limits.INPUTS:
             reason = f"`{method}`: the request has asked for too much input already"
             reply(b"error", error_object(METHOD_NOT_FOUND, reason))
             return
-        request.want(f"input-{self._server.next_number()}", method, params, reply)
-        self._suspend(request)
+        latest.want(f"input-{self._server.next_number()}", request)
+        self._suspend(latest)
 
     def _suspend(self, request: SuspendableRequest) -> None:
         if request.client is None:
@@ -235,15 +227,12 @@ class SharedSession(ServerHandler):
                 self._drop(oldest)
         request.suspend()
 
-    def server_cancel(self, reply: OnResponse) -> None:
-        """The component does not want an input any more."""
-        for request in self._requests.values():
-            request.withdraw(reply)
+    def server_cancel(self, request: ServerRequest) -> None:
+        for suspendable in self._requests.values():
+            suspendable.withdraw(request)
 
     def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """Passes progress to its request, logs to the latest that wants them, changes to
-        subscribers."""
-        if method == PROGRESS:
+        if method == protocol.PROGRESS:
             fields = read(params)
             request = self._requests.get(text(fields.get("progressToken")) or "")
             if request is not None and request.client and request.progress_token is not None:
@@ -257,12 +246,12 @@ class SharedSession(ServerHandler):
         else:
             self._subscriptions.notify(method, params)
 
-    def server_closed(self) -> None:
-        """The component ends the session; the next request begins another."""
+    def _ended(self) -> None:
+        """The component has ended the session; the next request begins another."""
         self._subscriptions.end()
         self._log_level = None
         self._connection.close()
-        self._connection = ServerConnection(self._server, self._chain, self)
+        self._connection = self._connect()
         self._state = _State.NEW
 
     def _subscribe(self, method: str, uri: str) -> None:

@@ -40,7 +40,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """The methods that carry a message to the component …"""
     back_request: str | None = None
     back_notification: str
-    """… and from it."""
+    """… and from it. None if the generation has no such messages."""
     address: Fields
     nested: bool = False
     """Whether the message stands in a member `message`, with an id of its own."""
@@ -125,6 +125,36 @@ LADDERS: Final[Mapping[str, tuple[Generation, ...]]] = {
     "scp": (SCP,),
 }
 """The generations a component may speak, by the form of its declaration; the likeliest first."""
+
+
+class Ladder:
+    """The generations that one component may speak, in the order to try them."""
+
+    def __init__(self, form: str) -> None:
+        self.rungs = LADDERS[form]
+        self.current = self.rungs[0]
+        self.confirmed = len(self.rungs) == 1
+        """Whether the component has shown that it speaks `current`."""
+
+    def after(self, generation: Generation) -> Generation | None:
+        """The generation to try when the component does not know `generation`."""
+        at = self.rungs.index(generation) + 1
+        return self.rungs[at] if not self.confirmed and at < len(self.rungs) else None
+
+    def prefer(self, generation: Generation) -> None:
+        """Tries `generation`, which the agent speaks, first, if the declaration allows it.
+
+        A ladder that begins with the stateless generation stays as it is: components of the
+        stateless generation reject the others' messages, but not the other way round.
+        """
+        if generation in self.rungs and not self.confirmed and not self.rungs[0].stateless:
+            others = (other for other in self.rungs if other is not generation)
+            self.current, self.rungs = generation, (generation, *others)
+
+    def confirm(self, generation: Generation) -> None:
+        """The component has shown that it speaks `generation`."""
+        self.current, self.confirmed = generation, True
+
 
 CONNECTS: Final = {"mcp/connect": SDK_2, "_mcp/connect": SDK_0}
 DISCONNECTS: Final = frozenset({"mcp/disconnect", "_mcp/disconnect"})

@@ -8,7 +8,8 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
-from conductor.mcp.bridge import generations
+from conductor.mcp.bridge import generations, protocol
+from conductor.mcp.bridge.calls import Cancellation, Notification, Request
 from conductor.mcp.bridge.clients import Client, Clients
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
 from conductor.mcp.bridge.generations import (
@@ -24,9 +25,7 @@ from conductor.mcp.bridge.generations import (
     unwrap,
 )
 from conductor.mcp.bridge.json import EMPTY, NULL, read, text, write
-from conductor.mcp.bridge.revisions import CANCELLED
 from conductor.mcp.bridge.servers import Server
-from conductor.mcp.bridge.translations import Cancellation, Notification, Request
 
 _REQUEST_CANCELLED: Final = -32800
 
@@ -79,7 +78,7 @@ class NativeConnection(ClientConnection):
     def acp_id(self, inner_id: Raw | None) -> bytes | None:
         """The id of ACP of the pending request that has this id inside."""
         wanted = bytes(inner_id) if inner_id is not None else b""
-        matching = (id_ for id_, each in self._pending.items() if each.inner_id == wanted)
+        matching = (id_ for id_, request in self._pending.items() if request.inner_id == wanted)
         return next(matching, None)
 
     def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
@@ -180,7 +179,7 @@ class NativeClients:
             self._agent.respond(id_, b"error", error)
         else:
             generation = connection.generation
-            client.server.prefer(generation)
+            client.server.ladder.prefer(generation)
             connection.received(id_, message)
             acp_params = params if generation.stateless else None
             client.received(
@@ -197,7 +196,7 @@ class NativeClients:
         client, connection = native
         if method in DISCONNECTS:
             self._disconnected(native)
-        elif message.method == CANCELLED and connection.generation.nested:
+        elif message.method == protocol.CANCELLED and connection.generation.nested:
             # It names the request by the id inside; ACP wants a response nevertheless.
             acp_id = connection.acp_id(read(message.params).get("requestId"))
             if acp_id is not None:
@@ -226,7 +225,7 @@ class NativeClients:
             error = server.refusal(f"{limits.NATIVE_CLIENTS} connections are open")
             self._agent.respond(id_, b"error", error)
             return True
-        same = next((rung for rung in server.ladder if rung.connect == method), None)
+        same = next((rung for rung in server.ladder.rungs if rung.connect == method), None)
         connection = NativeConnection(self._agent, CONNECTS[method], server, "")
         client = self._all.open(server, connection, same)
 

@@ -7,12 +7,10 @@ that generation, and carries `Call`s and notifications.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from conductor.core.jsonrpc import (
@@ -24,12 +22,12 @@ from conductor.core.jsonrpc import (
     error_object,
 )
 from conductor.mcp import limits
-from conductor.mcp.bridge import generations
+from conductor.mcp.bridge import generations, protocol
+from conductor.mcp.bridge.calls import Call, Notification, ServerHandler, ServerRequest
 from conductor.mcp.bridge.declarations import Declared
 from conductor.mcp.bridge.endpoints import AcpEndpoint, OnResponse, ignore
-from conductor.mcp.bridge.generations import LADDERS, Generation, McpMessage
+from conductor.mcp.bridge.generations import Generation, Ladder, McpMessage
 from conductor.mcp.bridge.json import NULL, error_code, meta, read, text, with_meta, write
-from conductor.mcp.bridge.revisions import CANCELLED, PROGRESS
 
 _UNKNOWN_GENERATION: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
 """The error codes with which components reject a generation they do not know."""
@@ -70,10 +68,7 @@ class Server:
         self.session = session
         self.listener = listener
         self.name = name
-        self.ladder = LADDERS[declared.form]
-        self.generation = self.ladder[0]
-        self.confirmed = len(self.ladder) == 1
-        """Whether the component has shown that it speaks `generation`."""
+        self.ladder = Ladder(declared.form)
         self.discovered: bytes | None = None
         """The result of `server/discover`, if the component speaks stateless MCP."""
         self.connections: list[ServerConnection] = []
@@ -98,93 +93,22 @@ class Server:
         self._last_number += 1
         return self._last_number
 
-    def next_rung(self, generation: Generation) -> Generation | None:
-        """The generation to try when the component does not know `generation`."""
-        at = self.ladder.index(generation) + 1
-        return self.ladder[at] if not self.confirmed and at < len(self.ladder) else None
-
-    def prefer(self, generation: Generation) -> None:
-        """Tries `generation`, which the agent speaks, first, if the declaration allows it.
-
-        A ladder that begins with the stateless generation stays as it is: components of the
-        stateless generation reject the others' messages, but not the other way round.
-        """
-        if generation in self.ladder and not self.confirmed and not self.ladder[0].stateless:
-            others = (other for other in self.ladder if other is not generation)
-            self.generation, self.ladder = generation, (generation, *others)
-
-    def confirm(self, generation: Generation) -> None:
-        """The component has shown that it speaks `generation`."""
-        self.generation, self.confirmed = generation, True
+    def connection_of(self, call: Call) -> ServerConnection | None:
+        """The connection that waits for a call's response; None if the client has cancelled it."""
+        return next((connection for connection in self.connections if connection.has(call)), None)
 
     def addressee(self, message: McpMessage) -> tuple[ServerConnection | None, Call | None]:
         """The connection that a component's message is for, and the call it belongs to."""
         if message.request_id is not None:
             call = self.calls.get(message.request_id)
-            return (call.connection if call is not None else None), call
+            return (self.connection_of(call) if call is not None else None), call
         if message.connection is not None:
-            matching = (each for each in self.connections if each.id == message.connection)
-            return next(matching, None), None
+            named = (other for other in self.connections if other.id == message.connection)
+            return next(named, None), None
         # Generations without connections name only the server. Most likely the message belongs to
         # the connection that sent the last request.
-        latest = max(self.connections, key=lambda each: (each.latest, each.number), default=None)
+        latest = max(self.connections, key=lambda other: (other.latest, other.number), default=None)
         return latest, None
-
-
-class Call(msgspec.Struct, eq=False):
-    """One request to a component, from its creation to its response."""
-
-    method: str
-    params: bytes | None
-    on_response: OnResponse
-    client_id: bytes | None = None
-    """Raw id of the client's request that it serves."""
-    request_id: str | None = None
-    """The `requestId` to use, if the client has given one."""
-    acp_params: bytes | None = None
-    """Params of ACP to pass on unchanged, if the client speaks the component's generation."""
-    connection: ServerConnection | None = None
-    id: bytes | None = None
-    """Raw id of the request on the wire; None before it is sent and after its response."""
-    inner_id: int | None = None
-    """The id of the message inside, in generations that nest it."""
-    key: str = ""
-    """Its key in `Server.calls`."""
-    token: Raw | None = None
-    """The client's progress token, if the component got another one."""
-    first_error: bytes | None = None
-    """The error in the first generation that was tried."""
-    cancelled: bool = False
-    on_other_generation: Callable[[], None] | None = None
-    """Takes the call back, unanswered, if the component is not of the generation it was passed on
-    in. Without it, the connection translates the call to the next generation itself."""
-
-
-class _Notification(msgspec.Struct, frozen=True):
-    method: str
-    params: bytes | None
-
-
-class ServerHandler(ABC):
-    """Takes what a component sends of its own accord over a `ServerConnection`."""
-
-    @abstractmethod
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """A request. `call`: the call it belongs to, if the component names it."""
-
-    @abstractmethod
-    def server_cancel(self, reply: OnResponse) -> None:
-        """The component cancels the request that `reply` would answer."""
-
-    @abstractmethod
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """A notification."""
-
-    @abstractmethod
-    def server_closed(self) -> None:
-        """The component has closed the connection."""
 
 
 class _State(Enum):
@@ -203,25 +127,28 @@ class _State(Enum):
 class ServerConnection:
     """One connection to a component; a pretended one in generations without connections."""
 
-    def __init__(self, server: Server, chain: AcpEndpoint, handler: ServerHandler) -> None:
+    def __init__(self, server: Server, chain: AcpEndpoint, on_closed: Callable[[], None]) -> None:
+        """`on_closed`: the component has closed the connection."""
         self.server = server
-        self.handler = handler
-        self.generation = server.generation
+        self.handler = ServerHandler()
+        """The client's translation sets it, once there is one."""
+        self.generation = server.ladder.current
         self.id: bytes | None = None
         """Raw JSON; None in generations without connections."""
         self.number = server.next_number()
         self.latest = 0
         """The number of its last request."""
         self._chain = chain
+        self._on_closed = on_closed
         self._state = _State.NEW
         self._client_generation: Generation | None = None
         """The generation to connect in first, if not the server's likeliest."""
         self._on_open: OnResponse | None = None
-        self._queue: list[Call | _Notification] = []
+        self._queue: list[Call | Notification] = []
         """Waits, in order, until the connection is open."""
         self._calls: dict[Call, None] = {}
-        self._replies: dict[bytes, OnResponse] = {}
-        """For the component's requests, by canonical id."""
+        self._server_requests: dict[bytes, ServerRequest] = {}
+        """Pending requests of the component, by canonical id."""
         server.connections.append(self)
 
     # -- opening -----------------------------------------------------------------------------
@@ -236,7 +163,7 @@ class ServerConnection:
 
     def _begin(self) -> None:
         self._state = _State.CONNECTING
-        self.generation = self._client_generation or self.server.generation
+        self.generation = self._client_generation or self.server.ladder.current
         self._connect()
 
     def _connect(self) -> None:
@@ -266,7 +193,7 @@ class ServerConnection:
             self._failed(_error(f"{self.server.label} was connected without an id"))
         else:
             if not self.generation.connect_is_shared:
-                self.server.confirm(self.generation)
+                self.server.ladder.confirm(self.generation)
             self._opened()
 
     def _not_connected(self, error: bytes) -> None:
@@ -284,10 +211,10 @@ class ServerConnection:
     def _next_connect(self) -> Generation | None:
         """The next generation that connects in another form."""
         if self._client_generation is not None:
-            return None if self.server.confirmed else self.server.generation
-        other = self.server.next_rung(self.generation)
+            return None if self.server.ladder.confirmed else self.server.ladder.current
+        other = self.server.ladder.after(self.generation)
         while other is not None and other.connect == self.generation.connect:
-            other = self.server.next_rung(other)
+            other = self.server.ladder.after(other)
         return other
 
     def _opened(self) -> None:
@@ -327,7 +254,6 @@ class ServerConnection:
 
     def request(self, call: Call) -> None:
         """Sends a call, now or once the connection is open."""
-        call.connection = self
         if len(self._queue) >= limits.UNANSWERED:
             call.on_response(b"error", self._full())
             return
@@ -335,13 +261,17 @@ class ServerConnection:
         self.latest = self.server.next_number()
         self._enqueue(call)
 
+    def has(self, call: Call) -> bool:
+        """Whether the call waits for its response here."""
+        return call in self._calls
+
     def notify(self, method: str, params: bytes | None) -> None:
         """Sends a notification, in order. Dropped if the generation has none for components, or if
         too many messages wait for the connection."""
         if len(self._queue) < limits.UNANSWERED:
-            self._enqueue(_Notification(method, params))
+            self._enqueue(Notification(method, params))
 
-    def _enqueue(self, message: Call | _Notification) -> None:
+    def _enqueue(self, message: Call | Notification) -> None:
         if self._state is _State.OPEN:
             self._write(message)
             return
@@ -349,7 +279,7 @@ class ServerConnection:
         if self._state is _State.NEW:
             self._begin()
 
-    def _write(self, message: Call | _Notification) -> None:
+    def _write(self, message: Call | Notification) -> None:
         if isinstance(message, Call):
             self._send(message)
         elif self.generation.notification is not None and self._state is not _State.CLOSED:
@@ -387,15 +317,18 @@ class ServerConnection:
     def _return_calls(self, call: Call) -> bool:
         """Returns `call`, and all calls like it, if the component is of another generation than the
         client passed them on in."""
-        if call.on_other_generation is None or self.server.generation.stateless:
+        if call.on_other_generation is None or self.server.ladder.current.stateless:
             return False
-        returned = [each for each in self._calls if each.on_other_generation is not None]
-        # All leave this connection first, since the first one may close it.
-        for each in returned:
-            del self._calls[each]
-        for each in returned:
-            assert each.on_other_generation is not None
-            each.on_other_generation()
+        callbacks = {
+            returned: returned.on_other_generation
+            for returned in self._calls
+            if returned.on_other_generation is not None
+        }
+        # All leave this connection first, since the first callback may close it.
+        for returned in callbacks:
+            del self._calls[returned]
+        for give_back in callbacks.values():
+            give_back()
         return True
 
     def _with_own_token(self, call: Call, number: int) -> bytes | None:
@@ -419,12 +352,12 @@ class ServerConnection:
             return  # its client has cancelled it, or left
         if member == b"error" and self._return_calls(call):
             return
-        if server.confirmed:
+        if server.ladder.confirmed:
             pass
         elif member == b"result":
-            server.confirm(self.generation)
+            server.ladder.confirm(self.generation)
         elif error_code(body) in _UNKNOWN_GENERATION:
-            other = server.next_rung(self.generation)
+            other = server.ladder.after(self.generation)
             if other is not None and not call.cancelled and self._may_be(other, body):
                 call.first_error = call.first_error or body
                 self._retry(call, other)
@@ -432,7 +365,7 @@ class ServerConnection:
             if call.first_error is not None:
                 # No generation knows the method. So the first error was about the method, not
                 # about the generation.
-                self.generation = server.ladder[0]
+                self.generation = server.ladder.rungs[0]
                 self._finish(call, b"error", call.first_error)
                 return
         self._finish(call, *generations.unwrap_response(self.generation, member, body))
@@ -463,7 +396,7 @@ class ServerConnection:
         if self.generation.nested:
             params = write({**read(params), "requestId": call.inner_id})
         if call.id is not None:
-            self.notify(CANCELLED, params)
+            self.notify(protocol.CANCELLED, params)
 
     def cancel(self, call: Call, *, forget: bool = False) -> None:
         """Cancels a call. `forget`: its client wants no response."""
@@ -483,28 +416,30 @@ class ServerConnection:
         generation = generations.PACP if message.nested else self.generation
 
         def reply(member: bytes, body: bytes) -> None:
-            if self._replies.pop(key, None) is not None:
+            if self._server_requests.pop(key, None) is not None:
                 wrapped = generations.wrap_response(generation, message.inner_id, member, body)
                 self._chain.respond(id_, *wrapped)
 
-        self._replies[key] = reply
-        self.handler.server_request(message.method or "", message.params, reply, call)
+        request = ServerRequest(message.method or "", message.params, reply, call)
+        self._server_requests[key] = request
+        self.handler.server_request(request)
 
     def received_cancel(self, key: bytes) -> bool:
         """The component cancels a request; False if it was not over this connection."""
-        reply = self._replies.get(key)
-        if reply is not None:
-            self.handler.server_cancel(reply)
-        return reply is not None
+        request = self._server_requests.get(key)
+        if request is not None:
+            self.handler.server_cancel(request)
+        return request is not None
 
     def received_notification(self, message: McpMessage, call: Call | None) -> None:
         """A notification of the component to its client."""
         handler, method, params = self.handler, message.method or "", message.params
-        if method == PROGRESS and self.generation.nested:
+        if method == protocol.PROGRESS and self.generation.nested:
             fields = read(params)
             known = self.server.calls.get(text(fields.get("progressToken")) or "")
-            if known is not None and known.token is not None and known.connection is not None:
-                call, handler = known, known.connection.handler
+            connection = self.server.connection_of(known) if known is not None else None
+            if connection is not None and known is not None and known.token is not None:
+                call, handler = known, connection.handler
                 params = write({**fields, "progressToken": known.token})
         handler.server_notification(method, params, call)
 
@@ -514,7 +449,7 @@ class ServerConnection:
         self._state = _State.CLOSED
         for call in list(self._calls):
             self._finish(call, b"error", _error(f"{self.server.label} closed the connection"))
-        self.handler.server_closed()
+        self._on_closed()
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -524,8 +459,8 @@ class ServerConnection:
             self.server.connections.remove(self)
         for call in list(self._calls):
             self.cancel(call, forget=True)
-        for reply in list(self._replies.values()):
-            reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
+        for request in list(self._server_requests.values()):
+            request.reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
         was_open, self._state = self._state is _State.OPEN, _State.CLOSED
         self._queue.clear()
         self._report_open(b"error", _error(f"{self.server.label} is not offered any more"))

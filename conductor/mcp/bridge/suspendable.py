@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, error_object
-from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
+from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, ServerRequest
+from conductor.mcp.bridge.endpoints import ClientConnection
 from conductor.mcp.bridge.json import EMPTY, read, write
-from conductor.mcp.bridge.revisions import CAPABILITIES, DISCOVER, LOG_LEVEL, MISSING_CAPABILITY
-from conductor.mcp.bridge.servers import Call
 
 MAY_WANT_INPUT: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests that may have an `input_required` result."""
@@ -24,18 +24,16 @@ MAY_WANT_INPUT: Final = frozenset({"tools/call", "prompts/get", "resources/read"
 _CACHEABLE: Final = frozenset(
     {
         *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
-        *("resources/read", DISCOVER),
+        *("resources/read", protocol.DISCOVER),
     }
 )
 """Requests whose results must say how long a client may keep them."""
 
 
 class _Input(msgspec.Struct):
-    """A request of the component to its client."""
+    """A request of the component for input."""
 
-    method: str
-    params: bytes | None
-    reply: OnResponse
+    request: ServerRequest
     sent: bool = False
     """Whether the client knows of it."""
 
@@ -58,9 +56,9 @@ class SuspendableRequest:
         self.id = id_
         self.method = method
         self.token = token
-        self.capabilities = read(about.get(CAPABILITIES))
+        self.capabilities = read(about.get(protocol.CAPABILITIES))
         self.progress_token = about.get("progressToken")
-        self.wants_logs = LOG_LEVEL in about
+        self.wants_logs = protocol.LOG_LEVEL in about
         self.call: Call | None = None
         self.rounds = 0
         self.inputs: dict[str, _Input] = {}
@@ -73,9 +71,9 @@ class SuspendableRequest:
         """Inputs that the client does not know of."""
         return [input_ for input_ in self.inputs.values() if not input_.sent]
 
-    def want(self, name: str, method: str, params: bytes | None, reply: OnResponse) -> None:
+    def want(self, name: str, request: ServerRequest) -> None:
         """The component wants an input."""
-        self.inputs[name] = _Input(method, params, reply)
+        self.inputs[name] = _Input(request)
 
     def deliver(self) -> None:
         """Sends the outcome, if it is there, to the client, if one waits."""
@@ -89,7 +87,7 @@ class SuspendableRequest:
         self.client.respond(self.id, member, body)
         self.client = None
         for input_ in self.inputs.values():
-            input_.reply(b"error", error_object(METHOD_NOT_FOUND, "the request is over"))
+            input_.request.reply(b"error", error_object(METHOD_NOT_FOUND, "the request is over"))
 
     def suspend(self) -> None:
         """Answers the client that input is required."""
@@ -97,7 +95,8 @@ class SuspendableRequest:
         wanted: dict[str, object] = {}
         for name, input_ in self.inputs.items():
             if not input_.sent:
-                wanted[name] = {"method": input_.method, "params": Raw(input_.params or EMPTY)}
+                params = Raw(input_.request.params or EMPTY)
+                wanted[name] = {"method": input_.request.method, "params": params}
                 input_.sent = True
         self.rounds += 1
         result = {
@@ -114,22 +113,22 @@ class SuspendableRequest:
         """A client's request with input takes the place of the suspended one."""
         self.client, self.id = client, id_
         self.progress_token = about.get("progressToken", self.progress_token)
-        if CAPABILITIES in about:
-            self.capabilities = read(about[CAPABILITIES])
+        if protocol.CAPABILITIES in about:
+            self.capabilities = read(about[protocol.CAPABILITIES])
         responses = read(fields.get("inputResponses"))
         sent = {name: input_ for name, input_ in self.inputs.items() if input_.sent}
         for name, input_ in sent.items():
             del self.inputs[name]
             if name in responses:
-                input_.reply(b"result", bytes(responses[name]))
+                input_.request.reply(b"result", bytes(responses[name]))
             else:
                 reason = f"the MCP client came back without an answer for `{name}`"
-                input_.reply(b"error", error_object(INVALID_PARAMS, reason))
+                input_.request.reply(b"error", error_object(INVALID_PARAMS, reason))
 
-    def withdraw(self, reply: OnResponse) -> None:
+    def withdraw(self, request: ServerRequest) -> None:
         """The component does not want an input any more."""
         self.inputs = {
-            name: input_ for name, input_ in self.inputs.items() if input_.reply is not reply
+            n: input_ for n, input_ in self.inputs.items() if input_.request is not request
         }
 
 
@@ -149,4 +148,4 @@ def _missing_capability(missing: dict[str, str]) -> bytes:
     methods = ", ".join(f"`{method}`" for method in missing.values())
     reason = f"the MCP server asked for {methods}, which this client does not offer"
     required: dict[str, dict[str, object]] = {name: {} for name in missing}
-    return error_object(MISSING_CAPABILITY, reason, {"requiredCapabilities": required})
+    return error_object(protocol.MISSING_CAPABILITY, reason, {"requiredCapabilities": required})

@@ -8,51 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 from msgspec import Raw
 
-from conductor.core.jsonrpc import METHOD_NOT_FOUND, canonical_id, error_object
-from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
+from conductor.core.jsonrpc import canonical_id
+from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import (
+    Call,
+    Cancellation,
+    ClientMessage,
+    Notification,
+    Request,
+    ServerHandler,
+    ServerRequest,
+)
+from conductor.mcp.bridge.endpoints import ClientConnection
 from conductor.mcp.bridge.json import meta, read, with_meta
-from conductor.mcp.bridge.revisions import CANCELLED, SUBSCRIPTION
-from conductor.mcp.bridge.servers import Call, ServerConnection
+from conductor.mcp.bridge.servers import ServerConnection
 
 
-class Request(msgspec.Struct, frozen=True):
-    """A request of a client."""
-
-    id: bytes
-    """As the client wrote it."""
-    method: str
-    params: bytes | None
-    request_id: str | None = None
-    """The `requestId` of a client that speaks stateless MCP over ACP."""
-    acp_params: bytes | None = None
-    """That client's params of ACP."""
-
-
-class Notification(msgspec.Struct, frozen=True):
-    """A notification of a client."""
-
-    method: str
-    params: bytes | None
-
-
-class Cancellation(msgspec.Struct, frozen=True):
-    """`$/cancel_request` of an ACP client: the request with this canonical id gets a response."""
-
-    key: bytes
-
-
-ClientMessage = Request | Notification | Cancellation
-
-
-class Translation:
+class Translation(ServerHandler):
     """What stands between one client and a component, once both are known."""
 
     def __init__(self, client: ClientConnection, server: ServerConnection) -> None:
         self._client = client
         self._server = server
+        server.handler = self
         self._calls: dict[bytes, Call] = {}
         """Pending calls by the canonical id of the client's request."""
 
@@ -61,7 +41,7 @@ class Translation:
         match message:
             case Request():
                 self._request(message)
-            case Notification(method=method, params=params) if method == CANCELLED:
+            case Notification(method=method, params=params) if method == protocol.CANCELLED:
                 self._cancelled(params)
             case Notification(method, params):
                 self._notification(method, params)
@@ -92,18 +72,6 @@ class Translation:
         """The client has closed its connection."""
         self._server.close()
 
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """Takes a request of the component, as `ServerHandler` says; by default a refusal."""
-        reply(b"error", error_object(METHOD_NOT_FOUND, f"`{method}`: nobody is there"))
-
-    def server_cancel(self, reply: OnResponse) -> None:
-        """The component cancels a request; by default none is pending."""
-
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """Takes a notification of the component; by default dropped."""
-
 
 class Relay(Translation):
     """Passes messages on as they are; only ids of requests and subscriptions differ."""
@@ -118,7 +86,8 @@ class Relay(Translation):
         generation than the client, which nobody knew when they were sent."""
         super().__init__(client, server)
         self._on_other_generation = on_other_generation
-        self._server_requests: dict[OnResponse, bytes] = {}
+        self._server_requests: dict[ServerRequest, bytes] = {}
+        """Pending requests of the component, with their ids for the client."""
 
     def _request(self, request: Request) -> None:
         id_, key = request.id, canonical_id(request.id) or request.id
@@ -147,28 +116,23 @@ class Relay(Translation):
     def _notification(self, method: str, params: bytes | None) -> None:
         self._server.notify(method, params)
 
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """Passes a request on to the client."""
-
+    def server_request(self, request: ServerRequest) -> None:
         def respond(member: bytes, body: bytes) -> None:
-            self._server_requests.pop(reply, None)
-            reply(member, body)
+            self._server_requests.pop(request, None)
+            request.reply(member, body)
 
-        related = call.client_id if call is not None else self._only_request()
-        id_ = self._client.request(method, params, respond, related)
+        related = request.call.client_id if request.call is not None else self._only_request()
+        id_ = self._client.request(request.method, request.params, respond, related)
         if id_ is not None:
-            self._server_requests[reply] = id_
+            self._server_requests[request] = id_
 
-    def server_cancel(self, reply: OnResponse) -> None:
-        """Passes a cancellation on to the client."""
-        id_ = self._server_requests.pop(reply, None)
+    def server_cancel(self, request: ServerRequest) -> None:
+        id_ = self._server_requests.pop(request, None)
         if id_ is not None:
-            self._client.notify(CANCELLED, b'{"requestId":%b}' % id_, self._only_request())
+            params = b'{"requestId":%b}' % id_
+            self._client.notify(protocol.CANCELLED, params, self._only_request())
 
     def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """Passes a notification on to the client."""
         related = call.client_id if call is not None else self._only_request()
         if call is not None and call.client_id and call.request_id is None and params is not None:
             params = _with_subscription(params, call.client_id)
@@ -191,10 +155,10 @@ def cancelled_id(params: bytes | None) -> bytes | None:
 
 def _with_subscription(body: bytes, id_: bytes) -> bytes:
     """Params or a result with the client's id of a subscription in place of the component's."""
-    if SUBSCRIPTION.encode() not in body:  # spares large bodies the parsing
+    if protocol.SUBSCRIPTION.encode() not in body:  # spares large bodies the parsing
         return body
     fields = read(body)
     about = meta(fields)
-    if SUBSCRIPTION not in about:
+    if protocol.SUBSCRIPTION not in about:
         return body
-    return with_meta(fields, {**about, SUBSCRIPTION: Raw(id_)})
+    return with_meta(fields, {**about, protocol.SUBSCRIPTION: Raw(id_)})

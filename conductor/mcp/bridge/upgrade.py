@@ -14,24 +14,12 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
+from conductor.mcp.bridge import protocol
+from conductor.mcp.bridge.calls import Call, Request, ServerRequest
 from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
 from conductor.mcp.bridge.json import EMPTY, meta, objects, read, text, with_meta, write
-from conductor.mcp.bridge.revisions import (
-    ACKNOWLEDGED,
-    CAPABILITIES,
-    CLIENT,
-    LATEST_SESSION,
-    LISTEN,
-    LOG_LEVEL,
-    MODERN,
-    NEEDS,
-    SERVER,
-    SESSIONS,
-    SUBSCRIPTION,
-    VERSION,
-)
-from conductor.mcp.bridge.servers import Call, ServerConnection
-from conductor.mcp.bridge.translations import Request, Translation
+from conductor.mcp.bridge.servers import ServerConnection
+from conductor.mcp.bridge.translations import Translation
 
 _ONLY_MODERN: Final = ("resultType", "ttlMs", "cacheScope")
 
@@ -91,10 +79,11 @@ class Upgrade(Translation):
         discovered = read(server.discovered)
         capabilities = discovered.get("capabilities", Raw(b'{"tools":{}}'))
         self._capabilities = objects(capabilities)
+        info = meta(discovered).get(protocol.SERVER)
         result: dict[str, object] = {
-            "protocolVersion": version if version in SESSIONS else LATEST_SESSION,
+            "protocolVersion": version if version in protocol.SESSIONS else protocol.LATEST_SESSION,
             "capabilities": capabilities,
-            "serverInfo": meta(discovered).get(SERVER) or {"name": server.name, "version": "0"},
+            "serverInfo": info or {"name": server.name, "version": "0"},
         }
         if "instructions" in discovered:
             result["instructions"] = discovered["instructions"]
@@ -137,7 +126,9 @@ class Upgrade(Translation):
             if self._listening is call:
                 self._listening = None
 
-        call = Call(LISTEN, self._with_session(read(write({"notifications": wanted}))), ended)
+        call = Call(
+            protocol.LISTEN, self._with_session(read(write({"notifications": wanted}))), ended
+        )
         self._listening = call if wanted else None
         if wanted:
             self._server.request(call)
@@ -147,14 +138,16 @@ class Upgrade(Translation):
     def _with_session(self, fields: dict[str, Raw]) -> bytes:
         """Params with what a session would remember of the client."""
         about: dict[str, object] = dict(meta(fields))
-        about[VERSION] = MODERN
-        about[CAPABILITIES] = {
-            name: raw for name, raw in self._client_capabilities.items() if name in NEEDS.values()
+        about[protocol.VERSION] = protocol.MODERN
+        about[protocol.CAPABILITIES] = {
+            name: raw
+            for name, raw in self._client_capabilities.items()
+            if name in protocol.NEEDS.values()
         }
         if self._client_info is not None:
-            about[CLIENT] = self._client_info
+            about[protocol.CLIENT] = self._client_info
         if self._log_level is not None:
-            about[LOG_LEVEL] = self._log_level
+            about[protocol.LOG_LEVEL] = self._log_level
         return with_meta(fields, about)
 
     # -- requests, repeated with input ---------------------------------------------------------
@@ -202,7 +195,7 @@ class Upgrade(Translation):
             return f"wanted {len(wanted)} inputs at once, more than {limits.INPUTS}"
         for input_ in wanted.values():
             method = text(input_.get("method")) or ""
-            if NEEDS.get(method) not in self._client_capabilities:
+            if protocol.NEEDS.get(method) not in self._client_capabilities:
                 return f"wants `{method}`, which the agent's MCP client does not offer"
         return ""
 
@@ -230,21 +223,18 @@ class Upgrade(Translation):
 
     # -- from the component --------------------------------------------------------------------
 
-    def server_request(
-        self, method: str, params: bytes | None, reply: OnResponse, call: Call | None
-    ) -> None:
-        """Refuses a request, which components without sessions do not send."""
+    def server_request(self, request: ServerRequest) -> None:
+        method = request.method
         reason = f"`{method}`: a server of this revision asks with an `input_required` result"
-        reply(b"error", error_object(METHOD_NOT_FOUND, reason))
+        request.reply(b"error", error_object(METHOD_NOT_FOUND, reason))
 
     def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
-        """Passes on progress, log messages, and what the client has subscribed to."""
-        if method == ACKNOWLEDGED:
+        if method == protocol.ACKNOWLEDGED:
             return
-        if params is not None and SUBSCRIPTION.encode() in params:
+        if params is not None and protocol.SUBSCRIPTION.encode() in params:
             fields = read(params)
             about = meta(fields)
-            about.pop(SUBSCRIPTION, None)
+            about.pop(protocol.SUBSCRIPTION, None)
             params = with_meta(fields, about)
         self._client.notify(method, params, call.client_id if call is not None else None)
 

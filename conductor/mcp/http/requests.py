@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
 from conductor.core.jsonrpc import (
@@ -25,7 +25,7 @@ from conductor.core.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
-from conductor.mcp.bridge import json, revisions
+from conductor.mcp.bridge import json, protocol
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
@@ -51,7 +51,7 @@ STATUS: Final = {
     INVALID_REQUEST: 400,
     INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
-    revisions.MISSING_CAPABILITY: 400,
+    protocol.MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
@@ -77,18 +77,6 @@ class Refused(Exception):  # noqa: N818 - it is an answer
         self.body = error(id, code, reason, data)
 
 
-class _Meta(msgspec.Struct):
-    token: Raw | UnsetType = msgspec.field(default=UNSET, name="progressToken")
-    version: Raw | UnsetType = msgspec.field(default=UNSET, name=revisions.VERSION)
-    capabilities: Raw | UnsetType = msgspec.field(default=UNSET, name=revisions.CAPABILITIES)
-
-
-class _Params(msgspec.Struct):
-    meta: _Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
-    name: Raw | UnsetType = UNSET
-    uri: Raw | UnsetType = UNSET
-
-
 class Incoming(msgspec.Struct, frozen=True):
     """A message that a client posted, as far as HTTP has to know it.
 
@@ -99,10 +87,10 @@ class Incoming(msgspec.Struct, frozen=True):
     id: bytes | None
     method: str | None
     token: bytes | None
-    version: bytes | None
+    version: Raw | None
     capable: bool
     """Whether it has the client's capabilities."""
-    named: bytes | None
+    named: Raw | None
     """The member of `params` that `Mcp-Name` must repeat."""
 
     @property
@@ -114,9 +102,6 @@ class Incoming(msgspec.Struct, frozen=True):
     def stateless(self) -> bool:
         """Whether it names its revision, so that it needs no session."""
         return self.version is not None
-
-
-_params = msgspec.json.Decoder(_Params)
 
 
 def read(body: bytes) -> Incoming:
@@ -133,30 +118,20 @@ def read(body: bytes) -> Incoming:
     method = None if message.method is UNSET else message.method
     if method is None and id_ is None:
         raise Refused(400, "the body is neither a request, a notification nor an answer")
-    meta, named = _Meta(), None
-    if message.params is not UNSET:
-        try:
-            params = _params.decode(message.params)
-            meta = _Meta() if params.meta is UNSET else params.meta
-            named = getattr(params, _NAMED.get(method or "", ""), UNSET)
-        except msgspec.DecodeError:
-            named = None  # odd params, which the bridge judges
+    # Params of any other form are left to the bridge; here nothing can be read from them.
+    params = json.read(None if message.params is UNSET else message.params)
+    meta = json.meta(params)
+    token = meta.get("progressToken")
     return Incoming(
         # Frames are lines. Outside strings a line break is white space; strings have none.
         frame=body.replace(b"\n", b" ").replace(b"\r", b" "),
         id=id_,
         method=method,
-        token=_raw(meta.token, canonical=True),
-        version=_raw(meta.version),
-        capable=meta.capabilities is not UNSET,
-        named=_raw(named) if isinstance(named, Raw) else None,
+        token=jsonrpc.canonical_id(token) if token is not None else None,
+        version=meta.get(protocol.VERSION),
+        capable=protocol.CAPABILITIES in meta,
+        named=params.get(_NAMED.get(method or "", "")),
     )
-
-
-def _raw(value: Raw | UnsetType, *, canonical: bool = False) -> bytes | None:
-    if value is UNSET:
-        return None
-    return jsonrpc.canonical_id(bytes(value)) if canonical else bytes(value).strip()
 
 
 class Headers:
@@ -241,7 +216,7 @@ def check_stateless(headers: Headers, incoming: Incoming) -> None:
     its body, or another revision than ours."""
     id_ = incoming.id or b"null"
     if incoming.version is None or not incoming.capable:
-        reason = f"params._meta must have `{revisions.VERSION}` and `{revisions.CAPABILITIES}`"
+        reason = f"params._meta must have `{protocol.VERSION}` and `{protocol.CAPABILITIES}`"
         raise Refused(400, reason, code=INVALID_PARAMS, id=id_)
     version = json.text(incoming.version)
     if version is None or headers.get(VERSION) != version:
@@ -251,12 +226,12 @@ def check_stateless(headers: Headers, incoming: Incoming) -> None:
     named = json.text(incoming.named)
     if named is not None and _header_text(headers.get(_NAME)) != named:
         raise _mismatch(_NAME, id_)
-    if version != revisions.MODERN:
-        data = {"supported": [revisions.MODERN], "requested": version}
+    if version != protocol.MODERN:
+        data = {"supported": [protocol.MODERN], "requested": version}
         reason = "Unsupported protocol version"
         raise Refused(400, reason, code=UNSUPPORTED_VERSION, id=id_, data=data)
     if incoming.method in _REMOVED:
-        reason = f"Method not found: MCP {revisions.MODERN} has no `{incoming.method}`"
+        reason = f"Method not found: MCP {protocol.MODERN} has no `{incoming.method}`"
         raise Refused(404, reason, code=METHOD_NOT_FOUND, id=id_)
 
 

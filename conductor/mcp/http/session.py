@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import jsonrpc
 from conductor.mcp import limits
 from conductor.mcp.bridge import json
-from conductor.mcp.bridge.revisions import PROGRESS
+from conductor.mcp.bridge.protocol import PROGRESS
 from conductor.mcp.http.requests import Incoming, Refused
 
 

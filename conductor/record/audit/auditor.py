@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import UPSTREAM, Changed, Violated
-from conductor.core.sparing import sparing
+from conductor.core.tracing import best_effort
 from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
@@ -23,7 +23,7 @@ from conductor.record.redaction import redacted
 from conductor.run import report_checks
 from conductor.run.report_checks import Chain
 from conductor.run.report_lines import Sized
-from conductor.spec.catalog import Spec
+from conductor.spec.model import Spec
 
 MOST_EACH: Final = 1000
 """Violations of one component with a record of their own; further ones are gathered by as many, so
@@ -91,7 +91,7 @@ class Auditor(report_checks.Auditing):
             fatal=violation.fatal,
         )
 
-    @sparing
+    @best_effort
     def changed(
         self, changed: Changed, before: Sized | None = None, after: Sized | None = None
     ) -> None:

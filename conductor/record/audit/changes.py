@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import Changed
-from conductor.core.depth import too_many_values
+from conductor.core.json_text import too_many_values
 from conductor.record import diff
 from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
 from conductor.record.redaction import REDACTED, redacted

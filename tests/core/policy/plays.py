@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from conductor.core import DIALECTS, Component, Effect, Router, Send, Trace, Violated, Wake
-from conductor.core.policy.ordering import Carried
-from conductor.core.policy.rule_syntax import merged, parse_grant, parse_rule
-from conductor.core.policy.rules import NO_PROFILE, Direction, Grants, Policy
+from conductor.core.policy.key_table import Direction
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule
+from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
+from conductor.core.state import Carried
 from tests.core.actors import FORMS, Actor, Guest, PassThrough, dump
 from tests.core.plays import V1, Json, error, notification, request, result
 from tests.playbook import Hole, Noted, Playbook
@@ -179,14 +180,14 @@ def returned(pb: Playbook, text: str = "hi", asked: object = "a", session: str =
 def carried(pb: Playbook, direction: Direction = Direction.DOWN, name: str = "g") -> list[Carried]:
     """The requests that a component carries, oldest first."""
     peer = pb.router.peers[name]
-    given = (peer.s if direction is Direction.DOWN else peer.p).given
+    given = (peer.s if direction is Direction.DOWN else peer.p).in_flight
     return [*given.requests.values(), *given.queued]
 
 
 def settled(router: Router) -> bool:
     """Whether nothing waits anywhere."""
     return not any(
-        lane.given.queue or lane.given.waiting or lane.given.queued
+        lane.in_flight.queue or lane.in_flight.waiting or lane.in_flight.queued
         for peer in router.peers.values()
         for lane in (peer.p, peer.s)
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Component
-from conductor.core.policy.answers import HOLD_SETUP
-from conductor.core.policy.gate import MOST_TURNS
 from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core.policy.held_requests import HOLD_SETUP
+from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.states import MOST_RETRIES
 from conductor.core.router import Router
 from tests.core.policy.plays import (

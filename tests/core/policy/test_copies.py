@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Fail, Router, Send
-from conductor.core.policy import gate, observers, ordering
-from conductor.core.policy.keys import Heading
+from conductor.core.policy import observers, ordering
+from conductor.core.policy.headings import Heading, Message
 from tests.core.policy.plays import (
     CARRY_TEXT,
     DONE,
@@ -326,7 +326,7 @@ def test_so_much_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "_MOST_LOOSE", 2)
+    monkeypatch.setattr("conductor.core.state._MOST_IGNORED", 2)
     with chain(profile="observer") as pb:
         for asked in "abc":
             copied(pb, asked)
@@ -335,7 +335,7 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
         skip(pb)  # noted as the answer to nothing that is open
         copied(pb, "d")
         copied(pb, "e")
-        assert len(pb.router.peers["g"].p.link.sent) == 2
+        assert len(pb.router.peers["g"].p.requests.sent) == 2
 
 
 def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,9 +366,10 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
     def params(number: int) -> Any:
         return Counting(b"%d" % number)
 
-    notes = ordering.Notes()
+    notes = ordering.Notifications()
     for number in range(1000):
-        notes.add(ordering.Note("m", params(number), Heading("k", str(number)), "", 0, 0))
+        message = Message("m", params(number), Heading("k", str(number)))
+        notes.add(ordering.Notification(message, "", 0, 0))
     Counting.compared = 0
     found = notes.same("m", params(999))
     assert found is not None

@@ -7,7 +7,7 @@ import json
 from msgspec import Raw
 
 from conductor.core import Changed, Component, Router, Send
-from conductor.core.policy.keys import Heading, heading, inner_method
+from conductor.core.policy.headings import Heading, heading, inner_method
 from tests.core.actors import Agent, Launching, Stage
 from tests.core.plays import component
 from tests.core.policy.plays import (

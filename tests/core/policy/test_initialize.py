@@ -450,7 +450,7 @@ def test_but_one_that_fails_closed_or_is_trusted_is_waited_for_in_vain(how: str)
     more: Json = {"profile": "full", "fails": "closed"}
     with before(**more) as pb:
         if how == "trusted":
-            pb.router.peers["g"].gate = None
+            pb.router.peers["g"].policy_state = None
         given(pb)
         pb.wake(HOLD_INITIALIZE)
         pb << ("client", error("i", -32603, Hole("why"), {"component": "g"}))

@@ -8,12 +8,11 @@ import pytest
 from msgspec import UNSET, Raw
 
 from conductor.core import Component, Router
-from conductor.core.pending import Pending
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import sessions
 from conductor.core.policy.checks import equal
-from conductor.core.policy.keys import (
+from conductor.core.policy.headings import (
     Heading,
-    Params,
     addresses,
     heading,
     inner_method,
@@ -21,6 +20,7 @@ from conductor.core.policy.keys import (
     size_of,
 )
 from conductor.core.policy.sessions import Session, Sessions
+from conductor.core.state import PendingRequest
 
 UPDATE = "session/update"
 
@@ -179,7 +179,7 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
     assert not known.ids
     options = json.dumps({"configOptions": [{"id": "effort"}]}).encode()
     for params in (raw({"configId": "effort"}), raw({"sessionId": "S"})):
-        pending = Pending(None, b"1", b"1", "session/set_config_option")
+        pending = PendingRequest(None, b"1", b"1", "session/set_config_option")
         known.follow("session/set_config_option", params, pending)
         pending.target = Router([Component("agent")]).peers["agent"].p
         for watcher in pending.watchers:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
-from conductor.core.policy import gate, notifications, ordering
+from conductor.core.policy import notifications, ordering
 from tests.core.policy.plays import (
     CARRY_TEXT,
     KINDS,
@@ -149,7 +149,7 @@ def test_rights_are_of_one_direction_and_key() -> None:
         pb >> ("client", update("odd")) << ("agent", update("odd"))
         pb >> ("g", "s", update("odd"))
         lacks(pb, "originate", TEXT)
-        assert pb.router.peers["g"].s.given.queue == pb.router.peers["g"].p.given.queue
+        assert pb.router.peers["g"].s.in_flight.queue == pb.router.peers["g"].p.in_flight.queue
 
 
 def test_without_params_or_with_odd_ones() -> None:
@@ -435,7 +435,7 @@ def test_what_is_too_much_for_one_that_is_away_goes_past(monkeypatch: pytest.Mon
 
 
 def test_keys_are_remembered_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "_MOST_KEYS", 1)
+    monkeypatch.setattr("conductor.core.state._MOST_KEYS", 1)
     with chain(CARRY_TEXT) as pb:
         for _ in range(2):
             pb >> ("agent", thought("a")) << ("client", thought("a"))

@@ -535,7 +535,7 @@ def test_what_is_of_no_session_waits_for_nothing_that_is_carried() -> None:
         pb >> heard
         pb << ("client", request(Hole("e"), "elicitation/create", asked))
         pb << ("client", notification("_n"))
-        assert not pb.router.peers["g"].p.given.waiting
+        assert not pb.router.peers["g"].p.in_flight.waiting
 
 
 def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:
@@ -559,5 +559,5 @@ def test_an_answer_within_an_array_is_waited_for_by_nobody(carries: bool) -> Non
         array = [request(2, PROMPT, prompt("hi")), request("z", "_x", {})]
         pb >> heard >> ("g", b"s" + json.dumps(array).encode())
         skip(pb)
-        (id_,) = [k for k, one in pb.router.peers["agent"].p.link.sent.items() if one.session]
+        (id_,) = [k for k, one in pb.router.peers["agent"].p.requests.sent.items() if one.session]
         pb >> ("agent", result(int(id_), DONE)) << ("client", result("a", DONE))

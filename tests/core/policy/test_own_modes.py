@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core.effects import Owned
+from conductor.core.effects import OwnedAddresses
 from tests.core.policy.plays import (
     UPDATE,
     Hole,
@@ -41,7 +41,7 @@ def begun(pb: Playbook, said: Json = SAID, sent: Json = MORE, added: Json | None
     pb << ("g", "p", request(Hole("g-n"), "session/new", THERE))
     pb >> ("g", "s", request(Hole("g-n"), "session/new", params))
     if added:
-        assert isinstance(taken(pb), Owned)
+        assert isinstance(taken(pb), OwnedAddresses)
     pb << ("agent", request(Hole("a-n"), "session/new", params))
     pb >> ("agent", result(Hole("a-n"), said)) << ("g", "s", result(Hole("g-n"), said))
     pb >> ("g", "p", result(Hole("g-n"), sent)) << ("client", result("n", sent))

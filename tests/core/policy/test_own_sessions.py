@@ -202,7 +202,7 @@ def test_what_the_user_s_agent_knows_of_is_never_forgotten_for_it(
             skip(pb)
             (id_,) = [
                 key
-                for key, one in pb.router.peers["g"].p.link.sent.items()
+                for key, one in pb.router.peers["g"].p.requests.sent.items()
                 if one.method == "session/new" and one.wanted
             ]
             pb >> ("g", "p", result(int(id_), {"sessionId": f"fake-{number}"}))

@@ -353,13 +353,19 @@ def test_of_too_many_addresses_of_one_owner_its_oldest_are_forgotten(
     for number in range(4):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
         declares(world, "far" if number % 2 else "client", server, 10 + number)
-    gate = world.router.peers["far"].gate
-    assert gate is not None
-    assert (gate.servers, gate.foreign) == ({"id-3", "acp:id-3"}, {"id-2", "acp:id-2"})
+    policy_state = world.router.peers["far"].policy_state
+    assert policy_state is not None
+    assert (policy_state.servers, policy_state.foreign) == (
+        {"id-3", "acp:id-3"},
+        {"id-2", "acp:id-2"},
+    )
     for number in range(5, 9):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
         declares(world, "far", server, 10 + number)
-    assert (gate.servers, gate.foreign) == ({"id-8", "acp:id-8"}, {"id-2", "acp:id-2"})
+    assert (policy_state.servers, policy_state.foreign) == (
+        {"id-8", "acp:id-8"},
+        {"id-2", "acp:id-2"},
+    )
 
 
 def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_one_s(
@@ -371,10 +377,10 @@ def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_on
     declares(world, "client", {"type": "acp", "name": "n", "id": "id"}, 11)
     for number in range(4):
         declares(world, "far", {"type": "acp", "name": "n", "id": f"id-{number}"}, 20 + number)
-    gate = world.router.peers["far"].gate
-    assert gate is not None
-    assert gate.foreign == {"id", "acp:id"}
-    assert gate.servers >= {"id-3", "acp:id-3"}
+    policy_state = world.router.peers["far"].policy_state
+    assert policy_state is not None
+    assert policy_state.foreign == {"id", "acp:id"}
+    assert policy_state.servers >= {"id-3", "acp:id-3"}
     assert world.router.addresses == {"id", "acp:id", "id-3", "acp:id-3"}
 
 

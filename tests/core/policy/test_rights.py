@@ -7,32 +7,34 @@ import itertools
 import pytest
 
 from conductor.core.policy.checks import lacks
-from conductor.core.policy.gate import PLACE, Gate
-from conductor.core.policy.rules import (
+from conductor.core.policy.key_table import (
     ANSWER,
     CARRY,
-    CHOICES,
     COPY,
-    GRANT_NAMES,
     KINDS,
-    NO_PROFILE,
     ORIGINATE,
     PERMISSION,
-    PROFILES,
     PROMPT,
     ROWS,
-    SAYS,
     SETUP,
     TEXT_KINDS,
     UNKNOWN_KIND,
     Direction,
-    Grants,
-    Policy,
     Right,
     Row,
-    Rule,
     row_of,
     update,
+)
+from conductor.core.policy.policy_state import PLACE, PolicyState
+from conductor.core.policy.rules import (
+    CHOICES,
+    GRANT_NAMES,
+    NO_PROFILE,
+    PROFILES,
+    SAYS,
+    Grants,
+    Policy,
+    Rule,
 )
 from tests.core.policy.plays import CARRY_TEXT, policy
 
@@ -241,10 +243,10 @@ def test_what_it_has_to_do_with(held: Policy, serves: bool, hears: bool, watches
 def test_who_carries_text_has_a_copy_of_what_has_a_place_among_it(
     rules: list[str], direction: Direction, key: str, held: int
 ) -> None:
-    assert Gate(policy(*rules)).rights(direction, key) == held
+    assert PolicyState(policy(*rules)).rights(direction, key) == held
 
 
 def test_a_component_that_is_watched_may_do_anything() -> None:
-    gate = Gate(None)
+    policy_state = PolicyState(None)
     for direction, kind in itertools.product(Direction, TEXT_KINDS):
-        assert Right(gate.rights(direction, update(kind))) == C | X | A | M | D | O
+        assert Right(policy_state.rights(direction, update(kind))) == C | X | A | M | D | O

@@ -242,6 +242,6 @@ def test_each_request_has_one_answer_and_nothing_is_stuck(
     for peer in chain.router.peers.values():
         assert chain.router.waiting_on(peer.name) == []
         for lane in (peer.p, peer.s):
-            assert not lane.given.waiting
-            assert not lane.given.queue
-            assert not lane.given.queued
+            assert not lane.in_flight.waiting
+            assert not lane.in_flight.queue
+            assert not lane.in_flight.queued

@@ -6,9 +6,9 @@ import pytest
 
 from conductor.core import Closure, Component, guards
 from conductor.core.effects import Violated
-from conductor.core.policy.gate import MOST_TURNS
+from conductor.core.policy.deadlines import ROUND
+from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.rules import Policy
-from conductor.core.policy.timeouts import ROUND
 from tests.core.policy.plays import (
     CANCELLED,
     DONE,

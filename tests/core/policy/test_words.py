@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 
 from conductor.core.guards.table import GUARDS, Guard
-from conductor.core.policy import rule_syntax
+from conductor.core.policy import older_rules, rule_syntax, rules
+from conductor.core.policy.key_table import Direction, Right
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import (
     GRANT_NAMES,
     NO_PROFILE,
     PROFILES,
     TRUSTED,
-    Direction,
     Grants,
     Policy,
-    Right,
     Rule,
 )
 
@@ -136,9 +135,9 @@ def test_profiles_lie_within_each_other(profile: str) -> None:
         "full": set(PROFILES),
     }
     held = policy(profile)
-    found = {one for one in PROFILES if rule_syntax.within(policy(one), held)}
+    found = {one for one in PROFILES if rules.within(policy(one), held)}
     assert found == narrower[profile]
-    assert rule_syntax.within(held, None)
+    assert rules.within(held, None)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ def test_profiles_lie_within_each_other(profile: str) -> None:
     ],
 )
 def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None:
-    assert rule_syntax.permits(held, rule_syntax.parse_rule(rule)) is permitted
+    assert rules.permits(held, rule_syntax.parse_rule(rule)) is permitted
 
 
 @pytest.mark.parametrize(
@@ -181,16 +180,16 @@ def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None
     ],
 )
 def test_grants_that_are_lacking(wanted: Grants, held: Grants, lacks: Grants) -> None:
-    assert rule_syntax.lacking(wanted, held) == lacks
+    assert rules.lacking(wanted, held) == lacks
 
 
 def test_grants_together() -> None:
     one = Grants(turns="unprompted", commands=("a",), mcp="others")
     other = Grants(turns="within", commands=("b", "a"), texts=True)
-    assert rule_syntax.merged(one, other) == Grants(
+    assert rules.merged(one, other) == Grants(
         turns="unprompted", commands=("a", "b"), mcp="others", texts=True
     )
-    assert rule_syntax.merged(Grants(), one) == rule_syntax.merged(one, Grants()) == one
+    assert rules.merged(Grants(), one) == rules.merged(one, Grants()) == one
 
 
 @pytest.mark.parametrize(
@@ -207,7 +206,7 @@ def test_grants_together() -> None:
     ],
 )
 def test_where_ids_alone_tell_requests_apart(held: Policy, key: str) -> None:
-    assert rule_syntax.alike(held) == key
+    assert rules.ambiguous_key(held) == key
 
 
 def test_a_policy_of_words() -> None:
@@ -261,8 +260,8 @@ def test_a_policy_of_words() -> None:
     ],
 )
 def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
-    found = rule_syntax.read_rule(old)
-    assert (rule_syntax.today(found), found.lost) == (today, "")
+    found = older_rules.read_rule(old)
+    assert (older_rules.today(found), found.lost) == (today, "")
 
 
 @pytest.mark.parametrize(
@@ -281,27 +280,27 @@ def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
     ],
 )
 def test_what_of_an_older_rule_is_lost(old: str, today: list[str], lost: str) -> None:
-    found = rule_syntax.read_rule(old)
-    assert rule_syntax.today(found) == today
+    found = older_rules.read_rule(old)
+    assert older_rules.today(found) == today
     assert found.lost.startswith(lost)
 
 
 def test_what_is_no_older_rule_either() -> None:
     with pytest.raises(ValueError, match="right `write` must be copy"):
-        rule_syntax.read_rule("up:x:modify+write")
+        older_rules.read_rule("up:x:modify+write")
     with pytest.raises(ValueError, match="right `write` must be copy"):
-        rule_syntax.read_rule("up:x:write")
-    assert rule_syntax.is_old("up:x:observe")
-    assert not rule_syntax.is_old("up:x:copy")
+        older_rules.read_rule("up:x:write")
+    assert older_rules.is_old("up:x:observe")
+    assert not older_rules.is_old("up:x:copy")
 
 
 def test_what_a_lifted_guard_comes_to() -> None:
-    assert rule_syntax.lifted("tool-calls").grants == Grants(texts=True)
-    assert rule_syntax.today(rule_syntax.lifted("session-lifecycle")) == [
+    assert older_rules.lifted("tool-calls").grants == Grants(texts=True)
+    assert older_rules.today(older_rules.lifted("session-lifecycle")) == [
         "allow=down:session/cancel:originate"
     ]
-    found = rule_syntax.lifted("files")
-    assert (rule_syntax.today(found), found.lost) == (
+    found = older_rules.lifted("files")
+    assert (older_rules.today(found), found.lost) == (
         [],
         "the guard `files` is lifted by `profile=trusted` only",
     )
@@ -309,7 +308,7 @@ def test_what_a_lifted_guard_comes_to() -> None:
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
 def test_a_guard_that_older_words_lift_is_widened_by_the_same_grant(guard: Guard) -> None:
-    grants = rule_syntax.lifted(guard.name).grants.names()
+    grants = older_rules.lifted(guard.name).grants.names()
     assert grants in ([], [guard.lifted_by.partition("=")[0]])
 
 
@@ -329,7 +328,7 @@ def test_a_guard_that_older_words_lift_is_widened_by_the_same_grant(guard: Guard
     ],
 )
 def test_what_a_lifted_guard_gave_and_a_grant_does_not_is_told(guard: str, lost: str) -> None:
-    said = rule_syntax.lifted(guard).lost
+    said = older_rules.lifted(guard).lost
     assert said.startswith(lost)
     assert bool(said) == bool(lost)
 

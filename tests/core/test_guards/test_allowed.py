@@ -13,7 +13,7 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
-from conductor.core.policy.rules import SETTINGS
+from conductor.core.policy.key_table import SETTINGS
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
 from tests.core.test_guards.samples import (

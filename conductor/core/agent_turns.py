@@ -1,0 +1,53 @@
+"""Which turns run in an agent whose turns are limited, in version 2 of ACP.
+
+In version 1 a turn runs as long as its prompt is open. In version 2 the prompt is answered once it
+is part of the conversation, and `state_update` says how the turn goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UnsetType
+
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.key_table import STATE_KIND
+from conductor.core.state import Peer
+
+_MOST_SESSIONS: Final = 4096
+"""Sessions of one agent whose turns are watched."""
+
+
+class _State(msgspec.Struct):
+    sessionUpdate: str = ""  # noqa: N815 - the wire's name
+    state: str = ""
+
+
+class _SessionUpdate(msgspec.Struct):
+    update: _State
+    sessionId: str = ""  # noqa: N815 - the wire's name
+
+
+_decode = msgspec.json.Decoder(_SessionUpdate).decode
+
+
+def prompt_accepted(peer: Peer, session: str) -> None:
+    """An agent has accepted a prompt."""
+    if peer.turns is not None and len(peer.turns) < _MOST_SESSIONS:
+        peer.turns[session] = False
+
+
+def updated(peer: Peer, params: Params) -> None:
+    """An agent has sent a `session/update`, which may say whether it works."""
+    if peer.turns is None or isinstance(params, UnsetType):
+        return
+    try:
+        message = _decode(params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    if message.update.sessionUpdate == STATE_KIND:
+        if message.update.state != "running":  # idle, or it waits for the user
+            peer.turns.pop(message.sessionId, None)
+        elif message.sessionId not in peer.turns:
+            prompt_accepted(peer, message.sessionId)

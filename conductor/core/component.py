@@ -1,0 +1,112 @@
+"""A component as the router gets it, and what the component keeps for when it is started again."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.accounts import Allowance
+from conductor.core.dialects import Dialect
+from conductor.core.json_text import read_members, write_members
+from conductor.core.policy.rules import Policy
+
+MOST_KEPT: Final = 256 * 1024
+"""Bytes of names and values that are kept for one component; the oldest members go first."""
+
+
+class Role(Enum):
+    """What a peer is to this conductor."""
+
+    CLIENT = "client"
+    PROXY = "proxy"
+    AGENT = "agent"
+    OUTER = "outer"
+    """The conductor that started this one in proxy mode."""
+
+
+class Side(Enum):
+    """The side of a peer that a message belongs to; the value is the channel ABI's side byte."""
+
+    P = "p"
+    """Towards the predecessor: plain messages."""
+    S = "s"
+    """Towards the successor: messages in an envelope."""
+
+
+class Component(msgspec.Struct, frozen=True):
+    """One component of the chain, as the caller of `Router` describes it."""
+
+    name: str
+    label: str = ""
+    """How errors name it, e.g. `proxy `datetime` (datetime.wasm)`; defaults to the name."""
+    dialect: Dialect | None = None
+    """None: the router detects it."""
+    services: frozenset[str] | None = None
+    """The granted services; None: all."""
+    configure: bytes | None = None
+    """JSON of the params of the `configure` notification; None: none is sent."""
+    policy: Policy | None = None
+    """What it may do to the conversation; None: anything (trusted)."""
+    instance: str = ""
+    """Which instance of it this is, if not the first."""
+    kept: bytes = b"{}"
+    """JSON object of the members that former instances kept."""
+    known_as: frozenset[str] = frozenset()
+    """Other names of its own, which its MCP servers may have."""
+    numbers: range | None = None
+    """For a host of guests that reports messages between them: the numbers its own messages have.
+    The router sends it the numbers of all other messages."""
+    allowance: Allowance = Allowance()
+    """Its limits."""
+    hosts: bool = False
+    """Whether it is a host of guests, which have policies of their own there."""
+    limited: bool = False
+    """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
+
+
+class KeptMembers:
+    """The members that one component has kept with `keep`, the latest last.
+
+    A restarted component has forgotten everything while sessions go on. `configure` gives the
+    members back to it, to a later instance only.
+    """
+
+    __slots__ = ("_bytes", "_members")
+
+    def __init__(self, members: Raw | bytes = b"{}") -> None:
+        self._members: dict[str, Raw] = {}
+        self._bytes = 0
+        self.update(members)
+
+    def update(self, params: Raw | bytes | UnsetType | None) -> bool:
+        """Sets members, or drops those that are null; False if `params` is no object."""
+        members = read_members(params)
+        if members is None:
+            return False
+        for name, value in members.items():
+            self._drop(name)
+            if bytes(value) != b"null":
+                self._members[name] = Raw(bytes(value))  # not a view of a whole message
+                self._bytes += len(name) + len(bytes(value))
+        if self._bytes > MOST_KEPT:
+            # One walk: to look for the first member again and again is quadratic.
+            oldest = iter(list(self._members))
+            while self._bytes > MOST_KEPT:
+                self._drop(next(oldest))
+        return True
+
+    def _drop(self, name: str) -> None:
+        value = self._members.pop(name, None)
+        if value is not None:
+            self._bytes -= len(name) + len(bytes(value))
+
+    def __bool__(self) -> bool:
+        """Whether any member is kept."""
+        return bool(self._members)
+
+    def to_json(self) -> bytes:
+        """All members, as a JSON object."""
+        return bytes(write_members(self._members))

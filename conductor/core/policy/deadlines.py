@@ -1,0 +1,43 @@
+"""What happens if something has not happened by a time: effects, with the clock outside.
+
+`Wake` asks the shell to call `Router.woken` with a token after some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from conductor.core.effects import Effect, Wake
+from conductor.core.state import Peer
+
+Then = Callable[[list[Effect]], None]
+
+ROUND: Final = 1.0
+"""Seconds that a program has to pass on what it carries, before what goes past it may overtake."""
+
+
+class Deadlines:
+    """What is still to be done, by token."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Then] = {}
+        self._last = 0
+
+    def after(self, seconds: float, then: Then, out: list[Effect]) -> None:
+        """Has `then` called after some time; that finds out itself whether it still matters."""
+        self._last += 1
+        self._open[self._last] = then
+        out.append(Wake(self._last, seconds))
+
+    def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
+        """Has `then` called when a component that has no rounds, or none now, has had as long as
+        one."""
+        if not (peer.policed.rounds and peer.ready):
+            self.after(ROUND, then, out)
+
+    def woken(self, token: int, out: list[Effect]) -> None:
+        """The time has come."""
+        then = self._open.pop(token, None)
+        if then is not None:
+            then(out)

@@ -1,0 +1,372 @@
+"""Requests that components carry: their answers, and how each of them ends.
+
+An answer goes to the component that passed the request on: to amend, or as a copy while the answer
+goes past. A request that a component fails with goes on without it, unchanged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import Final
+
+from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
+from conductor.core.guards import Violation
+from conductor.core.policy import changes
+from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.headings import Heading, Message
+from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
+from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.observers import Observers, release
+from conductor.core.policy.ordering import Excuse, Held
+from conductor.core.policy.ownership import McpOwnership
+from conductor.core.policy.policy_state import PLACE
+from conductor.core.policy.sessions import FOLLOWED
+from conductor.core.policy.states import State
+from conductor.core.policy.turns import Turns
+from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest, unread
+
+HOLD_SETUP: Final = 60.0
+"""Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
+
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
+_MOST_CLOSED: Final = 256
+
+
+class HeldRequests(ABC):
+    """The requests that components hold; `PolicedRequests` adds how they come to them and leave."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        checks: Checks,
+        observers: Observers,
+        mcp_ownership: McpOwnership,
+        turns: Turns,
+        deadlines: Deadlines,
+        notifications: PolicedNotifications,
+    ) -> None:
+        self._exchange = exchange
+        self._checks = checks
+        self._observers = observers
+        self._mcp_ownership = mcp_ownership
+        self._turns = turns
+        self._deadlines = deadlines
+        self._notifications = notifications
+
+    @abstractmethod
+    def route(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
+    ) -> None:
+        """Routes a request on from `lane` to the first component that carries it."""
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _came_back(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
+    ) -> None:
+        """The answer to a request that a component passed on is delivered to it: to amend, or as a
+        copy."""
+        carried.upstream = (member, body)
+        carried.pending.followers = tuple(
+            follower for follower in carried.pending.followers if follower is not pending
+        )
+        if carried.state is not State.PASSED or carried.forwarded is not pending:
+            return
+        if not carried.rights & AMEND:
+            self._reply_past(carried, out)
+            return
+        policy_state = carried.lane.peer.policed
+        carried.state, carried.round = State.RETURNED, policy_state.round
+        carried.order = 0
+        # Programs have no rounds, and an array's answer may be long in coming: messages that wait
+        # for these might wait for ever.
+        if policy_state.rounds and pending.batch is None and policy_state.enforced:
+            carried.order = carried.lane.in_flight.comes()
+            carried.lane.in_flight.queue.append(carried)
+        self._limit(carried, out)
+
+    def _reply_past(self, carried: Carried, out: list[Effect]) -> None:
+        """An answer goes past the component that passed its request on, in order."""
+        lane, place = carried.lane, Heading("", carried.heading.session)
+        # An array is written once all its answers are there: nothing may wait for a round with it.
+        whole = carried.forwarded is not None and carried.forwarded.batch is not None
+        placed = bool(carried.rights & PLACE) and lane.direction is Direction.UP and not whole
+        if not placed and not lane.in_flight.must_wait(place):
+            changes.went_past(self._exchange, lane, place.session)
+            self._finish(carried, out)
+            return
+        resume = partial(self._finish, carried)
+        carried.held = Held(place, resume, lane.peer.policed.round, ready=not placed)
+        self._notifications.defer(lane, carried.held, out)
+
+    def reply_in_order(
+        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """Answers a request in order: the answer waits for what the components that it goes past
+        were given before, or for their round with their copy, where its place among texts means
+        something."""
+        while pending.bypassed:
+            lane, heading, copy = pending.bypassed[-1]
+            pending.bypassed = pending.bypassed[:-1]
+            if lane.peer.closure is not None:
+                continue
+            placed = self._placed_copy(lane, heading, copy)
+            place = Heading("", heading.session)
+            if placed is None and not lane.in_flight.must_wait(place):
+                changes.went_past(self._exchange, lane, heading.session)
+                continue
+            resume = partial(self.reply_in_order, pending, member, body)
+            held = Held(place, resume, lane.peer.policed.round, ready=placed is None)
+            if placed is not None:
+                self._observers.answered(placed, member, body, out)
+                placed.held = held
+            self._notifications.defer(lane, held, out)
+            return
+        self._exchange.reply(pending, member, body, out)
+
+    @staticmethod
+    def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:
+        """The copy whose answer a component must have had its round with; None if there is none."""
+        placed = (
+            copy is not None
+            and any(request.origin is not None for request in copy.forwarded)
+            and all(request.batch is None for request in copy.forwarded)
+            and lane.direction is Direction.UP
+            and bool(lane.rights_on(heading) & PLACE)
+        )
+        return copy if placed else None
+
+    def _finish(self, carried: Carried, out: list[Effect]) -> None:
+        """Answers a request as those after the component did."""
+        assert carried.upstream is not None
+        if carried.state is State.CLOSED:
+            return
+        pending, forwarded = carried.pending, carried.forwarded
+        pending.answer_number = forwarded.answer_number if forwarded is not None else 0
+        if pending.traced is not None:
+            pending.traced.past = True
+        self.over(carried, *carried.upstream, out)
+
+    def answered(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
+    ) -> None:
+        """A component answers a request that it was given."""
+        policy_state = carried.lane.peer.policed
+        if carried.excused is not None and member == b"error" and policy_state.enforced:
+            ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
+            if ends or not self.lost(carried, out):
+                self._fail(carried, body, out)
+            return
+        match carried.state:
+            case State.GIVEN | State.RETURNED:
+                self._answer_held(carried, pending, member, body, out)
+            case State.PASSED if carried.held is not None:  # the answer waits for just this
+                self.answered_past(carried, pending, member, body, out)
+                carried.held.ready = True
+                release(carried.lane, out)
+            case State.PASSED if policy_state.enforced:
+                text = f"answered `{carried.method}` that it had passed on, too early"
+                self._report(carried, Violation(IDENTITY, text), out)
+                carried.rights &= ~AMEND
+            case State.PASSED:
+                changes.answer(self._exchange, carried, member, body, out)
+                self.over(carried, member, body, out)
+            case _:
+                self._turns.end(carried, out)
+
+    def _answer_held(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
+    ) -> None:
+        """A component answers a request that it holds, or whose answer it holds."""
+        lane = carried.lane
+        violation = self._checks.answers(carried, lane.other.direction, member, body)
+        if violation is None:
+            self._learn(carried, member, body)
+            changes.answer(self._exchange, carried, member, body, out)
+            if pending.traced is not None and carried.forwarded is not None:
+                pending.traced.answers = carried.forwarded.answer_number
+            self._notifications.leaves(lane, carried, out)
+            self.over(carried, member, body, out)
+            return
+        self._report(carried, violation, out)
+        self._give_up(carried, violation, out)
+
+    def _report(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
+        lane = carried.lane
+        direction, key = lane.other.direction, carried.heading.key
+        self._checks.report(lane.peer, direction, key, violation, out)
+
+    def _give_up(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
+        """A component loses a request by a violation.
+
+        Its answer is the one that came back. One that was not passed on goes on unchanged, or if
+        the component fails closed is answered with the violation.
+        """
+        peer = carried.lane.peer
+        if carried.state is State.RETURNED:
+            self._finish(carried, out)
+        elif peer.policed.policy.fails == "closed":
+            self._fail(carried, error(peer, violation), out)
+        else:
+            self._continue_without(carried, out)
+
+    def _learn(self, carried: Carried, member: bytes, body: bytes) -> None:
+        """Remembers what an answer that goes on says about sessions."""
+        policy_state = carried.lane.peer.policed
+        if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
+            return
+        sessions = self._exchange.sessions
+        if carried.upstream is None and carried.method in SETUP:
+            sessions.set_up(carried.method, carried.params, body, policy_state.name)
+        if policy_state.policy.grants.modes:
+            sessions.added(policy_state.name, body, carried.heading.session)
+
+    def answered_past(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
+    ) -> None:
+        """A component answers a request whose answer has gone past it: its own is not sent, and if
+        that differs the component lacks a right."""
+        upstream = carried.upstream
+        excused = carried.excused is not None and member == b"error"
+        if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
+            return
+        direction, key = carried.lane.other.direction, carried.heading.key
+        self._report(carried, lacks(AMEND, direction, key), out)
+
+    def _answered_elsewhere(
+        self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
+    ) -> None:
+        """A request has its answer, from any side: nothing waits for the component any more."""
+        if carried.state is not State.CLOSED:
+            self._close(carried)
+            self._release(carried, out)
+
+    # -- the end of a carried request --------------------------------------------------------------
+
+    def _close(self, carried: Carried) -> None:
+        """The component does not hold a request any more. For a while its messages about that are
+        still recognised."""
+        before, carried.state = carried.state, State.CLOSED
+        carried.pending.carried = None
+        lane = carried.lane
+        lane.other.in_flight.leave(carried)
+        lane.in_flight.leave(carried)
+        if carried in lane.other.in_flight.queued:
+            lane.other.in_flight.queued.remove(carried)
+        if lane.requests.sent.get(carried.id) is carried.pending:
+            leftover = unread(carried.method)
+            if before is State.PASSED and carried.forwarded is not None:
+                leftover.answer_to, leftover.subject = AnswerTo.CARRIED_BEFORE, carried
+            leftover.target, leftover.target_id = lane, carried.id
+            lane.requests.ignore(carried.id, leftover)
+        self._forget(lane.other, carried)
+
+    def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        """Answers a request in order, and sends on what has waited for it."""
+        self._close(carried)
+        carried.pending.answer_to, carried.pending.subject = AnswerTo.ASKER, None
+        self.reply_in_order(carried.pending, member, body, out)
+        self._release(carried, out)
+
+    @staticmethod
+    def _release(carried: Carried, out: list[Effect]) -> None:
+        """Sends on what has waited for a request."""
+        release(carried.lane.other, out)
+        release(carried.lane, out)
+
+    @staticmethod
+    def _forget(lane: Lane, carried: Carried) -> None:
+        """Forgets the oldest closed requests, once there are too many."""
+        requests = lane.in_flight.requests
+        if requests.get(carried.id) is carried:
+            # To the end: so the oldest closed ones are met first.
+            del requests[carried.id]
+            requests[carried.id] = carried
+        if len(requests) > 2 * _MOST_CLOSED:
+            closed = [id_ for id_, other in requests.items() if other.state is State.CLOSED]
+            for id_ in closed[:-_MOST_CLOSED]:
+                del requests[id_]
+
+    def _continue_without(self, carried: Carried, out: list[Effect]) -> None:
+        """A request goes on unchanged, past the component that has lost it."""
+        lane, pending = carried.lane, carried.pending
+        self._close(carried)
+        if carried.method == PROMPT:
+            self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
+        pending.answer_to, pending.subject, pending.target = AnswerTo.ASKER, None, None
+        pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
+        self._bypass(lane.other, carried.message, pending, out)
+        self._release(carried, out)
+
+    def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
+        carried.pending.answer_number = 0
+        self.over(carried, b"error", failure, out)
+
+    def _limit(self, carried: Carried, out: list[Effect]) -> None:
+        """Has a component lose a request that it holds for too long."""
+        policy_state = carried.lane.peer.policed
+        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
+        if carried.method == PROMPT:
+            seconds = policy_state.policy.hold
+        if seconds is not None and policy_state.enforced:
+            late = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
+            self._deadlines.after(seconds, late, out)
+
+    def _held_too_long(
+        self, carried: Carried, state: State, retries: int, seconds: float, out: list[Effect]
+    ) -> None:
+        if carried.state is state and carried.retries == retries:
+            text = f"held `{carried.method}` for more than {seconds:g} s"
+            self._report(carried, violation := Violation(HOLD, text), out)
+            self._give_up(carried, violation, out)
+
+    # -- components that are gone, frames that are not taken --------------------------------------
+
+    def lost(self, carried: Carried, out: list[Effect]) -> bool:
+        """The component is gone, or cannot take the request; whether that goes on without it, or
+        has its answer now."""
+        policy_state = carried.lane.peer.policed
+        if not policy_state.enforced:
+            return False
+        match carried.state:
+            case State.PASSED:
+                carried.rights &= ~(AMEND | PLACE)  # its answer goes past
+            case State.RETURNED:
+                self._finish(carried, out)
+            case State.STOPPED:
+                self._turns.end(carried, out)
+            case _:
+                if policy_state.policy.fails == "closed":
+                    return False
+                self._continue_without(carried, out)
+        return True
+
+    def _bypass(
+        self, onward: Lane, message: Message, pending: PendingRequest, out: list[Effect]
+    ) -> None:
+        assert onward.across is not None
+        if pending.wanted:  # else: the asker is gone, or has been answered
+            self.route(onward.across, message, pending, out)

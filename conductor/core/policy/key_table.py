@@ -1,0 +1,302 @@
+"""The table of keys: what a component has to do with each kind of message, at most.
+
+A *key* is a method, and for `session/update` a method and a kind: `session/update[tool_call]`.
+What a component has to do with a key is one of three modes:
+
+    past    the message goes on at once; the component hears nothing
+    copy    the message goes on at once; the component gets a copy
+    carry   the message goes through the component, which may change it within the row's rule
+
+and beside the mode it holds rights: `answer` (instead of passing on), `amend` (change the result on
+its way back), `drop`, `originate`. A row names what the profile `full` holds, what `allow=` may add
+to that, and what each named grant adds.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, Flag, auto
+from typing import Final
+
+import msgspec
+
+
+class Direction(Enum):
+    """Where a message goes: `down` towards the agent, `up` towards the client."""
+
+    DOWN = "down"
+    UP = "up"
+
+    @property
+    def opposite(self) -> Direction:
+        """The other direction."""
+        return Direction.UP if self is Direction.DOWN else Direction.DOWN
+
+
+class Right(Flag):
+    """What a component holds on a key; with neither `copy` nor `carry` the message goes past it."""
+
+    NONE = 0
+    COPY = auto()
+    CARRY = auto()
+    ANSWER = auto()
+    AMEND = auto()
+    DROP = auto()
+    ORIGINATE = auto()
+
+    @property
+    def words(self) -> list[str]:
+        """The rights' names, in a fixed order."""
+        return [right.name.lower() for right in Right if right in self and right.name]
+
+
+COPY: Final[int] = Right.COPY.value
+CARRY: Final[int] = Right.CARRY.value
+ANSWER: Final[int] = Right.ANSWER.value
+AMEND: Final[int] = Right.AMEND.value
+DROP: Final[int] = Right.DROP.value
+ORIGINATE: Final[int] = Right.ORIGINATE.value
+"""The same as plain numbers: arithmetic on flags is slow, and every message needs it."""
+
+_COPY, _CARRY, _ANSWER = Right.COPY, Right.CARRY, Right.ANSWER
+_AMEND, _DROP, _ORIGINATE = Right.AMEND, Right.DROP, Right.ORIGINATE
+
+SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
+"""The requests that set a session up, and carry its MCP servers."""
+
+PROMPT: Final = "session/prompt"
+STOP: Final = "session/cancel"
+CLOSING: Final = ("session/close", "session/delete")
+"""These end a session with its turns."""
+SETTINGS: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
+AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchive"})
+"""These wait behind a prompt of their session that a component still holds."""
+
+UPDATE: Final = "session/update"
+REQUESTS: Final = frozenset({PROMPT, *SETUP, *SETTINGS})
+NOTIFICATIONS: Final = frozenset({UPDATE, STOP})
+"""What a component may send of its own as a request only, and as a notification only."""
+PERMISSION: Final = "session/request_permission"
+MCP_FAMILIES: Final = ("mcp/", "_mcp/", "_scp/mcp")
+
+TEXT_KINDS: Final = (
+    "user_message_chunk",
+    "user_message",
+    "agent_message_chunk",
+    "agent_message",
+    "agent_thought_chunk",
+    "agent_thought",
+    "plan",
+    "plan_update",
+    "plan_removed",
+)
+"""Kinds of update that hold words for the user, and nothing depends on."""
+
+WORDED_KINDS: Final = (
+    "tool_call",
+    "tool_call_update",
+    "notice",
+    "compaction_summary_chunk",
+)
+"""Guarded kinds with words in them, which `texts` lets a component change."""
+
+MODE_KINDS: Final = ("current_mode_update", "config_option_update")
+COMMANDS_KIND: Final = "available_commands_update"
+STATE_KIND: Final = "state_update"
+TOOL_KINDS: Final = ("terminal_update", "terminal_output_chunk", "tool_call_content_chunk")
+STATE_KINDS: Final = (
+    "session_info_update",
+    "usage_update",
+    "compaction_update",
+    "subagent_update",
+    "session_message",
+    "session_message_chunk",
+    STATE_KIND,
+)
+KINDS: Final = frozenset(
+    {*TEXT_KINDS, *WORDED_KINDS, *MODE_KINDS, COMMANDS_KIND, *TOOL_KINDS, *STATE_KINDS}
+)
+"""The kinds of update of ACP v1 and v2."""
+
+UNKNOWN_KIND: Final = "*"
+
+
+def update(kind: str) -> str:
+    """The key of an update of a kind; kinds no row knows share one key."""
+    return f"{UPDATE}[{kind if kind in KINDS else UNKNOWN_KIND}]"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One row of the table: keys of one direction (a key may end in `*`) and what may be held."""
+
+    direction: Direction
+    keys: tuple[str, ...]
+    full: Right
+    rule: str
+    """What `carry` may change, and the like: a sentence for people."""
+    more: Right = Right.NONE
+    """What `allow=` may give besides."""
+    grants: dict[str, Right] = {}
+    """What named grants add, by name."""
+
+    @property
+    def most(self) -> Right:
+        """Everything that can be held on these keys."""
+        held = self.full | self.more
+        for right in self.grants.values():
+            held |= right
+        return held
+
+    def covers(self, key: str) -> bool:
+        """Whether the row is about this key."""
+        return any(
+            key.startswith(own[:-1]) if own.endswith("*") else key == own for own in self.keys
+        )
+
+
+_DOWN, _UP = Direction.DOWN, Direction.UP
+_TEXT: Final = tuple(update(kind) for kind in TEXT_KINDS)
+EDITOR: Final = {
+    "panel": ("_scp/html_panel*", "_scp/panel*"),
+    "comment": ("_scp/file_comment*", "_scp/comment*"),
+    "operation": ("_scp/ide_operation*", "_scp/ide*", "_zed/open_url*"),
+}
+"""What reaches a person beside the session, by what `editor=` calls it."""
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(
+        _DOWN,
+        ("initialize",),
+        _COPY | _CARRY | _AMEND,
+        "capabilities may be hidden, and added where the component serves them or `capabilities=` "
+        "names them; identity, versions and login methods stay",
+    ),
+    Row(
+        _DOWN,
+        SETUP,
+        _COPY | _CARRY,
+        "MCP servers of its own may be added; folders, system prompt and servers of others stay; "
+        "an id in use never comes back for another session",
+        grants={"sessions": _ANSWER | _AMEND | _ORIGINATE, "modes": _CARRY | _AMEND},
+    ),
+    Row(
+        _DOWN,
+        (PROMPT,),
+        _COPY | _CARRY | _ANSWER | _AMEND,
+        "blocks may be added or changed; a command stays that command, nothing else becomes one; "
+        "added links stay inside the session's folders",
+        grants={"turns": _ORIGINATE, "sessions": _ORIGINATE},
+    ),
+    Row(
+        _DOWN,
+        (STOP,),
+        _COPY,
+        "always reaches the agent at once; of a component's own for the turns it opened",
+        more=_ORIGINATE,
+    ),
+    Row(
+        _UP,
+        _TEXT,
+        _COPY | _CARRY | _DROP | _ORIGINATE,
+        "text only, ids stay",
+    ),
+    Row(
+        _UP,
+        tuple(update(kind) for kind in WORDED_KINDS),
+        _COPY,
+        "with `texts`, words may change and nothing else",
+        grants={"texts": _CARRY},
+    ),
+    Row(
+        _UP,
+        tuple(update(kind) for kind in MODE_KINDS),
+        _COPY,
+        "with `modes`, those of its own modes and options",
+        grants={"modes": _CARRY | _ORIGINATE},
+    ),
+    Row(
+        _UP,
+        (update(COMMANDS_KIND),),
+        _COPY,
+        "with `commands`, its own may be added",
+        grants={"commands": _CARRY | _ORIGINATE},
+    ),
+    Row(
+        _UP,
+        (*(update(kind) for kind in (*TOOL_KINDS, *STATE_KINDS)), update(UNKNOWN_KIND), UPDATE),
+        _COPY,
+        "shown as the agent reports it",
+    ),
+    Row(
+        _UP,
+        (PERMISSION,),
+        _COPY,
+        "with `permission=narrow`, options may vanish and it may be rejected; nothing else",
+        grants={"permission": _CARRY | _ANSWER},
+    ),
+    Row(_UP, ("fs/*", "terminal/*", "elicitation/*"), _COPY, "between agent and client alone"),
+    Row(
+        _DOWN,
+        ("authenticate", "logout", "auth/*", "providers/*"),
+        _COPY,
+        "between client and agent alone",
+    ),
+    Row(_UP, ("auth/*",), _COPY, "between agent and client alone"),
+    Row(
+        _DOWN,
+        SETTINGS,
+        _COPY,
+        "with `modes`, those of its own modes and options",
+        grants={"modes": _CARRY | _ANSWER | _AMEND | _ORIGINATE},
+    ),
+    Row(
+        _DOWN,
+        (*CLOSING, "session/archive", "session/unarchive", "session/set_title", "tool_call/cancel"),
+        _COPY,
+        "between client and agent alone",
+    ),
+    Row(
+        _DOWN,
+        ("session/list", "session/status"),
+        _COPY | _CARRY | _AMEND,
+        "entries may vanish, not change or appear",
+    ),
+    *(
+        Row(
+            direction,
+            ("mcp/*", "_mcp/*", "_scp/mcp"),
+            Right.NONE,
+            "of its own servers: the component is their end; of others: past",
+            grants={"mcp": _COPY | _CARRY | _ANSWER | _AMEND | _DROP},
+        )
+        for direction in (_UP, _DOWN)
+    ),
+    Row(
+        _UP,
+        tuple(key for keys in EDITOR.values() for key in keys),
+        Right.NONE,
+        "with `editor=panel+comment+operation`, of its own",
+        grants={"editor": _CARRY | _ORIGINATE},
+    ),
+    *(
+        Row(
+            direction,
+            ("_*",),
+            Right.NONE,
+            "with `methods=`, those it names",
+            grants={"methods": _COPY | _CARRY | _ANSWER | _AMEND | _DROP | _ORIGINATE},
+        )
+        for direction in (_DOWN, _UP)
+    ),
+)
+"""Every key that a row speaks of; all else goes past every policed component."""
+
+_NEVER: Final = Row(_DOWN, (), Right.NONE, "goes past")
+
+
+def row_of(direction: Direction, key: str) -> Row:
+    """The row about a key; an empty one for what no row knows."""
+    return next((r for r in ROWS if r.direction is direction and r.covers(key)), _NEVER)
+
+
+OWN_MCP: Final[int] = (_COPY | _CARRY | _ANSWER | _AMEND | _DROP | _ORIGINATE).value
+"""What a component holds on the traffic of MCP servers it declared."""

@@ -1,0 +1,210 @@
+"""What the conductor reads and rewrites in the params and the result of `initialize`.
+
+The ACP version: chosen from the first `initialize`, as an agent would. It is an upper bound: every
+proxy and the agent negotiate below it.
+
+The proxy offer of the dialects `sacp`, `pacp` and `scp`: the conductor offers the role inside a
+plain `initialize`, the proxy echoes it in its result. Both stay on their hop, so neither the next
+component nor the client sees them. What else a client or agent puts into its own `symposium`
+section passes every hop: that the section exists at all means something.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.json_text import read_members, write_members
+from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
+
+# -- the version -----------------------------------------------------------------------------------
+
+NEWEST_VERSION: Final = 2
+"""The latest ACP version the conductor knows."""
+
+_NONE: Final = Raw(b"null")
+_number = msgspec.json.Decoder(int)
+
+
+def select_version(params: Params) -> Raw:
+    """The params to send down the chain, unchanged unless the version must be: 0 becomes 1,
+    anything above 2 becomes 2.
+
+    Raises:
+        Malformed: (-32602) the version is no integer of 0..65535, or exactly 2 without a valid
+            `info`.
+    """
+    members = read_members(params)
+    asked = version_of(members) if members is not None else None
+    if members is None or asked is None or not 0 <= asked <= 65535:
+        raise Malformed(
+            INVALID_PARAMS, "initialize.protocolVersion must be a valid ACP protocol version"
+        )
+    chosen = min(max(asked, 1), NEWEST_VERSION)
+    has_info = _has_info(members)
+    if asked == NEWEST_VERSION and not has_info:
+        raise Malformed(
+            INVALID_PARAMS, "initialize.info with `name` and `version` is required in ACP v2"
+        )
+    if asked == chosen:
+        assert isinstance(params, Raw)
+        return params
+    members["protocolVersion"] = Raw(b"%d" % chosen)
+    if chosen == NEWEST_VERSION and not has_info:
+        # A client of version 3 need not send `info`, but an agent of version 2 insists on it.
+        members["info"] = Raw(b'{"name":"unknown","version":"unknown"}')
+    return write_members(members)
+
+
+def version_of(members: dict[str, Raw]) -> int | None:
+    """The `protocolVersion` among the members of an `initialize` request or result, if any."""
+    try:
+        return _number.decode(members.get("protocolVersion", _NONE))
+    except msgspec.DecodeError:
+        return None
+
+
+def _has_info(members: dict[str, Raw]) -> bool:
+    info = read_members(members.get("info")) or {}
+    return all(bytes(info.get(name, _NONE)).startswith(b'"') for name in ("name", "version"))
+
+
+# -- the offer -------------------------------------------------------------------------------------
+
+_OFFER_VERSION: Final = Raw(b'"1.0"')
+_CAPABILITIES: Final = ("clientCapabilities", "agentCapabilities", "capabilities")
+_TRUE: Final = Raw(b"true")
+
+Shape = frozenset[str]
+"""Which of the places the flag is put in were there before it: `/_meta`, `/_meta/symposium`, each
+capability member and the same two below it."""
+
+EMPTY: Final = Shape()
+RESULT: Final = Shape(f"/{name}" for name in _CAPABILITIES)
+"""A result keeps its capability member even if it is empty: its reader may need it there."""
+
+
+def add_offer(body: Params, who: str) -> Params:
+    """`initialize` params (`who` is `client`) or result (`agent`) with the flag where peers look.
+
+    That is `_meta.proxy`, `_meta.symposium.proxy` and `_meta.symposium.proxy` of the capability
+    member, `clientCapabilities` or `agentCapabilities` in ACP v1, `capabilities` in v2. A body that
+    is no object stays as it is.
+    """
+    members = {} if isinstance(body, UnsetType) else read_members(body)
+    if members is None:
+        return body
+    capabilities = "capabilities" if version_of(members) == 2 else f"{who}Capabilities"
+    _flag(members, bare=True)
+    inner = read_members(members.get(capabilities, Raw(b"{}")))
+    if inner is not None:
+        _flag(inner, bare=False)
+        members[capabilities] = write_members(inner)
+    return write_members(members)
+
+
+def _flag(holder: dict[str, Raw], *, bare: bool) -> None:
+    meta = read_members(holder.get("_meta", Raw(b"{}")))
+    if meta is None:
+        return
+    section = read_members(meta.get("symposium")) or {}
+    meta["symposium"] = write_members({"version": _OFFER_VERSION, **section, "proxy": _TRUE})
+    if bare:
+        meta["proxy"] = _TRUE
+    holder["_meta"] = write_members(meta)
+
+
+def has_offer(body: Raw | bytes | UnsetType) -> bool:
+    """Whether the flag stands in `body`, in any of the places the generations put it."""
+    if isinstance(body, UnsetType) or b"proxy" not in bytes(body):
+        return False
+    for _, holder in _holders(read_members(body)):
+        meta = read_members(holder.get("_meta")) or {}
+        section = read_members(meta.get("symposium")) or {}
+        if _is_true(meta) or _is_true(section):
+            return True
+    return False
+
+
+def offer_shape(body: Raw | bytes | UnsetType) -> Shape:
+    """Which of the places that the flag is put in are there."""
+    paths: set[str] = set()
+    for path, holder in _holders(read_members(body)):
+        paths.add(path)
+        if "_meta" in holder:
+            paths.add(f"{path}/_meta")
+            if "symposium" in (read_members(holder["_meta"]) or {}):
+                paths.add(f"{path}/_meta/symposium")
+    return frozenset(paths)
+
+
+def remove_offer(body: Params, kept: Shape | None = None) -> Params:
+    """`body` without the flag, all else as it is.
+
+    Args:
+        kept: the shape `body` had before it was flagged on this hop. Of the objects that are empty
+            now, those in it stay and the others go, even where the flag itself is gone already.
+            None: not known, so an object goes only if it held nothing but the flag.
+    """
+    if kept is None and not has_offer(body):
+        return body
+    members = read_members(body)
+    changed = False
+    for path, holder in _holders(members):
+        if _unflag(holder, path, kept):
+            changed = True
+            if members is not None and path:
+                members[path[1:]] = write_members(holder)
+                if not holder and path not in (kept or EMPTY):
+                    del members[path[1:]]
+    return write_members(members) if members is not None and changed else body
+
+
+def _unflag(holder: dict[str, Raw], path: str, kept: Shape | None) -> bool:
+    """Takes the flag out of one holder's `_meta`; returns whether anything changed."""
+    meta = read_members(holder.get("_meta"))
+    if meta is None:
+        return False
+    before = dict(meta)
+    if _is_true(meta):
+        del meta["proxy"]
+    _unflag_section(meta, f"{path}/_meta/symposium", kept)
+    if not meta and f"{path}/_meta" not in (kept or EMPTY) and (before or kept is not None):
+        del holder["_meta"]
+        return True
+    if meta == before:
+        return False
+    holder["_meta"] = write_members(meta)
+    return True
+
+
+def _unflag_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> None:
+    section = read_members(meta.get("symposium"))
+    if section is None or not (_is_true(section) or kept is not None):
+        return
+    before = dict(section)
+    if _is_true(section):
+        del section["proxy"]
+    # A proxy that echoes the section may add the version we sent with it.
+    if path not in (kept or EMPTY) and set(section) <= {"version"}:
+        del meta["symposium"]
+    elif section != before:
+        meta["symposium"] = write_members(section)
+
+
+def _is_true(holder: dict[str, Raw]) -> bool:
+    return holder.get("proxy") == _TRUE
+
+
+def _holders(body: dict[str, Raw] | None) -> list[tuple[str, dict[str, Raw]]]:
+    """The objects of `body` whose `_meta` may carry the flag, with their paths."""
+    if body is None:
+        return []
+    holders = [("", body)]
+    for name in _CAPABILITIES:
+        inner = read_members(body.get(name))
+        if inner is not None:
+            holders.append((f"/{name}", inner))
+    return holders

@@ -1,0 +1,556 @@
+"""The state of one chain: its peers, their lanes, and the requests that are pending on them.
+
+These records refer to each other (a lane knows its peer, a pending request the lane it came from, a
+carried request the pending one), so they share one module. What changes them is elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum, IntEnum, auto
+from itertools import count
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from conductor.core.component import Component, KeptMembers, Role, Side
+from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
+from conductor.core.effects import Closure, Effects
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Heading, Message
+from conductor.core.policy.key_table import OWN_MCP, Direction
+from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
+from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.states import State
+from conductor.core.writer import Writer, writers
+
+Answer = tuple[bytes, bytes]
+"""An answer: `b"result"` or `b"error"`, and that member's JSON text."""
+
+_MOST_WAITING: Final = 10_000
+"""Messages that wait for a peer that cannot be written to yet …"""
+_MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""… and bytes of notifications among them."""
+_MOST_IGNORED: Final = 1024
+"""Requests of one id space whose answers nobody reads."""
+_MOST_KEYS: Final = 1024
+"""Keys of one lane whose rights are remembered: a peer may make up as many as it likes."""
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+class AnswerTo(IntEnum):
+    """Who takes the answer to a pending request; `Requests` has the table.
+
+    Integers, since the hash of other enum members is a call of a Python function.
+    """
+
+    ASKER = auto()
+    """The peer that sent the request."""
+    NOBODY = auto()
+    LAST = auto()
+    """`initialize` of the last component. Subject: the params, to ask it again in another form."""
+    ROLE = auto()
+    """A role request. Subject: the `Handshake`."""
+    LAUNCH = auto()
+    """`_scp/proxy`. Subject: the `Handshake`."""
+    CARRIED = auto()
+    """A request that a component carries. Subject: the `Carried`."""
+    CARRIED_BEFORE = auto()
+    """The same once its answer has gone past the component. Subject: the `Carried`."""
+    COPY = auto()
+    """A copy of a request. Subject: the `Copied`."""
+
+
+class Batch:
+    """The answers of one JSON-RPC array, sent as one array once all are there."""
+
+    __slots__ = ("_answers", "_open")
+
+    def __init__(self, entries: int) -> None:
+        self._answers: list[bytes] = []
+        self._open = entries
+
+    def add(self, answer: bytes | None) -> bytes | None:
+        """Takes one entry's answer (None: it needs none); returns the array after the last one."""
+        if answer is not None:
+            self._answers.append(answer.rstrip(b"\n"))
+        self._open -= 1
+        if self._open or not self._answers:
+            return None
+        return b"[" + b",".join(self._answers) + b"]\n"
+
+
+class Source(NamedTuple):
+    """Where a notification comes from."""
+
+    lane: Lane
+    number: int
+    passes: int = 0
+    """The number of the notification that is passed on by it; 0: it is its sender's own."""
+    own: bool = False
+    """Whether the conductor passes it on in its sender's stead."""
+
+
+class TracedRequest(msgspec.Struct, eq=False):
+    """What a trace needs of one request until it is answered.
+
+    A request is open at one place at a time. Whatever becomes of it, the trace reports its answer
+    there, once, before the request is open anywhere else.
+    """
+
+    source: Lane | None
+    """Where it came in; None: it is the conductor's own."""
+    params: Params = UNSET
+    """As they came in."""
+    passes: int = 0
+    """The number of the request that is passed on by it; 0: it is its sender's own."""
+    lane: Lane | None = None
+    """Where it went out and has no answer yet."""
+    response: Answer | None = None
+    """What that peer responded, if that was not (yet) the answer."""
+    past: bool = False
+    """Whether its answer goes past the peer that was asked."""
+    answers: int = 0
+    """The number of the answer that is passed on by its own; 0: none is."""
+
+
+class PendingRequest(msgspec.Struct, eq=False):
+    """One request that has no answer: who asked under which id, and where it went under which.
+
+    A struct without the generated `__eq__`: requests are compared by identity.
+    """
+
+    origin: Lane | None
+    """Where it came in; None for a request of the conductor's own, and once it is answered or the
+    asker is gone."""
+    raw_id: bytes
+    """The id as the asker wrote it."""
+    key: bytes
+    """The same in the spelling used for comparing."""
+    method: str
+    batch: Batch | None = None
+    answer_to: AnswerTo = AnswerTo.ASKER
+    subject: object = None
+    """What the answer is about, where `answer_to` says so."""
+    target: Lane | None = None
+    """Where it went out; None while it waits."""
+    target_id: bytes = b""
+    cancelled: bool = False
+    cancelled_by: Source | None = None
+    """None: the conductor, or nobody."""
+    # Callbacks: there are eight of them, each a line or two about state of its own in another
+    # module, and a request may have several.
+    watchers: tuple[Callable[[bytes, bytes, Effects], None], ...] = ()
+    """Called once with its answer, whether or not the asker is still there."""
+    followers: tuple[PendingRequest, ...] = ()
+    """Requests that are cancelled with it."""
+    bypassed: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
+    """Bypassed components whose pending messages this answer must not overtake, outermost first:
+    the lane it came in by, its heading, and the copy that was shown there."""
+    carried: Carried | None = None
+    """The record of the component that has it, where that has a policy state."""
+    forwards: Carried | None = None
+    """The carried request that a policed component passes on by it."""
+    originated: bool = False
+    """Whether a policed component sent it of its own."""
+    session: str | None = None
+    """The session of a prompt that an agent has."""
+    turn: Turn | None = None
+    """The turn it is part of, where a component passes it on or originated it."""
+    number: int = 0
+    """The number of this message."""
+    answer_number: int = 0
+    """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
+    size: int = 0
+    """Bytes of its params, as they count against `open_bytes` of the asker."""
+    traced: TracedRequest | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody waits for its answer: the asker, the conductor, or who asked for what a
+        component that is gone has passed on by it."""
+        if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
+            return True
+        return self.forwards is not None and self.forwards.pending.wanted
+
+
+def unread(method: str) -> PendingRequest:
+    """Stands for a request whose answer nobody reads."""
+    return PendingRequest(None, b"null", b"null", method, answer_to=AnswerTo.NOBODY)
+
+
+class PendingRequests:
+    """The pending requests of one id space, by raw id.
+
+    A connection has one, or one for each side where its dialect keeps the sides apart (`channel`).
+    """
+
+    __slots__ = ("_ids", "_ignored", "received", "sent", "size")
+
+    def __init__(self, ids: Iterator[int] | None = None) -> None:
+        self._ids = count(1) if ids is None else ids
+        self._ignored: dict[bytes, PendingRequest] = {}
+        self.sent: dict[bytes, PendingRequest] = {}
+        """Written to the peer, and not answered by it."""
+        self.received: dict[bytes, PendingRequest] = {}
+        """Sent by the peer, and not answered to it."""
+        self.size = 0
+        """Bytes of those received."""
+
+    def fresh_id(self) -> bytes:
+        """An id that is not open here, as raw JSON."""
+        while (id_ := b"%d" % next(self._ids)) in self.sent:
+            pass
+        return id_
+
+    def ignore(self, id_: bytes, pending: PendingRequest) -> None:
+        """Expects an answer that concerns nobody; the oldest such are expected no longer."""
+        self.sent[id_] = self._ignored[id_] = pending
+        if len(self._ignored) > _MOST_IGNORED:
+            oldest = next(iter(self._ignored))
+            pending = self._ignored.pop(oldest)
+            if self.sent.get(oldest) is pending:
+                del self.sent[oldest]
+
+
+class Carried(RequestInOrder):
+    """A request that a component carries, from its arrival to its answer."""
+
+    __slots__ = (
+        "excused",
+        "forwarded",
+        "held",
+        "id",
+        "lane",
+        "number",
+        "pending",
+        "retries",
+        "rights",
+        "turn",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        lane: Lane,
+        message: Message,
+        pending: PendingRequest,
+        rights: int,
+    ) -> None:
+        self.method, self.params, self.heading = message
+        self.state = State.QUEUED
+        self.order = 0
+        self.round = -1
+        self.lane = lane
+        """Where it came into the component; the component passes it on by `lane.other`."""
+        self.pending = pending
+        """The request as it waits for its answer."""
+        self.rights = rights
+        self.number = pending.number
+        self.id = b""
+        """The id it was delivered under."""
+        self.forwarded: PendingRequest | None = None
+        """The component's request by which it was passed on."""
+        self.upstream: Answer | None = None
+        """The answer that came back for that."""
+        self.held: Held | None = None
+        """That answer, where it goes past the component and has to wait for it."""
+        self.excused: Excuse | None = None
+        self.retries = 0
+        self.turn = pending.turn or Turn()
+        """What components make of the request, and of what they send within it."""
+
+
+class Copied(Request):
+    """A request that a component was shown a copy of."""
+
+    __slots__ = ("answer", "forwarded", "held", "passed")
+
+    def __init__(self, message: Message) -> None:
+        self.method, self.params, self.heading = message
+        self.forwarded: list[PendingRequest] = []
+        """The component's requests by which it passed the copy on; answered as the original is."""
+        self.passed = False
+        """Whether it has passed it on."""
+        self.answer: Answer | None = None
+        """The original's."""
+        self.held: Held | None = None
+
+
+# -- peers -----------------------------------------------------------------------------------------
+
+
+class Lane:
+    """One side of one peer: how to write to it there, and where its messages from there go.
+
+    Routing is a lookup: a message of a peer's lane leaves by `lane.across`.
+    """
+
+    __slots__ = (
+        "across",
+        "direction",
+        "in_flight",
+        "other",
+        "peer",
+        "policed",
+        "requests",
+        "rights",
+        "side",
+        "wraps",
+        "writer",
+    )
+
+    def __init__(self, peer: Peer, side: Side, requests: PendingRequests, writer: Writer) -> None:
+        self.peer = peer
+        self.side = side
+        self.requests = requests
+        self.writer = writer
+        self.across: Lane | None = None
+        """The lane it is joined to: `lane.across.across is lane`."""
+        self.other = self
+        """The lane by which its peer sends on what comes in here."""
+        self.direction = Direction.DOWN
+        """Which way messages go that its peer sends here."""
+        self.in_flight: InFlight[Carried, Copied] = InFlight()
+        """What a peer with a policy state was given that would leave here."""
+        self.rights: dict[str, int] = {}
+        """Its rights on what comes in here, by key, as far as they are known."""
+        self.policed = False
+        """Whether this peer or the one across has a policy state."""
+        self.wraps = False
+        """Whether envelopes may come in on it."""
+
+    def rights_on(self, heading: Heading) -> int:
+        """What a policed peer holds on a message that comes in here."""
+        rights = self.rights.get(heading.key)
+        if rights is None:
+            policy_state = self.peer.policy_state
+            assert policy_state is not None
+            rights = policy_state.rights(self.other.direction, heading.key)
+            if len(self.rights) < _MOST_KEYS:
+                self.rights[heading.key] = rights
+        if type(heading.detail) is tuple:
+            policy_state = self.peer.policy_state
+            assert policy_state is not None
+            if policy_state.enforced and policy_state.owns(heading.detail):
+                return OWN_MCP
+        return rights
+
+
+class DialectState(Enum):
+    """What is known of a peer's dialect."""
+
+    UNKNOWN = "unknown"
+    """The handshake is to find out."""
+    TENTATIVE = "tentative"
+    """Known, but for `sacp` and `pacp`, which the first envelope tells apart."""
+    KNOWN = "known"
+
+
+class Handshake(msgspec.Struct, eq=False):
+    """The initialization of one proxy while it goes on."""
+
+    pending: PendingRequest
+    params: Params
+    left: list[Dialect]
+    """The dialects it has not been asked in."""
+    tried: list[Dialect] = []
+    number: int = 0
+    """The number of the message by which it began."""
+    reopened: bool = False
+    """Whether the peer has been started once more; that happens once."""
+    onward: PendingRequest | None = None
+    """The `initialize` that a policed peer has forwarded for it."""
+    upstream: Answer | None = None
+    """How that was answered."""
+    answer_goes_past: bool = False
+    """Whether that answer goes back without waiting for one of the peer's own."""
+    role_answer: bytes | None = None
+    """The peer's result, while the peer is asked to launch its successor (`scp`)."""
+
+    def next_dialect(self) -> Dialect:
+        """The dialect to ask in now."""
+        self.tried.append(self.left.pop(0))
+        return self.tried[-1]
+
+    def prefer(self, dialect: Dialect) -> None:
+        """Asks in `dialect` next, unless that was tried: the peer's envelopes look like it."""
+        if dialect not in self.tried:
+            self.left = [dialect, *(other for other in self.left if other is not dialect)]
+
+
+class Peer(msgspec.Struct, eq=False):
+    """One connection. See the fields of `Component` for what is known of it beforehand."""
+
+    component: Component
+    role: Role
+    dialect: Dialect
+    dialect_state: DialectState
+    ids: Iterator[int]
+    """The ids of the requests it is given: one count for all sides, so none is open on two."""
+    ready: bool
+    """Whether it can be written to."""
+    policy_state: PolicyState | None = None
+    label: str = ""
+    closure: Closure | None = None
+    """Why it is gone."""
+    admitted: bool = True
+    """Whether its messages are let through; those of upstream are once it sent `initialize`."""
+    starts: int = 1
+    """How often it has been started."""
+    restarting: bool = False
+    """Whether it is being started again and has not taken its role again yet."""
+    kept: KeptMembers = msgspec.field(default_factory=KeptMembers)
+    # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
+    backlog: list[Callable[[Effects], None]] = []
+    """What waits until it is ready, in order …"""
+    backlog_bytes: int = 0
+    """… and bytes of notifications among that."""
+    turns: dict[str, bool] | None = None
+    """Version 2: the sessions in which it works, and whether it was cancelled there; None: its
+    turns are not limited (`conductor.core.agent_turns`)."""
+    # Initialization.
+    handshake: Handshake | None = None
+    """Its initialization, while that goes on."""
+    initialize: Params | None = None
+    """The params of the last `initialize` it was given; None before the first."""
+    forwarded: bool = False
+    """Whether it has forwarded an `initialize` to its successor."""
+    recorded_answer: Answer | None = None
+    """How its successor answered that."""
+    shadow: Copied | None = None
+    """The `initialize` it got a copy of, where the original passes it by."""
+    launched_by: Peer | None = None
+    """For the second connection of an `scp` proxy: the proxy itself."""
+    offer_shape: frozenset[str] | None = None
+    """What stood where the proxy offer was put, in the `initialize` it got …"""
+    answer_shape: frozenset[str] | None = None
+    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
+    # Numbers of messages (`conductor.core.tracing`).
+    last_number: int = 0
+    """Of the last message that came from it, if its turns are limited."""
+    next_number: int = 0
+    """The number it announced for its next message; 0: none."""
+    announced: dict[int, None] = {}
+    """Numbers that were announced to it, the last ones."""
+    # Copied out of the component and the dialect, since they are read for each message.
+    name: str = ""
+    numbers: range | None = None
+    """The numbers that come with its messages; None: those have none, and get none."""
+    sideband: bool = False
+    sides: dict[bytes, Lane] = {}
+    """Its lanes by side byte, where its dialect has side bytes."""
+    p: Lane = None  # type: ignore[assignment]  # set at once below
+    s: Lane = None  # type: ignore[assignment]
+    c: Lane = None  # type: ignore[assignment]
+    """For requests to the conductor itself; joined to nothing."""
+
+    def __post_init__(self) -> None:
+        self.name, self.numbers = self.component.name, self.component.numbers
+        self.label = self.component.label or f"`{self.name}`"
+        self.kept = KeptMembers(self.component.kept)
+        self.turns = {} if self.component.limited else None
+        plain, requests = Writer(), PendingRequests(self.ids)
+        self.p = Lane(self, Side.P, requests, plain)
+        self.s = Lane(self, Side.S, requests, plain)
+        self.c = Lane(self, Side.P, requests, plain)
+        self.p.other, self.s.other = self.s, self.p
+        self.speak(self.dialect)
+
+    @classmethod
+    def of(
+        cls, component: Component, role: Role, *, watched: bool, ids: Iterator[int] | None = None
+    ) -> Peer:
+        """The peer of a component before it is initialized.
+
+        Args:
+            watched: it has a policy state even without a policy, for an audit or a trace.
+            ids: the ids of requests to it; None: from 1.
+        """
+        dialect, policed = component.dialect, component.policy is not None
+        return cls(
+            component,
+            role,
+            dialect or PLAIN,
+            DialectState.UNKNOWN if dialect is None else DialectState.KNOWN,
+            count(1) if ids is None else ids,
+            ready=dialect is not None and not dialect.launches,
+            policy_state=PolicyState(component.policy, component.name)
+            if policed or watched
+            else None,
+        )
+
+    def speak(self, dialect: Dialect) -> None:
+        """Writes to this peer in `dialect` from now on."""
+        self.dialect = dialect
+        self.sideband = dialect.sideband
+        self.p.wraps = self.role in (Role.PROXY, Role.OUTER) and not dialect.sideband
+        self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
+        if dialect.sideband and not self.sides:
+            self.s.requests, self.c.requests = PendingRequests(self.ids), PendingRequests()
+            self.c.writer = Writer(b"c")
+            self.sides = {b"p": self.p, b"s": self.s}
+
+    def wait(self, later: Callable[[Effects], None], size: int) -> bool:
+        """Puts a notification of `size` bytes into the backlog; False if there is no room."""
+        if self.backlog_bytes + size > _MOST_WAITING_BYTES or len(self.backlog) >= _MOST_WAITING:
+            return False
+        self.backlog_bytes += size
+        self.backlog.append(later)
+        return True
+
+    def resume(self, out: Effects) -> None:
+        """Takes up again what waits in the backlog, in order."""
+        waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
+        for later in waiting:
+            later(out)
+
+    def settle_dialect(
+        self, dialect: Dialect, out: Effects, state: DialectState = DialectState.KNOWN
+    ) -> None:
+        """Takes the peer's dialect as found out, and sends what has waited for that."""
+        self.dialect_state = state
+        self.speak(dialect)
+        self.ready = True
+        self.resume(out)
+
+    def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
+        """Starts an initialization that `pending` waits for."""
+        unknown = self.dialect_state is DialectState.UNKNOWN
+        left = list(DETECTION) if unknown else [self.dialect]
+        self.handshake = Handshake(pending, params, left)
+        return self.handshake
+
+    @property
+    def ready_some_time(self) -> bool:
+        """Whether it can be written to, or will be."""
+        return self.ready or (self.closure is None and self.handshake is not None)
+
+    @property
+    def left_out(self) -> bool:
+        """Whether messages go on without a policed component that is not there: it has not taken
+        its role, or the chain bypasses it. But nothing goes past a component that fails closed."""
+        before, policy_state = self.p.across, self.policy_state
+        assert policy_state is not None
+        bypassed = before is not None and before.across is not self.p
+        open_ = policy_state.enforced and policy_state.policy.fails != "closed"
+        return open_ and (self.closure is None or bypassed)
+
+    @property
+    def policed(self) -> PolicyState:
+        """Its policy state, for code that only peers with one reach."""
+        assert self.policy_state is not None
+        return self.policy_state
+
+    def lane(self, side: Side) -> Lane:
+        """The lane of a side."""
+        return self.p if side is Side.P else self.s
+
+    def id_spaces(self) -> list[PendingRequests]:
+        """Its pending requests, by id space: one, or three."""
+        if self.sideband:
+            return [self.p.requests, self.s.requests, self.c.requests]
+        return [self.p.requests]

@@ -1,0 +1,112 @@
+"""How deep a frame nests and how many values it has, without parsing it; lone surrogates."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conductor.core import json_text, jsonrpc
+from conductor.core.json_text import (
+    count_values,
+    hide_surrogates,
+    show_surrogates,
+    too_deep,
+    too_many_values,
+)
+from conductor.core.jsonrpc import MAX_UNUSUAL, Malformed
+
+MIB = 1024 * 1024
+
+texts = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=30,
+)
+
+
+def counted(value: Any) -> int:
+    """The values in a value, with one more for what is empty."""
+    if isinstance(value, (dict, list)):
+        inside = value.values() if isinstance(value, dict) else value
+        return 1 + (sum(map(counted, inside)) or 1)
+    return 1
+
+
+@given(texts)
+def test_values_are_counted_as_by_a_walk(value: object) -> None:
+    frame = json.dumps(value).encode()
+    assert count_values(frame, 0) >= 1
+    assert count_values(frame, len(frame) + 1) >= counted(value)
+    exact = counted(value)
+    for limit in range(max(exact - 2, 0), exact + 2):
+        assert too_many_values(frame, limit) == (exact > limit)
+
+
+def test_signs_within_strings_are_no_values() -> None:
+    frame = b'{"a":"' + b",[{" * 1000 + b'\\",,,","b":[1,2]}'
+    assert count_values(frame, 10) == 5
+    assert count_values(b"[" + b'",",' * 5000 + b"1]", 5002) == 5002
+    assert count_values(b"[" + b'",",' * 5000 + b"1]", 5000) > 5000
+
+
+def test_what_nests_deeper_than_it_seems_piece_by_piece() -> None:
+    deep = b"[" * 300 + b'"",' * 5000 + b"[" * 300
+    assert too_deep(deep, 599)
+    assert not too_deep(deep, 600)
+    assert not too_deep(b"[" + b"[],{}," * 10_000 + b"1]", 2)
+
+
+def peak(work: Callable[[], object]) -> int:
+    """Bytes that some work takes at most at a time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("many", [b"11,", b"{},", b'"",', b'"\\n",', b'"a":1,'])
+def test_many_values_take_no_memory_to_be_counted(many: bytes) -> None:
+    """57 MB of them took gigabytes when they were judged."""
+    frame = b"[" + many * (4 * MIB // len(many)) + b"1]"
+    assert peak(lambda: too_many_values(frame, 250_000)) < 3 * len(frame)
+    assert too_many_values(frame, 250_000)
+
+
+def test_millions_of_lone_surrogates_take_little_memory() -> None:
+    """Each was a Python number."""
+    frame = b'"' + rb"\ud800" * (2 * MIB // 6) + b'"'
+    assert peak(lambda: hide_surrogates(frame)) < 5 * len(frame)
+    hidden = hide_surrogates(frame)
+    assert hidden is not None
+    assert b"\\" not in hidden
+    assert show_surrogates(hidden) == frame
+
+
+escapes = st.sampled_from(
+    [r"\ud800", r"\uDBff", r"\udc00", r"\uDFFF", r"\\", r"\u0041", "a", "ud800", r"\"", r"\n"]
+)
+
+
+@given(st.lists(escapes, max_size=12))
+def test_pieces_part_no_pair(parts: list[str]) -> None:
+    frame = f'"{"".join(parts)}"'.encode()
+    whole = hide_surrogates(frame)
+    assert (whole is not None) == any("\ud800" <= c <= "\udfff" for c in json.loads(frame))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "_PIECE_BYTES", 1)
+        assert hide_surrogates(frame) == whole
+
+
+@pytest.mark.parametrize("frame", [b"[%b1]", b'{"method":1,%b"id":1}'])
+def test_a_huge_batch_is_refused_before_its_entries_are_kept(frame: bytes) -> None:
+    """57 MB of `[11,11,…` were millions of objects."""
+    with pytest.raises(Malformed, match="over 250,000 values"):
+        jsonrpc.parse(frame % ((b"11," if frame[:1] == b"[" else b'"a":1,') * MAX_UNUSUAL))
