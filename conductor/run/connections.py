@@ -4,70 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor.core import UPSTREAM
 from conductor.core.services import READY
 from conductor.errors import ComponentError
-from conductor.run.backpressure import Flow
 from conductor.transports.base import Ended, Events, Transport
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
 
 _HANDOVER: Final = 0.2
 """Seconds a component has to end by itself before its successor's input is closed too."""
 
 
-class Owner(Protocol):
-    """Receives the events of all transports, by peer: `conductor.run.runtime.Runtime`."""
-
-    flow: Flow
-
-    def feed(self, name: str, frames: list[bytes]) -> None:
-        """Lines came."""
-
-    def oversized(self, name: str, head: bytes, limit: int) -> None:
-        """A line was skipped."""
-
-    def undeliverable(self, name: str, frame: bytes, why: str) -> None:
-        """A line will not reach its component."""
-
-    def ended(self, name: str, how: Ended) -> None:
-        """A connection is gone."""
-
-
 class PeerEvents:
-    """Turns what one transport reports into calls of its owner."""
+    """Turns what one transport reports into calls of its runtime."""
 
-    __slots__ = ("_ended", "_name", "_owner")
+    __slots__ = ("_ended", "_name", "_runtime")
 
-    def __init__(self, owner: Owner, name: str) -> None:
-        self._owner = owner
+    def __init__(self, runtime: Runtime, name: str) -> None:
+        self._runtime = runtime
         self._name = name
         self._ended = False
 
     def received(self, frames: list[bytes]) -> None:
         """Routes the lines and writes what they lead to."""
         if not self._ended:
-            self._owner.feed(self._name, frames)
+            self._runtime.feed(self._name, frames)
 
     def oversized(self, head: bytes, limit: int) -> None:
         """A line was skipped."""
-        self._owner.oversized(self._name, head, limit)
+        self._runtime.oversized(self._name, head, limit)
 
     def undeliverable(self, frame: bytes, why: str) -> None:
         """A line will not reach its component."""
-        self._owner.undeliverable(self._name, frame, why)
+        self._runtime.undeliverable(self._name, frame, why)
 
     def drained(self) -> None:
         """Some of what was queued has left."""
-        self._owner.flow.drained(self._name)
+        self._runtime.flow.drained(self._name)
 
     def ended(self, how: Ended) -> None:
         """The connection is gone."""
         if not self._ended:
             self._ended = True
-            self._owner.ended(self._name, how)
+            self._runtime.ended(self._name, how)
 
     def silence(self) -> None:
         """Ignores everything from now on."""
@@ -138,10 +122,10 @@ class Handover:
 class Connections:
     """The transports of a chain, by peer."""
 
-    def __init__(self, owner: Owner, transports: dict[str, Transport], grace: float) -> None:
+    def __init__(self, runtime: Runtime, transports: dict[str, Transport], grace: float) -> None:
         """`grace`: seconds before each harder step when one is closed."""
         self.transports = transports
-        self._owner = owner
+        self._runtime = runtime
         self._grace = grace
         self._events: dict[str, PeerEvents] = {}
         self._gone: dict[str, asyncio.Event] = {}
@@ -178,7 +162,7 @@ class Connections:
     def _put(self, name: str, transport: Transport) -> PeerEvents:
         self.transports[name] = transport
         self._gone[name] = asyncio.Event()
-        self._events[name] = PeerEvents(self._owner, name)
+        self._events[name] = PeerEvents(self._runtime, name)
         return self._events[name]
 
     def hear(self, name: str) -> None:

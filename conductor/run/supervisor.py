@@ -1,6 +1,6 @@
 """Keeps a chain going: starts failed components again, swaps in new builds, ends long waits.
 
-The runtime reports failures to it, and routes what follows from its decisions (`Host`).
+The runtime reports failures to it, and routes what follows from its decisions .
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conductor.core import Closure, Effect, Router
+from conductor.core import Closure
 from conductor.core.restart_state import Bypass, GiveUp, Recovery, Restart
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError, ConductorError
 from conductor.run.connections import Handover
 from conductor.run.plan import Configuration, Planned
 from conductor.transports.base import Transport
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
 
 _IDLE: Final = 0.02
 """Seconds between looks whether a component is between two messages."""
@@ -41,41 +44,14 @@ class _Waiting(NamedTuple):
     heard: int | None
 
 
-class Host(Protocol):
-    """What a supervisor needs of the runtime."""
-
-    router: Router
-
-    def apply(self, effects: Iterable[Effect]) -> None:
-        """Performs effects, and writes what they send."""
-
-    def log(self, level: str, name: str, text: str) -> None:
-        """Puts a line in the log."""
-
-    def record(self, event: str, name: str, text: str) -> None:
-        """Puts on record what became of a component."""
-
-    def reconfigure(self, name: str, params: bytes) -> None:
-        """Tells a component its changed settings."""
-
-    async def connect(self, name: str, transport: Transport) -> bool:
-        """Puts a transport in a component's place and opens it; whether that went well."""
-
-    async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
-        """Puts an opened transport in a component's place, and closes the former one."""
-
-    async def disconnect(self, name: str) -> None:
-        """Closes a component's transport; nothing it says is heard any more."""
-
-
 class Supervisor:
     """Looks after the components of one chain."""
 
     def __init__(
-        self, host: Host, planned: Mapping[str, Planned], start: Callable[..., None]
+        self, runtime: Runtime, planned: Mapping[str, Planned], start: Callable[..., None]
     ) -> None:
         """`start` runs a coroutine as a task that ends with the chain."""
-        self._host = host
+        self._runtime = runtime
         self._planned = planned
         self._start = start
         self._recoveries = {
@@ -98,27 +74,27 @@ class Supervisor:
         `final`: its host reported that it will not get better. A module that has never taken its
         role is not started again either: it would only fail again. A program may not.
         """
-        host, planned = self._host, self._planned.get(name)
+        runtime, planned = self._runtime, self._planned.get(name)
         action = GiveUp() if planned is None else self._action(name, planned, final=final)
         match action:
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
-                host.log("warning", name, text)
-                host.record("restart", name, text)
-                host.apply(host.router.leaving(name, reason))
+                runtime.log("warning", name, text)
+                runtime.record("restart", name, text)
+                runtime.apply(runtime.router.leaving(name, reason))
                 self._start(self._restart(name, delay))
             case Bypass():
                 text = f"{reason.text}; the chain goes on without it"
-                host.log("warning", name, text)
-                host.record("bypass", name, text)
-                host.apply(host.router.bypassed(name, reason))
-                self._start(host.disconnect(name))
+                runtime.log("warning", name, text)
+                runtime.record("bypass", name, text)
+                runtime.apply(runtime.router.bypassed(name, reason))
+                self._start(runtime.disconnect(name))
             case GiveUp():
-                host.record("failure", str(reason.data.get("component", name)), reason.text)
-                host.apply(host.router.closed(name, reason))
+                runtime.record("failure", str(reason.data.get("component", name)), reason.text)
+                runtime.apply(runtime.router.closed(name, reason))
 
     def _action(self, name: str, planned: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
-        router = self._host.router
+        router = self._runtime.router
         begun = router.has_role(name)
         if self._launches(name) or not (begun or (router.may_retry(name) and not planned.guests)):
             return GiveUp()
@@ -130,14 +106,14 @@ class Supervisor:
     def _launches(self, name: str) -> bool:
         """Whether a proxy has launched its successor itself: what it launched ends with it, so
         nothing can take its place."""
-        successor = self._host.router.peers.get(successor_name(name))
+        successor = self._runtime.router.peers.get(successor_name(name))
         return successor is not None and successor.closure is None
 
     async def _restart(self, name: str, delay: float) -> None:
         planned = self._planned[name]
         assert planned.renew is not None
         async with self._places[name]:
-            await self._host.disconnect(name)
+            await self._runtime.disconnect(name)
             await asyncio.sleep(delay)
             self._builds[name] = _stamp(planned.files)
             try:
@@ -145,8 +121,8 @@ class Supervisor:
             except ComponentError as error:
                 self.failed(name, Closure(error.text, error.hint, error.data), final=False)
                 return
-            if await self._host.connect(name, transport):
-                self._host.apply(self._host.router.returned(name))
+            if await self._runtime.connect(name, transport):
+                self._runtime.apply(self._runtime.router.returned(name))
 
     # -- new builds ----------------------------------------------------------------------------
 
@@ -162,10 +138,10 @@ class Supervisor:
         """Replaces one proxy by its new build, between two messages."""
         if self._launches(name):
             text = "a proxy that launches its successor itself cannot be replaced while it runs"
-            self._host.log("warning", name, f"the new build is not used: {text}")
+            self._runtime.log("warning", name, f"the new build is not used: {text}")
         elif name in self._swapping:
             self._swapping[name] = True
-        elif self._host.router.has_role(name):
+        elif self._runtime.router.has_role(name):
             self._swapping[name] = True
             self._start(self._swap(name))
 
@@ -178,14 +154,14 @@ class Supervisor:
             del self._swapping[name]
 
     async def _try_swap(self, name: str) -> None:
-        host, planned = self._host, self._planned[name]
+        runtime, planned = self._runtime, self._planned[name]
         assert planned.renew is not None
         events, build = Handover(), _stamp(planned.files)
         try:
             fresh = planned.renew()
             await fresh.open(events)
         except ComponentError as error:
-            host.log("error", name, f"the new build is not used: {error.text}")
+            runtime.log("error", name, f"the new build is not used: {error.text}")
             return
         if (
             planned.guests
@@ -193,7 +169,7 @@ class Supervisor:
             await events.heard.wait()
             refused = events.refused()
             if refused is not None:
-                host.log("error", name, f"the new build is not used: {refused}")
+                runtime.log("error", name, f"the new build is not used: {refused}")
                 await fresh.close(0.5)
                 return
         try:
@@ -204,20 +180,20 @@ class Supervisor:
         same = build == self._builds[name]
         self._builds[name] = build
         text = _SAME if same else "replaced by its new build"
-        host.log("warning", name, text)
-        host.record("swap", name, text)
+        runtime.log("warning", name, text)
+        runtime.record("swap", name, text)
 
     async def _take_over(self, name: str, fresh: Transport, events: Handover) -> None:
         """Puts a new build in place as soon as no request is open there."""
-        host = self._host
+        runtime = self._runtime
         while True:
             async with self._places[name]:
-                if host.router.idle(name):
-                    label = host.router.peers[name].label
+                if runtime.router.idle(name):
+                    label = runtime.router.peers[name].label
                     reason = Closure(f"{label} is being replaced by a new build")
-                    host.apply(host.router.leaving(name, reason))
-                    await host.adopt(name, fresh, events)
-                    host.apply(host.router.returned(name))
+                    runtime.apply(runtime.router.leaving(name, reason))
+                    await runtime.adopt(name, fresh, events)
+                    runtime.apply(runtime.router.returned(name))
                     break
             await asyncio.sleep(_IDLE)
 
@@ -264,12 +240,12 @@ class Supervisor:
         try:
             params = configuration.params()
         except ConductorError as error:
-            self._host.log("error", name, f"its settings stay as they were: {error.text}")
+            self._runtime.log("error", name, f"its settings stay as they were: {error.text}")
             return
         if self._configured.get(name) != params:
             self._configured[name] = params
-            self._host.log("info", name, f"told its settings, {configuration.file}")
-            self._host.reconfigure(name, params)
+            self._runtime.log("info", name, f"told its settings, {configuration.file}")
+            self._runtime.reconfigure(name, params)
 
     # -- long waits ----------------------------------------------------------------------------
 
@@ -294,14 +270,14 @@ class Supervisor:
 
     def _open(self, name: str) -> list[tuple[bytes, str]]:
         """What a component has not answered or ended: key, and the method that began it."""
-        turns = [(key, _PROMPT) for key in self._host.router.turns(name)]
-        return [*self._host.router.waiting_on(name), *turns]
+        turns = [(key, _PROMPT) for key in self._runtime.router.turns(name)]
+        return [*self._runtime.router.waiting_on(name), *turns]
 
     def _waited(
         self, name: str, planned: Planned, key: bytes, method: str, before: _Waiting | None
     ) -> _Waiting:
         """Acts on a request that waits for too long; since when it waits."""
-        now, heard = asyncio.get_running_loop().time(), self._host.router.heard(name)
+        now, heard = asyncio.get_running_loop().time(), self._runtime.router.heard(name)
         waiting = before or _Waiting(now, now, heard)
         if heard != waiting.heard or heard is None:
             waiting = _Waiting(waiting.since, now, heard)
@@ -313,20 +289,20 @@ class Supervisor:
         return waiting
 
     def _end_turn(self, name: str, key: bytes, limit: float) -> None:
-        label = self._host.router.peers[name].label
+        label = self._runtime.router.peers[name].label
         text = f"nothing came from {label} for {limit:g} s, so its turn was cancelled"
-        self._host.log("warning", name, text)
+        self._runtime.log("warning", name, text)
         hint = f"raise its `quiet={limit:g}` if such pauses are normal"
         reason = Closure(text, hint, {"component": name, "quiet": limit})
-        self._host.apply(self._host.router.end_turn(name, key, reason))
+        self._runtime.apply(self._runtime.router.end_turn(name, key, reason))
 
     def _expire(self, name: str, key: bytes, method: str, limit: float) -> None:
-        label = self._host.router.peers[name].label
+        label = self._runtime.router.peers[name].label
         text = f"{label} did not answer `{method}` within {limit:g} s"
         hint = f"raise the component's `timeout={limit:g}` if that is normal"
-        self._host.log("warning", name, text)
+        self._runtime.log("warning", name, text)
         reason = Closure(text, hint, {"component": name, "timeout": limit})
-        self._host.apply(self._host.router.expire(name, key, reason))
+        self._runtime.apply(self._runtime.router.expire(name, key, reason))
 
 
 def _stamp(files: Iterable[str]) -> tuple[tuple[int, int], ...]:
