@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from conductor.core import CHANNEL, Component
-from conductor.errors import ComponentError, UsageError
+from conductor.errors import ComponentError
 from conductor.run.plan import Configuration
+from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
 from tests.run.chains import Chain, agent, answer, pass_through, proxy, run
@@ -124,37 +125,32 @@ def test_a_new_build_that_does_not_start_is_not_used(tmp_path: Path) -> None:
     assert run(play, broken, agent()) == 0
 
 
-def test_changed_settings_are_sent_to_the_component() -> None:
+def test_changed_settings_are_sent_to_the_component(tmp_path: Path) -> None:
     configured: list[Any] = []
-    settings: list[dict[str, int] | None] = [{"n": 1}]
+    file = tmp_path / "p.json"
 
     async def listening(channel: Channel) -> None:
         while (line := await channel.receive()) is not None:
             if line.startswith(b"c"):
-                configured.append(json.loads(line[1:])["params"])
+                configured.append(json.loads(line[1:])["params"]["config"])
             elif line[:1] in b"ps":
                 channel.send((b"s" if line[:1] == b"p" else b"p") + line[1:])
 
-    def params() -> bytes:
-        if settings[0] is None:
-            raise UsageError("it is no JSON")
-        return json.dumps({"config": settings[0]}).encode()
-
     async def play(chain: Chain) -> None:
         await chain.initialize()
-        for value in ({"n": 2}, {"n": 2}, None):
-            settings[0] = value
+        for text in ('{"n": 2}', '{"n": 2}', "no JSON"):
+            file.write_text(text)
             chain.runtime.reload()
-        await chain.logged("error p its settings stay as they were: it is no JSON")
+        await chain.logged("error p its settings stay as they were: ")
         assert (await chain.prompt("x"))["result"] == DONE
-        assert configured == [{"config": {"n": 1}}, {"config": {"n": 2}}]
+        assert configured == [{"n": 1}, {"n": 2}]
 
     component = Component("p", "proxy `p`", CHANNEL, configure=b'{"config": {"n": 1}}')
     planned = proxy(
         "p",
         listening,
         component=component,
-        configurations=(Configuration("p", "p.json", params),),
+        configurations=(Configuration(Spec(name="p", config_file=str(file))),),
     )
     assert run(play, planned, agent()) == 0
 
