@@ -83,8 +83,8 @@ def _upgrade(options: LockOptions) -> int:
     head = [line.removeprefix("#").removeprefix(" ") for line in comments]
     file.save(options.path, file.document(lock.component, head))
     lines = [f"{options.path} rewritten in today's words: {_count(lock.component)}"]
-    for older in file.translated(toml_files.loads(text))[1]:
-        lines.append(f"  {older.component}: {older.written} → {older.today or 'nothing'}")
+    for component, older in file.translated(toml_files.loads(text))[1]:
+        lines.append(f"  {component}: {older.written} → {older.today or 'nothing'}")
         lines += [f"    {older.lost}"] if older.lost else []
     report.say(*lines)
     return 0

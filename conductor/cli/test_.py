@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, get_args
 
 import typer
 
@@ -12,7 +12,7 @@ from conductor.cli import report
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.globs import compile_glob
 from conductor.spec import untrusted_files
-from conductor.spec.manifest.reading import MATCHES, Manifest, load, path_of
+from conductor.spec.manifest.reading import Manifest, Match, load, path_of
 from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def transcripts(
     """Plays transcripts."""
     plan = _plan(paths or ["."], component)
     how = match or plan.match
-    if how not in MATCHES:
+    if how not in get_args(Match):
         raise UsageError(
-            f"invalid value `{how}` for `--match`", f"possible values: {', '.join(MATCHES)}"
+            f"invalid value `{how}` for `--match`", f"possible values: {', '.join(get_args(Match))}"
         )
     failed = _play(component or plan.folder, plan.files, loose=how == "json", update=update)
     if not failed:

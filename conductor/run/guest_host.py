@@ -23,12 +23,11 @@ from conductor.core.services import (
     TRACED,
     VIOLATED,
 )
-from conductor.errors import ComponentError, ConductorError
+from conductor.errors import ComponentError
 from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, client
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
 from conductor.spec import limits, paths
 from conductor.spec.model import Spec
-from conductor.spec.settings import configuration
 from conductor.transports import spawn
 from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
@@ -57,8 +56,8 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
     from conductor.run import guest_module
     from conductor.transports.guest import GuestTransport
 
-    settings = Settings(spec)
-    guest = guest_spec(spec, settings.now())
+    configuration = Configuration(spec)
+    guest = guest_spec(spec, configuration.params())
 
     def load(guest: GuestSpec, name: str) -> wasm_host.Guest:
         cache = options.cache or paths.compiled_modules()
@@ -81,7 +80,7 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
         timeout=spec.timeout,
         files=_files(spec),
         clients=(client(spec),),
-        configurations=configurations([settings]),
+        configurations=(configuration,) if configuration.file else (),
     )
 
 
@@ -114,7 +113,7 @@ def segment(
         timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
         files=tuple(file for spec in specs for file in _files(spec)),
         clients=tuple(map(client, specs)),
-        configurations=configurations(host.settings),
+        configurations=tuple(each for each in host.configurations if each.file),
         belongings=host.belongings,
     )
 
@@ -123,7 +122,7 @@ class _Host:
     """A child process with guests: what it is told at each of its starts."""
 
     def __init__(self, specs: Sequence[Spec], options: Options) -> None:
-        self.settings = [Settings(spec) for spec in specs]
+        self.configurations = [Configuration(spec) for spec in specs]
         self.belongings = Belongings()
         self._specs = specs
         self._runs = itertools.count(1)
@@ -155,13 +154,13 @@ class _Host:
             self._first_line,
             guests=[
                 guest_spec(
-                    settings.spec,
-                    settings.last(),
+                    spec,
+                    configuration.last_good(),
                     str(run) if run > 1 else "",
-                    kept[settings.spec.name].to_json(),
+                    kept[spec.name].to_json(),
                     policed=self._policed,
                 )
-                for settings in self.settings
+                for spec, configuration in zip(self._specs, self.configurations, strict=True)
             ],
             numbers=self._numbers.start + run * _NUMBERS_OF_RUN if self._numbers else 0,
             owned=self.belongings.by_owner() if run > 1 else {},
@@ -223,35 +222,4 @@ def _union(specs: Sequence[Spec]) -> Policy | None:
         tuple(dict.fromkeys(rule for policy in policies for rule in policy.rules)),
         reduce(merged, (policy.grants for policy in policies)),
         fails="closed" if any(policy.fails == "closed" for policy in policies) else "open",
-    )
-
-
-class Settings:
-    """The settings of a component, also while its file of settings cannot be read."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self._good: bytes | None = None
-
-    def now(self) -> bytes:
-        """The params of `configure` as of now. Raises `UsageError`."""
-        self._good = msgspec.json.encode(configuration(self.spec))
-        return self._good
-
-    def last(self) -> bytes:
-        """The params as of now, or else the last good ones. Raises `UsageError` without any."""
-        try:
-            return self.now()
-        except ConductorError:
-            if self._good is None:
-                raise
-            return self._good
-
-
-def configurations(settings: Sequence[Settings]) -> tuple[Configuration, ...]:
-    """The settings that may change while their component runs."""
-    return tuple(
-        Configuration(each.spec.name, each.spec.config_file, each.now)
-        for each in settings
-        if each.spec.config_file is not None
     )

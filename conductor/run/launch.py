@@ -16,7 +16,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
-from conductor.run.plan import Options, Planned, Stderr, client
+from conductor.run.plan import Configuration, Options, Planned, Stderr, client
 from conductor.spec import limits
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
@@ -144,7 +144,8 @@ def _program(
         digests.verify(spec.pins, component.label, spec.locked)
         return process()
 
-    settings = [guest_host.Settings(spec)] if component.configure is not None else []
+    # An agent has no `configure`, so its settings cannot be sent again either.
+    in_file = component.configure is not None and spec.config_file is not None
     return Planned(
         component,
         process(),
@@ -155,7 +156,7 @@ def _program(
         mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
         files=tuple(word for word in command if os.path.isfile(word)),
         clients=(client(spec),),
-        configurations=guest_host.configurations(settings),
+        configurations=(Configuration(spec),) if in_file else (),
     )
 
 

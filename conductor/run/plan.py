@@ -11,10 +11,12 @@ from typing import Final
 import msgspec
 
 from conductor.core.component import Component, KeptMembers
+from conductor.errors import ConductorError
 from conductor.services.client import Client
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
+from conductor.spec.settings import configuration
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
 
@@ -116,13 +118,28 @@ class Belongings:
         return {**owned, "": sorted(known - set().union(*self.own.values()))}
 
 
-class Configuration(msgspec.Struct, frozen=True):
-    """The settings of a component in a file that may change."""
+class Configuration:
+    """The settings of a component, which may be in a file that changes while the chain runs."""
 
-    component: str
-    file: str
-    params: Callable[[], bytes]
-    """The params of `configure`, with the file as it is now. Raises `ConductorError`."""
+    def __init__(self, spec: Spec) -> None:
+        self.component = spec.name
+        self.file = spec.config_file or ""
+        self._spec = spec
+        self._good: bytes | None = None
+
+    def params(self) -> bytes:
+        """The params of `configure`, with the file as it is now. Raises `ConductorError`."""
+        self._good = msgspec.json.encode(configuration(self._spec))
+        return self._good
+
+    def last_good(self) -> bytes:
+        """The params as of now, or else the last good ones. Raises `ConductorError` without any."""
+        try:
+            return self.params()
+        except ConductorError:
+            if self._good is None:
+                raise
+            return self._good
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -145,6 +162,7 @@ class Planned(msgspec.Struct, frozen=True):
     mcp_bridge: str = "auto"
     """For an agent: as of `Options`."""
     configurations: tuple[Configuration, ...] = ()
+    """Those of its components whose settings are in a file."""
     belongings: Belongings | None = None
     """What its guests own and keep, if it is a host."""
     clients: tuple[Client, ...] = ()

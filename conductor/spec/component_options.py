@@ -16,7 +16,7 @@ import msgspec
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.older_rules import Translated, is_old, lifted, read_rule, today
 from conductor.core.policy.rule_syntax import read_grant, shown, surplus
-from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, Grants, merged
+from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
 from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
@@ -41,12 +41,12 @@ class Option(NamedTuple):
     """A name that ends with `.KEY` stands for any word behind the dot."""
     value: str
     """How its value is written: `NAME`."""
-    help: str
-    """Its meaning, in Markdown; empty for an option of older versions."""
     change: Callable[[Spec, Any, str], Spec]
     """The spec with the option. Arguments: spec, value, the word in place of `KEY`.
 
     Raises `ValueError` that says what is wrong with the value."""
+    help: str
+    """Its meaning, in Markdown; empty for an option of older versions."""
     bare: bool = False
     """Whether it may stand without a value."""
 
@@ -177,8 +177,13 @@ def _with(spec: Spec, meaning: Translated) -> Spec:
     return _replace(spec, policy=_replace(policy, allow=allow, grants=grants))
 
 
-def _named_grant(name: str) -> Callable[[Spec, Any, str], Spec]:
-    return lambda spec, value, _: _with(spec, Translated(grants=read_grant(name, value)))
+def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `Option`
+    """The option of a named grant."""
+
+    def change(spec: Spec, value: Any, _: str) -> Spec:
+        return _with(spec, Translated(grants=read_grant(name, value)))
+
+    return Option(name, value, change, help, bare=value == "yes")
 
 
 def _config(spec: Spec, value: Any, key: str) -> Spec:
@@ -195,186 +200,97 @@ def _short_limit(name: str) -> Callable[[Spec, Any, str], Spec]:
 
 # -- the table -------------------------------------------------------------------------------------
 
-_GRANTS: Final = {
-    "turns": (
-        "within|unprompted",
-        "it may prompt the agent by itself: while a turn of yours runs, or at any time",
-    ),
-    "commands": ("NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
-    "permission": (
-        "narrow",
-        "it may remove options of permission requests, and reject the requests",
-    ),
-    "mcp": ("others", "it may read, change and answer the traffic of others' MCP servers"),
-    "sessions": (
-        "own",
-        "it may open sessions and prompt the agent there, and answer session set-ups",
-    ),
-    "modes": (
-        "yes",
-        "it may have modes and options of its own, and switch them; also `modes` alone",
-    ),
-    "editor": (
-        "WORDS",
-        "it may reach you outside the session: `panel`, `comment`, `operation`, joined by `+`",
-    ),
-    "methods": ("NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
-    "texts": (
-        "yes",
-        "it may change words inside tool calls, plans and notices; also `texts` alone",
-    ),
-    "capabilities": (
-        "POINTERS",
-        "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any",
-    ),
-}
-"""How each named grant is written, and its meaning."""
-
+# fmt: off
 OPTIONS: Final = (
     # Options change a spec in this order, whatever order they are written in: `profile` replaces
     # what rights there are, so it precedes all that add to them, and `grant` precedes `deny`.
-    Option(
-        "name",
-        "NAME",
-        "its name in logs and errors. If the name is taken (`client` always is), it gets "
-        "a number: `client-2`",
-        _field("name", _name),
-    ),
-    Option(
-        "dialect",
-        "NAME",
-        "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected",
-        _field("dialect", _dialect),
-    ),
-    Option(
-        "grant",
-        "SERVICE",
-        "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, "
-        "`timer`, `kv`, `files:GLOB`, `fetch:HOST`. May be repeated, or written "
-        "`clock+random`",
-        _grant,
-    ),
-    Option("grants", "SERVICES", "the same", _grant),
-    Option(
-        "deny",
-        "SERVICE",
-        "a service it may not use, such as one that a bundled component asks for: "
-        "`rate-limit,deny=clock`. `deny=*` denies all. Granting and denying a service in "
-        "the same place is an error. Every component has `log` and `metric`",
-        _deny,
-    ),
-    Option(
-        "profile",
-        "NAME",
-        "what it may do to the conversation: `none`, `observer`, `context`, `filter`, "
-        "`tools`, `full`, `trusted`; see "
-        "[security.md](security.md#modes-rights-and-profiles). Default: `context` for "
-        "sandboxed ones, or what they [ask "
-        "for](authoring.md#what-it-may-ask-for-and-what-it-gets) within that; what the "
-        "manifest asks for, for bundled ones; `trusted` for all others. A profile named "
-        "here replaces what the component asks for",
-        _profile,
-    ),
-    Option(
-        "allow",
-        "DIRECTION:KEY:RIGHT",
-        "rights in addition to its profile, e.g. `down:session/prompt:answer` or "
-        "`up:session/update[agent_message_chunk]:carry+drop`. DIRECTION is `down` (to the "
-        "agent) or `up`, KEY a method (or the beginning of one and `*`), RIGHT `copy`, "
-        "`carry`, `answer`, `amend`, `drop` or `originate`. May be repeated. A right that "
-        "no [row](security.md#modes-rights-and-profiles) allows is an error",
-        _allow,
-    ),
-    Option("unguard", "GUARD", "", _unguard),
+    Option("name", "NAME", _field("name", _name),
+           "its name in logs and errors. If the name is taken (`client` always is), it gets a "
+           "number: `client-2`"),
+    Option("dialect", "NAME", _field("dialect", _dialect),
+           "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected"),
+    Option("grant", "SERVICE", _grant,
+           "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, `timer`, "
+           "`kv`, `files:GLOB`, `fetch:HOST`. May be repeated, or written `clock+random`"),
+    Option("grants", "SERVICES", _grant, "the same"),
+    Option("deny", "SERVICE", _deny,
+           "a service it may not use, such as one that a bundled component asks for: "
+           "`rate-limit,deny=clock`. `deny=*` denies all. Granting and denying a service in the "
+           "same place is an error. Every component has `log` and `metric`"),
+    Option("profile", "NAME", _profile,
+           "what it may do to the conversation: `none`, `observer`, `context`, `filter`, "
+           "`tools`, `full`, `trusted`; see "
+           "[security.md](security.md#modes-rights-and-profiles). Default: `context` for "
+           "sandboxed ones, or what they [ask "
+           "for](authoring.md#what-it-may-ask-for-and-what-it-gets) within that; what the "
+           "manifest asks for, for bundled ones; `trusted` for all others. A profile named here "
+           "replaces what the component asks for"),
+    Option("allow", "DIRECTION:KEY:RIGHT", _allow,
+           "rights in addition to its profile, e.g. `down:session/prompt:answer` or "
+           "`up:session/update[agent_message_chunk]:carry+drop`. DIRECTION is `down` (to the "
+           "agent) or `up`, KEY a method (or the beginning of one and `*`), RIGHT `copy`, "
+           "`carry`, `answer`, `amend`, `drop` or `originate`. May be repeated. A right that no "
+           "[row](security.md#modes-rights-and-profiles) allows is an error"),
+    Option("unguard", "GUARD", _unguard, ""),
+    _named("turns", "within|unprompted",
+           "it may prompt the agent by itself: while a turn of yours runs, or at any time"),
+    _named("commands", "NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
+    _named("permission", "narrow",
+           "it may remove options of permission requests, and reject the requests"),
+    _named("mcp", "others", "it may read, change and answer the traffic of others' MCP servers"),
+    _named("sessions", "own",
+           "it may open sessions and prompt the agent there, and answer session set-ups"),
+    _named("modes", "yes",
+           "it may have modes and options of its own, and switch them; also `modes` alone"),
+    _named("editor", "WORDS",
+           "it may reach you outside the session: `panel`, `comment`, `operation`, joined by `+`"),
+    _named("methods", "NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
+    _named("texts", "yes",
+           "it may change words inside tool calls, plans and notices; also `texts` alone"),
+    _named("capabilities", "POINTERS",
+           "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
+    Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
+           "what happens to a request that it holds when it fails or breaks a rule: conductor "
+           "refuses the request, or passes the original on"),
+    Option("ids", "kept", _policy("ids", _ids),
+           "for a program: it passes requests on under the ids they came with. Needed where it "
+           "may also send such requests of its own, as with `profile=full` or `turns=`, since "
+           "only ids tell the two apart"),
+    Option("hold", "SECONDS", _policy("hold", _seconds), "how long it may hold a prompt"),
+    Option("on_violation", "pass|fail", _policy("on_violation", _one_of("pass", "fail")),
+           "conductor always undoes and reports what breaks a rule; with `fail` it also ends the "
+           "component"),
+    Option("on_failure", "CHOICE", _field("on_failure", _one_of(*CHOICES)),
+           "what happens when it fails. `fail`: the chain ends. `restart`: conductor restarts "
+           "it, three times a minute, then as `fail`; a program also if it ends before it has "
+           "begun. `bypass`: the chain goes on without it. `restart+bypass`: both, in this "
+           "order. Default: `restart` for sandboxed proxies, `fail` for others. A proxy that "
+           "launches its successor itself (dialect `scp`) is always `fail`"),
+    Option("mcp_bridge", "KIND", _field("mcp_bridge", _one_of(*MCP_KINDS)),
+           "for an agent: how it reaches the MCP servers of proxies, as `--mcp-bridge` does for "
+           "all"),
+    Option("timeout", "SECONDS", _field("timeout", _seconds),
+           "how long it may take to answer a request other than a prompt, such as `30` or "
+           "`500ms`"),
+    Option("quiet", "SECONDS", _field("quiet", _seconds),
+           "for an agent: how long a turn may go without a message of the agent while the agent "
+           "waits for nobody. Then conductor cancels the turn and answers it with an error (in "
+           "ACP v2 a notice says why)"),
     *(
-        Option(name, *_GRANTS[name], _named_grant(name), bare=_GRANTS[name][0] == "yes")
-        for name in GRANT_NAMES
+        Option(limit.short, limit.measure.upper(), _short_limit(limit.name),
+               f"the same as `limit.{limit.name}`: {limit.bounds}")
+        for limit in limits.TABLE if limit.short
     ),
-    Option(
-        "fails",
-        "closed|open",
-        "what happens to a request that it holds when it fails or breaks a rule: "
-        "conductor refuses the request, or passes the original on",
-        _policy("fails", _one_of("closed", "open")),
-    ),
-    Option(
-        "ids",
-        "kept",
-        "for a program: it passes requests on under the ids they came with. Needed where "
-        "it may also send such requests of its own, as with `profile=full` or `turns=`, "
-        "since only ids tell the two apart",
-        _policy("ids", _ids),
-    ),
-    Option("hold", "SECONDS", "how long it may hold a prompt", _policy("hold", _seconds)),
-    Option(
-        "on_violation",
-        "pass|fail",
-        "conductor always undoes and reports what breaks a rule; with `fail` it also ends "
-        "the component",
-        _policy("on_violation", _one_of("pass", "fail")),
-    ),
-    Option(
-        "on_failure",
-        "CHOICE",
-        "what happens when it fails. `fail`: the chain ends. `restart`: conductor "
-        "restarts it, three times a minute, then as `fail`; a program also if it ends "
-        "before it has begun. `bypass`: the chain goes on without it. `restart+bypass`: "
-        "both, in this order. Default: `restart` for sandboxed proxies, `fail` for "
-        "others. A proxy that launches its successor itself (dialect `scp`) is always "
-        "`fail`",
-        _field("on_failure", _one_of(*CHOICES)),
-    ),
-    Option(
-        "mcp_bridge",
-        "KIND",
-        "for an agent: how it reaches the MCP servers of proxies, as `--mcp-bridge` does for all",
-        _field("mcp_bridge", _one_of(*MCP_KINDS)),
-    ),
-    Option(
-        "timeout",
-        "SECONDS",
-        "how long it may take to answer a request other than a prompt, such as `30` or `500ms`",
-        _field("timeout", _seconds),
-    ),
-    Option(
-        "quiet",
-        "SECONDS",
-        "for an agent: how long a turn may go without a message of the agent while the "
-        "agent waits for nobody. Then conductor cancels the turn and answers it with an "
-        "error (in ACP v2 a notice says why)",
-        _field("quiet", _seconds),
-    ),
-    *(
-        Option(
-            limit.short,
-            limit.measure.upper(),
-            f"the same as `limit.{limit.name}`: {limit.bounds}",
-            _short_limit(limit.name),
-        )
-        for limit in limits.TABLE
-        if limit.short
-    ),
-    Option(
-        "config",
-        "FILE",
-        "its settings, in a TOML or a `.json` file. Conductor sends them again when the "
-        "file has changed, at SIGHUP or with `--watch`",
-        _field("config_file", _file),
-    ),
-    Option(
-        "config.KEY",
-        "VALUE",
-        "one of its settings; conductor reads a VALUE that is JSON as JSON",
-        _config,
-    ),
-    Option(
-        "limit.KEY",
-        "NUMBER",
-        "any of its [limits](limits.md): a number, a size such as `32MiB`, a time such as `500ms` "
-        "(without a unit milliseconds)",
-        _limit,
-    ),
+    Option("config", "FILE", _field("config_file", _file),
+           "its settings, in a TOML or a `.json` file. Conductor sends them again when the file "
+           "has changed, at SIGHUP or with `--watch`"),
+    Option("config.KEY", "VALUE", _config,
+           "one of its settings; conductor reads a VALUE that is JSON as JSON"),
+    Option("limit.KEY", "NUMBER", _limit,
+           "any of its [limits](limits.md): a number, a size such as `32MiB`, a time such as "
+           "`500ms` (without a unit milliseconds)"),
 )
+# fmt: on
 
 NAMES: Final = tuple(option.name for option in OPTIONS if option.help)
 """Every option but those of older versions."""

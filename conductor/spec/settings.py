@@ -29,8 +29,6 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
-TYPES: Final = (*_JSON_TYPES, "any")
-"""The types a manifest may give a setting."""
 
 
 def configuration(spec: Spec) -> dict[str, object]:
@@ -107,7 +105,7 @@ def _check(schema: Mapping[str, Setting], key: str, value: object, who: str) -> 
 
 
 def is_a(value: object, kind: str) -> bool:
-    """Whether a JSON value is of one of `TYPES`."""
+    """Whether a JSON value has a type of `Setting.type`."""
     if isinstance(value, bool):  # which is an `int` for Python, and no number in JSON
         return kind in ("boolean", "any")
     return kind == "any" or isinstance(value, _JSON_TYPES[kind])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import Grants
+from conductor.core.policy.rules import GRANT_NAMES, Grants
 from conductor.errors import UsageError
-from conductor.spec import catalog, syntax
+from conductor.spec import catalog, component_options, syntax
 
 NONE = Grants()
 
@@ -124,6 +124,10 @@ def test_what_cannot_be(option: str, said: str) -> None:
     assert option.split("=", maxsplit=1)[0] in refused.value.text
     assert "options are: name, " in refused.value.hint
     assert "turns" in refused.value.hint
+
+
+def test_every_named_grant_is_an_option() -> None:
+    assert set(GRANT_NAMES) <= set(component_options.NAMES)
 
 
 def test_words_that_may_stand_alone_end_a_component_like_others() -> None:

@@ -218,7 +218,7 @@ def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.Monke
 
 def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "SPARE", 0)
-    monkeypatch.setattr(entrance, "_REST", 0.05)
+    monkeypatch.setattr(entrance, "REST", 0.05)
 
     async def body(door: Http) -> None:
         one = socket.socket()

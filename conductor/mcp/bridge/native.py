@@ -247,7 +247,8 @@ class NativeClients:
             self._agent.respond(id_, member, body)
             return
         self._count += 1
-        # The component's id, unless another component has chosen the same.
+        # The component's id, as if the agent had connected to it directly; unless another
+        # component has chosen the same.
         name = text(body)
         if not name or name in self._clients:
             name = f"conductor-{client.server.listener}-{self._count}"

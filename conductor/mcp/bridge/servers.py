@@ -197,6 +197,7 @@ class ServerConnection:
             self._opened()
 
     def _not_connected(self, error: bytes) -> None:
+        # Any other error is the component's own refusal, which the client must see.
         unknown = error_code(error) in _UNKNOWN_GENERATION
         other = self._next_connect() if unknown else None
         self._client_generation = None
@@ -346,6 +347,7 @@ class ServerConnection:
     def _responded(self, call: Call, member: bytes, body: bytes) -> None:
         call.id = None
         server = self.server
+        # Counted here, not when a client leaves: the component has worked on the call until now.
         server.unanswered -= 1
         server.calls.pop(call.key, None)
         if call not in self._calls:

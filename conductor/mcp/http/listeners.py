@@ -104,6 +104,7 @@ class Listeners:
                 raise Refused(503, "too many sessions are open (hint: end one with DELETE)")
             self.lose(oldest.name)
         name = f"http-{next(self._numbers)}"
+        # MCP wants session ids that nobody can guess.
         key = secrets.token_urlsafe(24) if lasting else ""
         session = Session(name, key, self._queued)
         listener.connections[name] = session

@@ -74,10 +74,7 @@ def enforce(
     """Holds a chain to the lock file at `path`, before anything is started.
 
     Args:
-        specs: The components of the chain.
-        path: The lock file.
         redact: Takes secrets out of JSON, as when the file was written.
-        agent_last: Whether the last component is an agent.
         isolation: Where guests run (`conductor.run.plan.ISOLATIONS`).
         warn: Called with the name of a component and what its user may want to know.
 

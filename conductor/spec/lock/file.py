@@ -18,6 +18,7 @@ from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown
 from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
 from conductor.spec import toml_files, untrusted_files
+from conductor.spec.model import OlderWords
 from conductor.spec.programs import NAME_RULE, is_name
 from conductor.spec.toml_files import Mistake
 
@@ -98,15 +99,6 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     component: list[Entry]
 
 
-class Older(msgspec.Struct, frozen=True):
-    """Words of version 1 in a component's entry, what they mean today, and what of it is lost."""
-
-    component: str
-    written: str
-    today: str
-    lost: str = ""
-
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
@@ -182,12 +174,12 @@ def _check(entry: Entry, at: int) -> None:
                 raise Mistake(str(error), "component", at, key) from None
 
 
-def translated(tables: dict[str, Any]) -> tuple[dict[str, Any], list[Older]]:
-    """The tables of a file of version 1 in words of today, and what of it had other words.
+def translated(tables: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, OlderWords]]]:
+    """The tables of a file of version 1 in words of today, and the older words by component.
 
     The tables are not checked otherwise. Raises `Mistake`.
     """
-    older: list[Older] = []
+    older: list[tuple[str, OlderWords]] = []
     components = tables.get("component")
     if isinstance(components, list):
         components = [
@@ -198,7 +190,9 @@ def translated(tables: dict[str, Any]) -> tuple[dict[str, Any], list[Older]]:
     return tables | {"version": VERSION}, older
 
 
-def _translated(table: dict[str, Any], at: int, older: list[Older]) -> dict[str, Any]:
+def _translated(
+    table: dict[str, Any], at: int, older: list[tuple[str, OlderWords]]
+) -> dict[str, Any]:
     kept = {key: value for key, value in table.items() if key not in ("verbs", "unguard", "grants")}
     if "grants" in table:
         kept["services"] = table["grants"]
@@ -217,8 +211,8 @@ def _translated(table: dict[str, Any], at: int, older: list[Older]) -> dict[str,
             grants = merged(grants, meaning.grants)
             today = ", ".join([*map(shown, meaning.rules), *meaning.grants.words()])
             if today != word:
-                name = str(table.get("name"))
-                older.append(Older(name, f"{key}: {word}", today, meaning.lost))
+                words_of = OlderWords(f"{key}: {word}", today, meaning.lost)
+                older.append((str(table.get("name")), words_of))
     if "profile" in table:
         kept |= {"rights": joined(rules), "grants": grants.words(), "fails": "open"}
     return kept

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,12 +21,11 @@ from conductor.errors import UsageError
 from conductor.spec import component_options, limits, toml_files, untrusted_files
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import AGENT, NAME_RULE, is_name, is_reserved
-from conductor.spec.settings import TYPES, is_a
+from conductor.spec.settings import is_a
 from conductor.spec.toml_files import Mistake, among
 
-KINDS: Final = ("proxy", AGENT)
-CARRIERS: Final = ("core", "component", "wasi", "python", "command")
-MATCHES: Final = ("bytes", "json")
+SettingType: TypeAlias = Literal["any", "string", "integer", "number", "boolean", "array", "object"]
+Match: TypeAlias = Literal["bytes", "json"]
 
 _MOST: Final = 64 * 1024
 """Bytes of a manifest."""
@@ -55,9 +54,9 @@ class Wants(_Table, frozen=True, kw_only=True):
     """Named grants (`turns=within`, `texts`), with their reasons."""
     services: dict[str, str] = {}
     """Services (`clock`, `files:**/AGENTS.md`, `fetch:api.example.com`), with their reasons."""
-    fails: str = "open"
+    fails: Literal["open", "closed"] = "open"
     """With `closed`, a request it held when it failed is refused instead of passed on."""
-    ids: str = ""
+    ids: Literal["", "kept"] = ""
     """`kept`: a program that passes requests on under the ids they came with."""
     verbs: dict[str, str] = {}
     """Rules in words of older versions; `rights` and `grants` hold their meaning once read."""
@@ -88,9 +87,9 @@ class Wants(_Table, frozen=True, kw_only=True):
 
 
 class Setting(_Table, frozen=True, kw_only=True):
-    """One of its settings. `type`: one of `conductor.spec.settings.TYPES`."""
+    """One of its settings."""
 
-    type: str = "any"
+    type: SettingType = "any"
     description: str = ""
     default: Any = None
     """None: it has none, or it is unknown."""
@@ -118,7 +117,7 @@ class Tests(_Table, frozen=True, kw_only=True):
 
     transcripts: list[str] = msgspec.field(default_factory=lambda: ["transcripts/*.txt"])
     """Patterns of files, relative to the folder."""
-    match: str = "bytes"
+    match: Match = "bytes"
     """How received lines are compared with expected ones: `bytes`, or `json` (the same values,
     whatever the spacing and the ids of the component's own requests)."""
 
@@ -130,8 +129,8 @@ class Manifest(_Table, frozen=True, kw_only=True):
     version: str = ""
     description: str = ""
     licence: str = ""
-    kind: str = "proxy"
-    carrier: str | None = None
+    kind: Literal["proxy", "agent"] = "proxy"
+    carrier: Literal["core", "component", "wasi", "python", "command"] | None = None
     dialect: str | None = None
     file: str | None = None
     """A WebAssembly module, a `.py` file or a folder of them (`.`); relative to the folder."""
@@ -228,13 +227,11 @@ def _checked(manifest: Manifest) -> Manifest:
 
 def _identity(manifest: Manifest) -> None:
     name = manifest.name
-    among(manifest.kind, KINDS, "kind")
     if not is_name(name):
         raise Mistake(f"`name` is {NAME_RULE}", "name")
     if is_reserved(name) and (name, manifest.kind) != (AGENT, AGENT):
         hint = "the log and records use that word for something else: give it another name"
         raise Mistake(f"a component cannot be called `{name}`", "name", hint=hint)
-    among(manifest.carrier, CARRIERS, "carrier")
     among(manifest.dialect, DIALECTS, "dialect")
 
 
@@ -265,8 +262,6 @@ def _what_runs(manifest: Manifest) -> None:
 def _wants(manifest: Manifest) -> None:
     wants = manifest.wants
     among(wants.profile, PROFILE_NAMES, "wants", "profile")
-    among(wants.fails, ("open", "closed"), "wants", "fails")
-    among(wants.ids or None, ("kept",), "wants", "ids")
     for table, check in (("rights", _right), ("grants", parse_grant), ("services", _service)):
         for key in getattr(wants, table):
             try:
@@ -320,7 +315,6 @@ def _settings(manifest: Manifest) -> None:
         at = ("config", key)
         if not re.fullmatch(r"\w+", key):
             raise Mistake(f"the setting `{key}` cannot be given as config.KEY", *at)
-        among(setting.type, TYPES, *at, "type")
         if setting.required and setting.default is not None:
             raise Mistake(f"`{key}` is required, so it has no default", *at, "required")
         values = setting.enum if setting.default is None else [*setting.enum, setting.default]
@@ -332,7 +326,6 @@ def _settings(manifest: Manifest) -> None:
 
 
 def _tests(manifest: Manifest) -> None:
-    among(manifest.test.match, MATCHES, "test", "match")
     for pattern in manifest.test.transcripts:
         if os.path.isabs(pattern) or ".." in pattern.split("/"):
             text = f"`{pattern}` leaves the component's folder"

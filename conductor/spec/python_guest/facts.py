@@ -17,7 +17,7 @@ import msgspec
 
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.errors import UsageError
-from conductor.spec.manifest.reading import Manifest, Setting, Wants
+from conductor.spec.manifest.reading import Manifest, Setting, SettingType, Wants
 from conductor.spec.python_guest.scripts import Script
 
 MOST_READ: Final = 256 * 1024
@@ -170,7 +170,7 @@ def _name(node: ast.expr) -> str:
 
 # -- the dataclass of its settings -----------------------------------------------------------------
 
-_TYPES: Final = {
+_TYPES: Final[dict[str, SettingType]] = {
     "str": "string",
     "int": "integer",
     "float": "number",
@@ -269,7 +269,7 @@ def _description(after: ast.stmt | None) -> str:
     return ""
 
 
-def _type(annotation: ast.expr, constants: dict[str, Any]) -> tuple[str, list[Any]]:
+def _type(annotation: ast.expr, constants: dict[str, Any]) -> tuple[SettingType, list[Any]]:
     """The type of a field, and the only values it may have."""
     outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
     name = outer.id if isinstance(outer, ast.Name) else ""
