@@ -44,7 +44,7 @@ _PRINT: Final = 16
 
 
 class Number:
-    """A number that is no plain integer; equal to another if parsers read both as the same double."""
+    """A number that is no plain integer; equal to one that parsers read as the same double."""
 
     __slots__ = ("text",)
 
