@@ -68,66 +68,42 @@ class Context(msgspec.Struct, frozen=True):
     that the session declares."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """One thing that a component does: it passes on params, sends its own, or answers a request."""
 
-    __slots__ = (
-        "after",
-        "before",
-        "came_back",
-        "context",
-        "direction",
-        "method",
-        "new",
-        "old",
-        "outcome",
-        "received",
-        "request",
-        "sent",
-        "spelled",
-    )
+    context: Context
+    direction: str
+    """`down` or `up`: of the request, where this is an answer."""
+    method: str
+    """The method that a lenient peer takes the message for (`names.recognised`)."""
+    sent: Document
+    """What the component sends: params, result or error."""
+    received: Document | None = None
+    """The params it was given, or the result or error that came back to it; None where it acts by
+    itself."""
+    spelled: str = ""
+    """The method as the component writes it, where the message is its own."""
+    request: Params = UNSET
+    """Of an answer: the params of the request, as the component received them."""
+    outcome: bytes = b""
+    """Of an answer: `result` or `error`."""
+    came_back: bytes = b""
+    """The same of the answer that came back; empty where nothing did."""
+    # Read once, since a dozen rules look at them.
+    before: Json | Absent = ABSENT
+    """The value it received; `ABSENT` where it acts by itself."""
+    after: Json = None
+    """The value it sends."""
+    old: Object = {}
+    """`before` as an object; empty where it is none."""
+    new: Object = {}
+    """`after` as an object; empty where it is none."""
 
-    def __init__(
-        self,
-        context: Context,
-        direction: str,
-        method: str,
-        sent: Document,
-        received: Document | None = None,
-        *,
-        spelled: str = "",
-        request: Params = UNSET,
-        outcome: bytes = b"",
-        came_back: bytes = b"",
-    ) -> None:
-        self.context = context
-        self.direction = direction
-        """`down` or `up`: of the request, where this is an answer."""
-        self.method = method
-        """The method that a lenient peer takes the message for (`names.recognised`)."""
-        self.sent = sent
-        """What the component sends: params, result or error."""
-        self.received = received
-        """The params it was given, or the result or error that came back to it; None where it acts
-        by itself."""
-        self.spelled = spelled
-        """The method as the component writes it, where the message is its own."""
-        self.request = request
-        """Of an answer: the params of the request, as the component received them."""
-        self.outcome = outcome
-        """Of an answer: `result` or `error`."""
-        self.came_back = came_back
-        """The same of the answer that came back; empty where nothing did."""
+    def __post_init__(self) -> None:
         # An error says nothing about a result: turning one into the other is for `outcomes` alone.
-        related = received is not None and came_back == outcome
-        self.before: Json | Absent = received.value if received and related else ABSENT
-        """The value it received; `ABSENT` where it acts by itself."""
-        self.after: Json = sent.value
-        """The value it sends."""
-        self.old: Object = as_object(self.before)
-        """`before` as an object; empty where it is none."""
-        self.new: Object = as_object(self.after)
-        """`after` as an object; empty where it is none."""
+        if self.received is not None and self.came_back == self.outcome:
+            self.before, self.old = self.received.value, as_object(self.received.value)
+        self.after, self.new = self.sent.value, as_object(self.sent.value)
 
 
 Breaches: TypeAlias = Iterator[tuple[str, str]]

@@ -87,8 +87,8 @@ class McpOwnership:
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A connection is there. Whoever answers may but pass on the answer of the server's owner:
-        who hears the request first is no sign."""
+        """A connection is open. It belongs to the server's owner: the peer that answers may only
+        have passed that answer on."""
         if member == b"result" and pending.target is not None:
             owner, peer = self._owner(server), pending.target.peer
             opened = guards.connected(method, Raw(body))
