@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
+from conductor.run import spawn
 from conductor.spec import catalog
-from conductor.transports import spawn
 
 ROOT: Final = Path(__file__).parents[2]
 SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sandboxed]

@@ -68,50 +68,66 @@ class Context(msgspec.Struct, frozen=True):
     that the session declares."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt:
     """One thing that a component does: it passes on params, sends its own, or answers a request."""
 
-    context: Context
-    direction: str
-    """`down` or `up`: of the request, where this is an answer."""
-    method: str
-    """The method that a lenient peer takes the message for (`names.recognised`)."""
-    sent: Document
-    """What the component sends: params, result or error."""
-    received: Document | None = None
-    """The params it was given, or the result or error that came back to it; None where it acts by
-    itself."""
-    spelled: str = ""
-    """The method as the component writes it, where the message is its own."""
-    request: Params = UNSET
-    """Of an answer: the params of the request, as the component received them."""
-    outcome: bytes = b""
-    """Of an answer: `result` or `error`."""
-    came_back: bytes = b""
-    """The same of the answer that came back; empty where nothing did."""
+    __slots__ = (
+        "after",
+        "before",
+        "came_back",
+        "context",
+        "direction",
+        "method",
+        "new",
+        "old",
+        "outcome",
+        "received",
+        "request",
+        "sent",
+        "spelled",
+    )
 
-    @property
-    def before(self) -> Json | Absent:
+    def __init__(
+        self,
+        context: Context,
+        direction: str,
+        method: str,
+        sent: Document,
+        received: Document | None = None,
+        *,
+        spelled: str = "",
+        request: Params = UNSET,
+        outcome: bytes = b"",
+        came_back: bytes = b"",
+    ) -> None:
+        self.context = context
+        self.direction = direction
+        """`down` or `up`: of the request, where this is an answer."""
+        self.method = method
+        """The method that a lenient peer takes the message for (`names.recognised`)."""
+        self.sent = sent
+        """What the component sends: params, result or error."""
+        self.received = received
+        """The params it was given, or the result or error that came back to it; None where it acts
+        by itself."""
+        self.spelled = spelled
+        """The method as the component writes it, where the message is its own."""
+        self.request = request
+        """Of an answer: the params of the request, as the component received them."""
+        self.outcome = outcome
+        """Of an answer: `result` or `error`."""
+        self.came_back = came_back
+        """The same of the answer that came back; empty where nothing did."""
+        # An error says nothing about a result: turning one into the other is for `outcomes` alone.
+        related = received is not None and came_back == outcome
+        self.before: Json | Absent = received.value if received and related else ABSENT
         """The value it received; `ABSENT` where it acts by itself."""
-        # An error says nothing about a result: that change is for `outcomes` alone.
-        if self.received is None or self.came_back != self.outcome:
-            return ABSENT
-        return self.received.value
-
-    @property
-    def after(self) -> Json:
+        self.after: Json = sent.value
         """The value it sends."""
-        return self.sent.value
-
-    @property
-    def old(self) -> Object:
+        self.old: Object = as_object(self.before)
         """`before` as an object; empty where it is none."""
-        return as_object(self.before)
-
-    @property
-    def new(self) -> Object:
+        self.new: Object = as_object(self.after)
         """`after` as an object; empty where it is none."""
-        return as_object(self.after)
 
 
 Breaches: TypeAlias = Iterator[tuple[str, str]]

@@ -20,9 +20,9 @@ from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
 from conductor.record.redaction import redacted
-from conductor.run.reports import changes
-from conductor.run.reports.changes import Sized
-from conductor.run.reports.received import Chain
+from conductor.run import report_checks
+from conductor.run.report_checks import Chain
+from conductor.run.report_lines import Sized
 from conductor.spec.model import Spec
 
 MOST_EACH: Final = 1000
@@ -43,7 +43,7 @@ _MOST_TEXT: Final = 2000
 """Characters of a text that components may have chosen."""
 
 
-class Auditor:
+class Auditor(report_checks.Auditing):
     """Keeps the record of one chain; `content` says what of changes: `redacted` (all but secrets),
     `all`, or `none` but digests."""
 
@@ -136,7 +136,7 @@ class Auditor:
         `chain` knows the host's neighbours and the ids used there. Raises `ValueError` for a report
         that makes no sense: a host is not trusted.
         """
-        changed, before, after = changes.read(params, guests)
+        changed, before, after = report_checks.change(params, guests)
         self.changed(_translated(changed, host, chain), before, after)
 
     def noted(self, event: str, component: str, text: str) -> None:

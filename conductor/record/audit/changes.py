@@ -18,7 +18,7 @@ from conductor.record import diff
 from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
 from conductor.record.redaction import REDACTED, redacted
 from conductor.record.text_pairs import shared
-from conductor.run.reports.changes import Sized, sized
+from conductor.run.report_lines import Sized, sized
 
 MOST_TEXT: Final = 4_000
 """Characters of a value that are written out."""
