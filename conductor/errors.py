@@ -13,6 +13,7 @@ Imports nothing heavy: the start path of `conductor agent` loads this module.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 CONTINUED: Final = "  | "
@@ -46,6 +47,24 @@ class ConductorError(Exception):
         self.hint = marked(hint)
         super().__init__(self.text)
         self.data = data or {}
+
+
+def did_you_mean(
+    word: str, known: Iterable[str], otherwise: str = "", *, prefix: str = "", likeness: float = 0.6
+) -> str:
+    """A hint for a word that is none of the known ones: the nearest of those, if one is near.
+
+    Args:
+        word: What the user wrote.
+        known: All words that would have been right.
+        otherwise: The hint where none is near.
+        prefix: What belongs before the word in the hint, such as the name of the program.
+        likeness: How near it must be, from 0 to 1, as `difflib` measures.
+    """
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), 1, likeness)
+    return f"did you mean `{prefix}{close[0]}`?" if close else otherwise
 
 
 class UsageError(ConductorError):

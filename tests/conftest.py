@@ -22,7 +22,7 @@ def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What runs Python proxies, built and compiled into the user's cache, so that nobody has to
     wait for that, or is told of it."""
     import wasm_host
-    from conductor.run.guest_host import cache_folder
+    from conductor.spec.paths import compiled_modules
     from conductor.spec.python_guest import scripts
 
     lock = tmp_path_factory.getbasetemp().parent / "python-guest.lock"
@@ -30,5 +30,5 @@ def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(file, fcntl.LOCK_EX)  # one of the processes that run tests makes it for all
         path, digest = scripts.guest()
         limits = wasm_host.Limits(**scripts.LIMITS)
-        wasm_host.load(path, limits=limits, cache_dir=Path(cache_folder()), digest=digest)
+        wasm_host.load(path, limits=limits, cache_dir=Path(compiled_modules()), digest=digest)
     return Path(path)

@@ -15,8 +15,9 @@ from conductor.core import DIALECTS, Closure, Component, Router
 from conductor.core.effects import Send
 from conductor.errors import ConductorError, UsageError, json_text, marked, visible
 from conductor.spec import catalog, component_options, programs
-from conductor.spec.lock import reading as locks
+from conductor.spec.lock import file as locks
 from conductor.spec.manifest import reading
+from conductor.spec.model import Spec
 
 from .cli.support import conductor
 
@@ -153,7 +154,7 @@ def test_only_agents_are_called_agent() -> None:
 @pytest.mark.parametrize("name", ["\u0430gent", "a b", "a\nb", "x" * 65, "", "é", "a\u200b"])
 def test_names_are_plain_ascii(name: str) -> None:
     with pytest.raises(UsageError, match="a name is up to 64"):
-        component_options.read("p", [("name", name)])
+        component_options.apply(Spec(name="p"), [("name", name)])
     lock = f'version = 2\n[[component]]\nname = {json.dumps(name)}\nrole = "agent"\n'
     lock += 'kind = "command"\nsource = "x"\n'
     with pytest.raises(UsageError, match="a name is up to 64"):
@@ -222,7 +223,7 @@ def test_check_shows_what_came_within_its_own_lines() -> None:
         traffic=[FORGED],
         stderr=[FORGED],
     )
-    assert_harmless("\n".join(check_.told(one)))
+    assert_harmless("\n".join(check_.explained(one)))
 
 
 # -- nothing goes past it ------------------------------------------------------------------------

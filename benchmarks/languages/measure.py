@@ -106,7 +106,9 @@ def sizes(row: Row, folder: Path, found: Found) -> None:
             if proctree.SUPPORTED:
                 found.add("memory_kb", _kb(way.pid, "Pss"))
         return
-    found.add("module_kb", Path(ways.spec(folder).path).stat().st_size / 1e3)
+    module = ways.spec(folder).wasm
+    assert module is not None
+    found.add("module_kb", Path(module).stat().st_size / 1e3)
     if proctree.SUPPORTED:
         found.add("memory_kb", _grown(lambda: ways.Hosted(ways.spec(folder)), row))
 

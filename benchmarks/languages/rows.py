@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 import guest_sdk
-from conductor.cli import new_
+from conductor.author import project
 from conductor.spec.manifest.reading import load as load_manifest
-from conductor.spec.manifest.values import FILE as MANIFEST
+from conductor.spec.paths import MANIFEST
 
 NAME: Final = "brief"
 _SDK: Final = Path(guest_sdk.__file__).parent
@@ -73,9 +73,9 @@ def make(row: Row, cache: Path, conductor: Sequence[str]) -> Path:
 
 
 def _project(row: Row, cache: Path, conductor: Sequence[str]) -> Path:
-    if row.template not in new_.languages():
+    if row.template not in project.languages():
         raise NotBuiltError(f"a template of `conductor new --lang {row.template}`")
-    files = dict(new_.project(row.template, NAME))
+    files = dict(project.files(row.template, NAME))
     folder = cache / f"{row.template}-{_digest(row, files)}"
     if folder.is_dir():
         return folder

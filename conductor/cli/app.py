@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import (
-    audit_commands,
+    audit,
     build_,
     cache,
     chains,
@@ -27,7 +27,7 @@ from conductor.cli import (
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.cli.version import version
 from conductor.errors import ConductorError
-from conductor.run.plan import LOCK_FILE
+from conductor.spec.paths import LOCK_FILE
 
 _EXAMPLES: Final = paragraphs(
     "Send one prompt from this terminal, through a bundled proxy to the bundled demo agent:",
@@ -167,7 +167,7 @@ def lock(
     """Writes the lock file of a chain."""
     from conductor.cli import lock as locking
 
-    wanted = locking.Wanted(
+    wanted = locking.LockOptions(
         components=components or [],
         path=output,
         check=check,
@@ -211,7 +211,7 @@ app.command(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts
 app.command(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 app.command(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
-app.add_typer(audit_commands.audit_app, name="audit")
+app.add_typer(audit.audit_app, name="audit")
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")

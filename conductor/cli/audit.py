@@ -1,78 +1,106 @@
-"""`conductor audit verify FILE`: whether the record is as it was written."""
+"""`conductor audit verify FILE` and `conductor audit show FILE`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import typer
 
 from conductor.cli import report
+from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
-from conductor.record.audit.file import BrokenChainError, Head, verified
-from conductor.spec import untrusted_files
 
 EXIT_BROKEN: Final = 1
 
+audit_app = typer.Typer(help="Work with the files that --audit writes.")
+
+_File = Annotated[
+    str, typer.Argument(metavar="FILE", help="What --audit wrote.", show_default=False)
+]
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was found. `records` and `head` are of the unbroken part, from the start.
-
-    `line`: the first that is wrong, `problem`: what is wrong with it or with the whole.
-    """
+    """Whether an audit is as it was written; `records` and `head` are of the unbroken part."""
 
     ok: bool
     records: int
     head: str
+    """The digest of the last line."""
     first: str | None = None
+    """When the first record was written …"""
     last: str | None = None
+    """… and the last."""
     events: dict[str, int] = {}
     line: int | None = None
+    """The first line that is wrong, from 1."""
     problem: str | None = None
+    """What is wrong with it, or with the whole."""
 
 
-def verify(path: str, head: str | None, *, as_json: bool) -> int:
-    """Prints the verdict; 1 if the chain is broken. Raises `UsageError` for no readable file."""
-    verdict = judged(path, None if head is None else head.strip().lower())
-    if as_json:
+@audit_app.command(
+    epilog="Example:\n\n  conductor audit verify audit.jsonl",
+    help="Check that no line of an audit was altered, removed, added or moved.\n\nExit code 1, "
+    "and the first line that is wrong, if one was. Lines cut off at the end leave no trace in the "
+    "file itself: compare the last hash with one you noted, or give that with --head.",
+)
+def verify(
+    file: _File,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="HASH",
+            help="The last hash an earlier check printed: that line has to be there still.",
+            show_default=False,
+        ),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> int:
+    """Checks the chain of an audit."""
+    verdict = _verdict(file, None if head is None else head.strip().lower())
+    if json_:
         report.say_json(verdict)
     else:
-        report.say(*_worded(path, verdict))
+        report.say(*_worded(file, verdict))
     if verdict.ok:
         return 0
     where = f"line {verdict.line} " if verdict.line is not None else ""
     hint = "keep the file as it is: the lines before that one are as they were written"
     if verdict.line is None:
         hint = "lines were cut off, or all of it was written anew: look for a copy"
-    report.error(f"`{path}`: {where}{verdict.problem}", hint)
+    report.error(f"`{file}`: {where}{verdict.problem}", hint)
     return EXIT_BROKEN
 
 
-def judged(path: str, head: str | None) -> Verdict:
-    """Reads a whole audit; `head` is the digest of a line that has to be there."""
-    found = Head()
+def _verdict(path: str, expected: str | None) -> Verdict:
+    """Reads a whole audit; `expected` is the digest of a line that has to be there."""
+    from conductor.record.audit.file import BrokenChainError, Head, verified
+    from conductor.spec import untrusted_files
+
+    head = Head()
     events: Counter[str] = Counter()
     first = last = line = problem = None
-    known = head is None
+    is_there = expected is None
     try:
         with untrusted_files.ordinary(path) as file:
-            for record, found in verified(file):
+            for record, head in verified(file):
                 events[record.event] += 1
                 first, last = first or record.ts, record.ts
-                known = known or found.digest == head
+                is_there = is_there or head.digest == expected
     except BrokenChainError as broken:
         line, problem = broken.line, broken.why
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read `{path}`: {why}", "name a file --audit wrote") from None
-    if problem is None and not found.records:
+        raise unreadable(path, error) from None
+    if problem is None and not head.records:
         problem = "holds no record at all"
-    elif problem is None and not known:
-        problem = f"has no line with the hash {head}"
+    elif problem is None and not is_there:
+        problem = f"has no line with the hash {expected}"
     return Verdict(
         ok=problem is None,
-        records=found.records,
-        head=found.digest,
+        records=head.records,
+        head=head.digest,
         first=first,
         last=last,
         events=dict(events),
@@ -81,13 +109,76 @@ def judged(path: str, head: str | None) -> Verdict:
     )
 
 
+def unreadable(path: str, error: Exception) -> UsageError:
+    """The error for a file that cannot be read."""
+    from conductor.record.private_files import reason
+
+    return UsageError(f"cannot read `{path}`: {reason(error)}", "name a file --audit wrote")
+
+
 def _worded(path: str, verdict: Verdict) -> list[str]:
     state = "unbroken" if verdict.ok else "BROKEN"
     lines = [f"{path}: {state}, {verdict.records} records are as they were written"]
     if verdict.records:
-        lines.append(f"  from       {verdict.first}")
-        lines.append(f"  to         {verdict.last}")
-        counts = ", ".join(f"{k} {n}" for k, n in verdict.events.items())
-        lines.append(f"  events     {counts}")
-        lines.append(f"  last hash  {verdict.head}")
+        counts = ", ".join(f"{event} {count}" for event, count in verdict.events.items())
+        lines += [
+            f"  from       {verdict.first}",
+            f"  to         {verdict.last}",
+            f"  events     {counts}",
+            f"  last hash  {verdict.head}",
+        ]
     return lines
+
+
+def _filter(option: str, metavar: str, what: str) -> Any:
+    """An option of `audit show` that may be given several times."""
+    return typer.Option(option, metavar=metavar, help=what, show_default=False)
+
+
+@audit_app.command(
+    epilog=paragraphs(
+        "Examples:",
+        "  conductor audit show audit.jsonl",
+        "  conductor audit show --method session/prompt --component datetime audit.jsonl",
+        "  conductor audit show --kind violation --kind dropped audit.jsonl",
+    ),
+    help=paragraphs(
+        "Tell who changed which message, and how.",
+        "Each filter may be given several times. Exit code 1 if the audit was altered: only what "
+        "stands before that is shown.",
+    ),
+)
+def show(
+    file: _File,
+    component: Annotated[
+        list[str] | None, _filter("--component", "NAME", "Only what this component did.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, _filter("--method", "PATTERN", "Only these messages; `*` fits anything.")
+    ] = None,
+    session: Annotated[
+        list[str] | None, _filter("--session", "ID", "Only changes in this session.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        _filter(
+            "--kind",
+            "KIND",
+            "Only these records: change, violation, failure, …; of changes also modified, "
+            "answered, originated, dropped, reordered.",
+        ),
+    ] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="The lines themselves, one JSON object each.")
+    ] = False,
+) -> int:
+    """Prints what is in an audit."""
+    from conductor.cli import audit_show
+
+    wanted = audit_show.Filter(
+        components=component or (),
+        methods=method or (),
+        sessions=session or (),
+        kinds=kind or (),
+    )
+    return audit_show.show(file, wanted, as_json=json_)

@@ -1,7 +1,12 @@
-"""`conductor audit show FILE`: who changed my prompt, and how."""
+"""`conductor audit show FILE`: which component changed which message, and how.
+
+Lines for people are `(style, text)`; styles are names of colours, used where there are any.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,16 +16,25 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import report
-from conductor.cli.audit_text import DIM, HEAD, PLAIN, WRONG, Line, Record, details, headline
+from conductor.cli.audit import EXIT_BROKEN, unreadable
 from conductor.errors import UsageError, json_text, marked
 from conductor.record.audit.file import BrokenChainError, verified
-from conductor.run.reports.changes import CHANGES
+from conductor.run.report_checks import CHANGES
 from conductor.spec import untrusted_files
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-EXIT_BROKEN: Final = 1
+Line = tuple[str, str]
+Record = dict[str, Any]
+
+PLAIN: Final = ""
+HEAD: Final = "bold"
+DIM: Final = "dim"
+ADDED: Final = "green"
+REMOVED: Final = "red"
+WRONG: Final = "bold red"
+POINTER: Final = "cyan"
 
 EVENTS: Final = frozenset(
     {
@@ -34,17 +48,17 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records are wanted: all of the filters given must fit, of each any value."""
+    """Which records are wanted: each filter that has values must have one that fits."""
 
     components: Sequence[str] = ()
     methods: Sequence[str] = ()
     """Patterns with `*`."""
     sessions: Sequence[str] = ()
     kinds: Sequence[str] = ()
-    """An event, or for changes also how."""
+    """Events, and for changes also their kinds."""
 
     def check(self) -> None:
-        """Raises `UsageError` for a kind there is none of."""
+        """Raises `UsageError` for an unknown kind."""
         for kind in self.kinds:
             if kind not in KINDS:
                 known = ", ".join(sorted(KINDS))
@@ -56,15 +70,17 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         method = record.get("method") or ""
         return (
             (not self.components or record.get("component") in self.components)
-            and (not self.methods or any(fnmatchcase(method, one) for one in self.methods))
+            and (not self.methods or any(fnmatchcase(method, pattern) for pattern in self.methods))
             and (not self.sessions or record.get("session") in self.sessions)
             and (not self.kinds or any(kind in self.kinds for kind in kinds))
         )
 
 
 def show(path: str, wanted: Filter, *, as_json: bool) -> int:
-    """Prints the records that are wanted, of the part that is as it was written; 1 if that is not
-    all of it. Raises `UsageError` for no readable file."""
+    """Prints the wanted records of the unbroken part; 1 if that is not all of the file.
+
+    Raises `UsageError` for a file that cannot be read.
+    """
     wanted.check()
     printer = _Json() if as_json else _Words()
     broken: BrokenChainError | None = None
@@ -75,8 +91,8 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
             record = _decode(line)
             if wanted.fits(record):
                 printer.record(record, line)
-    except BrokenChainError as found:
-        broken = found
+    except BrokenChainError as error:
+        broken = error
     if broken is None and empty:
         broken = BrokenChainError(1, "is missing: it holds no record at all")
     printer.end(broken)
@@ -90,18 +106,17 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """The lines of an audit, each checked before it is given. Raises as `show` does."""
+    """The lines of an audit, each after it was checked. Raises as `show` does."""
     try:
         with untrusted_files.ordinary(path) as file, untrusted_files.ordinary(path) as again:
             for _ in verified(file):
                 yield again.readline()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read `{path}`: {why}", "name a file --audit wrote") from None
+        raise unreadable(path, error) from None
 
 
 class _Json:
-    """The lines as they are in the file; on a terminal with escapes for what that would obey."""
+    """The lines as they are in the file; on a terminal without what it would obey."""
 
     def record(self, record: Record, line: bytes) -> None:
         """Prints one."""
@@ -117,7 +132,9 @@ class _Words:
     """An account for people."""
 
     def __init__(self) -> None:
-        self._console = _console()
+        from rich.console import Console
+
+        self._console: Console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self._changes: Counter[tuple[str, ...]] = Counter()
         self._violations: Counter[str] = Counter()
         self._shown = 0
@@ -129,8 +146,8 @@ class _Words:
             lines = [headline(record), *details(record)]
         except (KeyError, TypeError, AttributeError):
             lines = [(WRONG, f"no record conductor writes: {line.decode()}")]
-        for one in lines:
-            self._print(one)
+        for text in lines:
+            self._print(text)
         who = str(record.get("component"))
         match record["event"]:
             case "change":
@@ -161,8 +178,169 @@ class _Words:
         self._console.print(Text(marked(text), style), soft_wrap=True)
 
 
-def _console() -> Console:
-    """Colours on a terminal, plain text otherwise."""
-    from rich.console import Console
+# -- records in words ------------------------------------------------------------------------------
 
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+_DID: Final = {
+    ("modified", "request"): "changed the request {method}",
+    ("modified", "notification"): "changed the notification {method}",
+    ("modified", "response"): "changed the answer to {method}",
+    ("answered", "response"): "answered {method} by itself",
+    ("originated", "request"): "sent a request {method} of its own",
+    ("originated", "notification"): "sent a notification {method} of its own",
+    ("dropped", "notification"): "did not pass on the notification {method}",
+    ("reordered", "request"): "passed on the request {method} after what came later",
+    ("reordered", "notification"): "passed on the notification {method} after what came later",
+    ("reordered", "response"): "passed on the answer to {method} after what came later",
+}
+
+_CONTEXT: Final = 2
+"""Lines shown around a change in a text."""
+
+_WHO: Final = {"down": ("client", "agent"), "up": ("agent", "client")}
+
+
+def headline(record: Record) -> Line:
+    """The first line of a record."""
+    when = str(record.get("ts", "")).replace("T", " ")
+    style, text = _sentence(record)
+    return style, f"{when}  {text}"
+
+
+def _sentence(record: Record) -> Line:
+    event, who = record["event"], record.get("component", "")
+    match event:
+        case "change":
+            did = _DID.get((record["change"], record["kind"]), record["change"] + " {method}")
+            return HEAD, f"{who} {did.format(method=record['method'])}"
+        case "changes":
+            method = record["method"] or "other methods"
+            text = f"{who}: {record['count']} more like this ({record['change']} {method})"
+            return HEAD, f"{text} have no record of their own"
+        case "violation":
+            return WRONG, f"{who} was stopped: {record['text']}"
+        case "violations":
+            return WRONG, f"{who} was stopped {record['count']} more times"
+        case "chain":
+            return DIM, f"conductor {record['version']} starts a chain ({record['mode']})"
+        case "component":
+            words = [record.get("file") or record.get("command") or record.get("attribute")]
+            what = " ".join(map(str, [*words, *record.get("args", ())]))
+            return DIM, f"{record['role']} {who}: {what}{_profile(record)}"
+        case "loaded":
+            return DIM, f"{who} is loaded, sha256 {record['sha256']}"
+        case "end":
+            why = record.get("failure")
+            return (WRONG, f"the chain failed: {why}") if why else (DIM, "the chain ended")
+        case _:
+            style = WRONG if event == "failure" else HEAD
+            return style, f"{who}: {event}: {record.get('text', '')}"
+
+
+def _profile(record: Record) -> str:
+    policy = record.get("policy")
+    return f", profile {policy['profile']}" if policy else ""
+
+
+def details(record: Record) -> Iterator[Line]:
+    """The lines below it."""
+    if record["event"] == "violation":
+        where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
+        yield DIM, f"    rule {record['rule']}; {where}"
+    if record["event"] == "change":
+        yield DIM, f"    {_route(record)}"
+        yield from _difference(record)
+
+
+def _route(record: Record) -> str:
+    """From where to where, with the ids that the message has in a trace."""
+    parts = []
+    if record["kind"] == "response":
+        parts.append(f"to {_end(record, 'target', 1)}")
+    else:
+        if record["before"] is not None:
+            parts.append(f"from {_end(record, 'source', 0)}")
+        if record["after"] is not None:
+            parts.append(f"to {_end(record, 'target', 1)}")
+    if record["session"] is not None:
+        parts.append(f"session {record['session']}")
+    return ", ".join(parts)
+
+
+def _end(record: Record, end: str, at: int) -> str:
+    name = record[end] or f"the side of the {_WHO[record['direction']][at]}"
+    id_ = record[f"{end}_id"]
+    return name if id_ is None else f"{name} (id {json.dumps(id_, ensure_ascii=False)})"
+
+
+def _difference(record: Record) -> Iterator[Line]:
+    diff = record.get("diff")
+    if diff is None:
+        for end in ("before", "after"):
+            if record[end] is not None:
+                digest = record[end]
+                yield PLAIN, f"    {end:6}  {digest['bytes']} bytes, sha256 {digest['sha256']}"
+        return
+    for path in record.get("repeated", ()):
+        yield (
+            WRONG,
+            f"    {path or 'the whole'} has a name twice: programs differ on it",
+        )
+    for operation in diff:
+        yield from _operation(operation)
+    if more := record.get("more"):
+        yield DIM, f"    … and {more} more differences"
+
+
+def _operation(operation: Record) -> Iterator[Line]:
+    what = {"add": "added", "remove": "removed", "replace": "changed"}[operation["op"]]
+    yield POINTER, f"    {operation['pointer'] or 'the whole'} {what}"
+    if "at" in operation:
+        sizes = [operation[f"{end}_digest"]["bytes"] for end in ("before", "after")]
+        yield (
+            DIM,
+            f"      {sizes[0]} bytes before, {sizes[1]} after; at character {operation['at']}",
+        )
+        yield from _side(operation, "removed", REMOVED, "-")
+        yield from _side(operation, "added", ADDED, "+")
+        return
+    old, new = operation.get("before"), operation.get("after")
+    if isinstance(old, str) and isinstance(new, str):
+        yield from unified(old, new)
+        return
+    yield from _side(operation, "before", REMOVED, "-")
+    yield from _side(operation, "after", ADDED, "+")
+
+
+def _side(operation: Record, name: str, style: str, sign: str) -> Iterator[Line]:
+    if name in operation:
+        for line in _worded(operation[name]):
+            yield style, f"      {sign} {line}"
+    elif f"{name}_cut" in operation:
+        digest = operation[f"{name}_digest"]
+        for line in operation[f"{name}_cut"].split("\n"):
+            yield style, f"      {sign} {line}"
+        yield DIM, f"        ({digest['bytes']} bytes, sha256 {digest['sha256']})"
+
+
+def _worded(value: Any) -> list[str]:
+    """A value as a person reads it: text without quotes, also that of a content block."""
+    if isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text":
+        value = value["text"]
+    if isinstance(value, str):
+        return value.split("\n")
+    return [json.dumps(value, ensure_ascii=False)]
+
+
+def unified(old: str, new: str) -> Iterator[Line]:
+    """The lines of a text that differ, with some around them."""
+    before, after = old.split("\n"), new.split("\n")
+    groups = difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT)
+    for place, group in enumerate(groups):
+        if place:
+            yield DIM, "      …"
+        for what, i, j, k, m in group:
+            if what == "equal":
+                yield from ((PLAIN, f"        {line}") for line in before[i:j])
+                continue
+            yield from ((REMOVED, f"      - {line}") for line in before[i:j])
+            yield from ((ADDED, f"      + {line}") for line in after[k:m])

@@ -17,7 +17,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, takes
-from conductor.run.guest_host import cache_folder
+from conductor.spec import paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 
@@ -44,7 +44,7 @@ def show(context: typer.Context, json_: Json = False, cache: str | None = None) 
     folders = []
     for kind, folder, entries in (
         ("modules", _folder(cache), store.entries(_folder(cache))),
-        ("guests", Path(scripts.guest_folder()), _guests()),
+        ("guests", Path(paths.python_guests()), _guests()),
     ):
         sizes = [entry.size for entry in entries]
         row = {"kind": kind, "folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
@@ -82,7 +82,7 @@ def prune(
 
 
 def _folder(cache: str | None) -> Path:
-    return Path(cache or cache_folder())
+    return Path(cache or paths.compiled_modules())
 
 
 def _count(number: int, noun: str) -> str:
@@ -91,7 +91,7 @@ def _count(number: int, noun: str) -> str:
 
 def _guests() -> Iterator[store.Entry]:
     """The Python guests that conductor has built here."""
-    for path in sorted(Path(scripts.guest_folder()).glob("python-*.wasm")):
+    for path in sorted(Path(paths.python_guests()).glob("python-*.wasm")):
         # Another conductor may remove it meanwhile.
         with contextlib.suppress(OSError):
             status = path.stat()

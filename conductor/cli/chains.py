@@ -40,17 +40,15 @@ _KEYS: Final = ", ".join(_EXPLAINED.get(key, key) for key in NAMES if key != "gr
 
 _COMPONENT: Final = paragraphs(
     "How to write a COMPONENT:",
-    "• [bold]datetime[/] — a name: a bundled component (see `conductor components`), else a "
-    "program on PATH.",
-    "• [bold]./proxy.wasm[/] — a path to a WebAssembly module: it runs sandboxed, with no files, "
-    "network, environment, clock or randomness.",
-    "• [bold]./proxy.py[/] — a path to Python source, or to a folder of it: it runs sandboxed as "
-    "well.",
-    "• [bold]./my-proxy[/] — a path to a folder with a component.toml: what that says.",
-    '• [bold]"python my_proxy.py --fast"[/] — a command in quotes: a subprocess, with your rights.',
+    "• [bold]datetime[/] — a bundled component (see `conductor components`), or a program on PATH.",
+    "• [bold]./proxy.wasm[/] — a WebAssembly module. It runs sandboxed: no files, network, "
+    "environment, clock or randomness.",
+    "• [bold]./proxy.py[/] — Python source, or a folder of it. It runs sandboxed too.",
+    "• [bold]./my-proxy[/] — a folder with a component.toml, which says what to run.",
+    '• [bold]"python my_proxy.py --fast"[/] — a command in quotes. It runs with your rights.',
     """• [bold]'{"command":"node","args":\\["p.js"],"env":{}}'[/] — the same as a JSON object; """
     'also {"wasm":PATH} and {"component":NAME}.',
-    "• [bold]py:package.module:function[/] — Python code in this very process, trusted.",
+    "• [bold]py:package.module:function[/] — Python code in this process, trusted.",
     "Options follow a comma: "
     "[bold]./p.wasm,name=filter,profile=context,grant=clock,config.mode=strict,cpu=50ms[/]. Keys: "
     f"{_KEYS}; docs/cli.md explains them.",
@@ -62,13 +60,13 @@ AGENT_EPILOG: Final = paragraphs(
     "  conductor agent datetime claude-code-acp",
     '  conductor agent ./a.wasm "python b.py" claude-code-acp',
     '  conductor agent "conductor proxy a.wasm b.wasm" demo',
-    "An editor starts this and speaks ACP on its standard input and output, e.g. in Zed's "
+    "An editor starts this command and speaks ACP on its standard input and output. In Zed's "
     'settings.json: "agent_servers": {"Conductor": {"type": "custom", "command": "conductor", '
     '"args": \\["agent", "datetime", "claude-code-acp"]}}',
 )
 
 PROXY_HELP: Final = paragraphs(
-    "Run a chain of proxies, itself a proxy of another conductor.", _COMPONENT
+    "Run a chain of proxies that is itself a proxy of another conductor.", _COMPONENT
 )
 PROXY_EPILOG: Final = 'Example:\n\n  conductor agent "conductor proxy ./a.wasm ./b.wasm" demo'
 

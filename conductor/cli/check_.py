@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import options, report
+from conductor.cli import first_use, options, report
 from conductor.errors import UsageError, visible
+from conductor.spec import catalog
 
 if TYPE_CHECKING:
     from conductor.author.check.suite import Outcome
+    from conductor.spec.model import Spec
 
 EXIT_BROKEN: Final = 1
 _WIDTH: Final = 100
@@ -62,63 +65,70 @@ def check(
     json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> int:
     """Tries out a component."""
-    from conductor.author.check import suite, table
-    from conductor.cli import first_use
-    from conductor.spec import catalog
+    from conductor.author.check import suite
 
-    known = [one.name for one in table.CHECKS]
-    unknown = [name for name in only or () if name not in known]
-    if unknown:
-        raise UsageError(f"no check `{unknown[0]}`", f"checks are: {', '.join(known)}")
     limit = (timeout and options.read("--timeout", timeout, options.seconds)) or suite.TIMEOUT
-    spec = catalog.resolve(component)
-    if spec.bundled is not None and (found := catalog.manifest(spec.bundled)) is not None:
-        _no_agent(component, found.kind)
+    chosen = _known(only or ())
+    spec = _proxy(component)
     first_use.announce_program(spec)
-    found_all: list[Outcome] = []
-    for one in suite.outcomes(spec, only or (), limit, cache):
-        found_all.append(one)
+    outcomes: list[Outcome] = []
+    for outcome in suite.outcomes(spec, chosen, limit, cache):
+        outcomes.append(outcome)
         if not json_:
-            for line in told(one):
-                report.say(line)
-    failed = [one.name for one in found_all if one.status == "fail"]
+            report.say(*explained(outcome))
+    failed = [outcome.name for outcome in outcomes if outcome.status == "fail"]
     if json_:
-        _print_json(spec.name, found_all)
+        counts = _counts(outcomes)
+        report.say_json({"component": spec.name, "counts": counts, "checks": outcomes})
     else:
-        report.say("", summary(spec.name, found_all))
+        report.say("", summary(spec.name, outcomes))
     if not failed:
         return 0
     hint = f"`conductor check --only {failed[0]} COMPONENT` repeats one of them"
-    report.error(f"`{spec.name}` breaks {_count(len(failed), 'rule')}: {', '.join(failed)}", hint)
+    rules = f"{len(failed)} rule{'' if len(failed) == 1 else 's'}"
+    report.error(f"`{spec.name}` breaks {rules}: {', '.join(failed)}", hint)
     return EXIT_BROKEN
 
 
-def _no_agent(component: str, kind: str) -> None:
-    if kind == "agent":
+def _known(names: Sequence[str]) -> Sequence[str]:
+    """Names of checks. Raises `UsageError` for one that is none."""
+    from conductor.author.check.table import CHECKS
+
+    known = [check.name for check in CHECKS]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"no check `{unknown[0]}`", f"checks are: {', '.join(known)}")
+    return names
+
+
+def _proxy(component: str) -> Spec:
+    """The component. Raises `UsageError` for a bundled agent."""
+    spec = catalog.resolve(component)
+    if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",
             f'try it out with `conductor exec {component} -p "hello"`',
         )
+    return spec
 
 
-def told(one: Outcome) -> Iterator[str]:
+def explained(outcome: Outcome) -> Iterator[str]:
     """How one check went, as a person reads it."""
-    head = f"{_WORDS[one.status]}  {one.name:<18}  "
-    if one.status == "pass":
-        yield f"{head}{one.rule}"
+    head = f"{_WORDS[outcome.status]}  {outcome.name:<18}  "
+    if outcome.status == "pass":
+        yield f"{head}{outcome.rule}"
         return
-    if one.status == "skip":
-        yield from _wrapped(head, one.why)
+    yield from _wrapped(head, outcome.why)
+    if outcome.status == "skip":
         return
-    yield from _wrapped(head, one.why)
-    yield from _field("rule", f"{one.rule} ({one.see})")
-    if one.sent:
-        yield from _field("sent", one.sent)
-    if one.came:
-        yield from _field("came", one.came)
-    for at, line in enumerate(one.traffic):
+    yield from _field("rule", f"{outcome.rule} ({outcome.see})")
+    if outcome.sent:
+        yield from _field("sent", outcome.sent)
+    if outcome.came:
+        yield from _field("came", outcome.came)
+    for at, line in enumerate(outcome.traffic):
         yield from _field("" if at else "before", line)
-    for at, line in enumerate(dict.fromkeys(one.stderr)):
+    for at, line in enumerate(dict.fromkeys(outcome.stderr)):
         yield from _field("" if at else "said", line)
     yield ""
 
@@ -137,20 +147,13 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
     ) or [head.rstrip()]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _counts(found: list[Outcome]) -> dict[str, int]:
+def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     words = {"pass": "passed", "fail": "failed", "note": "notes", "skip": "skipped"}
-    return {word: sum(one.status == key for one in found) for key, word in words.items()}
+    statuses = Counter(outcome.status for outcome in outcomes)
+    return {word: statuses[status] for status, word in words.items()}
 
 
-def summary(name: str, found: list[Outcome]) -> str:
+def summary(name: str, outcomes: Sequence[Outcome]) -> str:
     """`23 passed, 1 failed, 2 skipped`."""
-    counts = [f"{number} {word}" for word, number in _counts(found).items() if number]
+    counts = [f"{number} {word}" for word, number in _counts(outcomes).items() if number]
     return f"{name}: {', '.join(counts)}"
-
-
-def _print_json(name: str, found: list[Outcome]) -> None:
-    report.say_json({"component": name, "counts": _counts(found), "checks": found})

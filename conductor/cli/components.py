@@ -8,7 +8,9 @@ from conductor.spec import catalog
 
 def show(*, as_json: bool) -> int:
     """Prints name, kind and description of each bundled component; 0."""
-    manifests = [each for name in catalog.bundled() if (each := catalog.manifest(name)) is not None]
+    manifests = [
+        each for name in catalog.bundled() if (each := catalog.bundled_manifest(name)) is not None
+    ]
     if as_json:
         rows = [
             {

@@ -20,8 +20,7 @@ from typing import Final
 import msgspec
 
 from conductor.cli import report
-from conductor.run.guest_host import cache_folder
-from conductor.spec import catalog
+from conductor.spec import catalog, paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 from wasm_host.harden import ESSENTIAL, Layer, probe
@@ -138,7 +137,7 @@ def _uvloop() -> str:
 
 def _cache(folder: str | None) -> Check:
     """Examines the folder of compiled modules, or the nearest folder above it that exists."""
-    path = Path(folder or cache_folder())
+    path = Path(folder or paths.compiled_modules())
     name = "compile cache"
     try:
         status = path.lstat()
@@ -203,7 +202,7 @@ def _python_guest(cache: str | None) -> Check:
     if actual != digest:
         hint = f"remove {path}; conductor builds it again" if toolchain else _REINSTALL
         return Check(name, False, f"{path}: sha256 {actual}, expected {digest}", hint)
-    here = os.path.dirname(path) == scripts.guest_folder()
+    here = os.path.dirname(path) == paths.python_guests()
     parts = [
         f"built here: {path}" if here else f"installed: {os.path.basename(path)}",
         f"sha256 {digest[:16]}…",
@@ -221,7 +220,7 @@ def _toolchain() -> str:
 
 
 def _compiled(cache: str | None, digest: str) -> bool:
-    folder = Path(cache or cache_folder())
+    folder = Path(cache or paths.compiled_modules())
     if not folder.is_dir():
         return False
     from wasm_host import Limits
@@ -246,10 +245,10 @@ def _modules() -> Iterator[Check]:
     """Compares the bundled modules with the digests in their manifests."""
     hint = f"{_REINSTALL}: this is not the module it was released with"
     for name in catalog.bundled():
-        manifest = catalog.manifest(name)
+        manifest = catalog.bundled_manifest(name)
         if manifest is None or manifest.file is None or not manifest.sha256:
             continue
-        digest, problem = _sha256(catalog.components_folder() / name / manifest.file)
+        digest, problem = _sha256(paths.components_folder() / name / manifest.file)
         ok = digest == manifest.sha256
         detail = problem or (
             f"sha256 {digest[:16]}…" if ok else f"sha256 {digest}, expected {manifest.sha256}"

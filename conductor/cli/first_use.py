@@ -9,7 +9,6 @@ again. So are words of older versions on the command line.
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -19,9 +18,10 @@ import msgspec
 from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
 from conductor.core.policy.rules import SAYS, lacking, permits
-from conductor.core.services import ALWAYS_GRANTED
-from conductor.spec.catalog import Spec
-from conductor.spec.manifest.values import Manifest
+from conductor.core.service_table import ALWAYS_GRANTED
+from conductor.spec import paths
+from conductor.spec.manifest.reading import Manifest
+from conductor.spec.model import Spec
 
 _DEFAULT: Final = PolicyWords().profile
 HIDDEN: Final = (
@@ -71,7 +71,7 @@ def _announce(place: str, what: Any, text: Iterable[str]) -> None:
 
 
 def _place(spec: Spec) -> str:
-    return _text(spec.manifest or spec.script or spec.wasm or "")
+    return _text(spec.manifest_path or spec.script or spec.wasm or "")
 
 
 def _text(name: str) -> str:
@@ -81,17 +81,17 @@ def _text(name: str) -> str:
 
 def _claims(spec: Spec) -> Any:
     """What to report of a component and to remember; None if there is nothing to report."""
-    asked = spec.asked
+    asked = spec.manifest
     if asked is None or not (asked.wants or asked.command):
-        if not spec.sandboxed or spec.chosen:
+        if not spec.sandboxed or spec.profile_chosen:
             return None
-        return HIDDEN if spec.hidden else _DEFAULT
+        return HIDDEN if spec.unreadable_profile else _DEFAULT
     return [asked.wants, asked.command] if asked.command else asked.wants
 
 
 def lines(spec: Spec) -> Iterator[str]:
     """What a component asks for and why, and whether it gets it."""
-    manifest = spec.asked or Manifest(name=spec.name)
+    manifest = spec.manifest or Manifest(name=spec.name)
     version = f" {manifest.version}" if manifest.version else ""
     wants, words = manifest.wants, spec.policy
     asks = ", which asks for" if wants else ""
@@ -105,8 +105,8 @@ def lines(spec: Spec) -> Iterator[str]:
             more = f"; add `,profile={wants.profile}` to grant it" if spec.sandboxed else ""
             fate = f"it gets {words.profile}{more}"
         yield f"  profile {wants.profile}{why}: {fate}"
-    elif spec.sandboxed and not spec.chosen:
-        says = HIDDEN if spec.hidden else "it names no profile"
+    elif spec.sandboxed and not spec.profile_chosen:
+        says = HIDDEN if spec.unreadable_profile else "it names no profile"
         yield (
             f"  {says}, so it gets `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
             "add `,profile=full` to grant all within the guards"
@@ -128,7 +128,7 @@ def older(spec: Spec) -> Iterator[str]:
     """Today's form of what the command line says in words of older versions."""
     for word in spec.older:
         today = f"is written `{word.today}` today" if word.today else "has no effect today"
-        yield f"conductor: `{spec.name}`: `{word.said}` {today}"
+        yield f"conductor: `{spec.name}`: `{word.written}` {today}"
         if word.lost:
             yield f"  {word.lost}"
             yield f"  hint: `conductor inspect {spec.source}` shows what it may do"
@@ -140,11 +140,11 @@ def _remember(place: str, what: Any) -> bool:
     # Checksums, not a digest: an editor would wait for OpenSSL to load. Two reports that share a
     # file do no harm, since `_read` compares the whole content.
     key = place.encode()
-    file = os.path.join(folder(), f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}")
+    file = os.path.join(paths.first_use(), f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}")
     if _read(file) == reported:
         return False
     try:
-        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        os.makedirs(paths.first_use(), mode=0o700, exist_ok=True)
         with open(file, "wb") as now:
             now.write(reported)
     except OSError:
@@ -158,14 +158,3 @@ def _read(file: str) -> bytes:
             return before.read()
     except OSError:
         return b""
-
-
-def folder() -> str:
-    """The folder, in the user's state folder, that remembers reports."""
-    if sys.platform == "darwin":
-        base = "~/Library/Application Support"
-    elif sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
-    else:
-        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return os.path.join(os.path.expanduser(base), "conductor", "first-use")

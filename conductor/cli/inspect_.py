@@ -14,17 +14,16 @@ from typing import Any, Final
 import msgspec
 
 import wasm_host
-from conductor.author.caged.reader import Judge
+from conductor.author.caged import CagedReader
 from conductor.cli import first_use, inspect_policy, inspect_text, report
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import granted_names
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options, limits, untrusted_files
-from conductor.spec.catalog import Spec
-from conductor.spec.manifest import grants
-from conductor.spec.manifest.values import Manifest, Setting
-from conductor.spec.python_guest import scripts
+from conductor.spec import catalog, component_options, limits, paths, syntax, untrusted_files
+from conductor.spec.manifest.reading import Manifest, Setting
+from conductor.spec.model import Spec
+from conductor.spec.python_guest import facts, scripts
 from wasm_host.harden import Layer, probe
 
 EXIT_REFUSED: Final = 1
@@ -126,15 +125,16 @@ def show(component: str, *, as_json: bool) -> int:
 def gather(component: str) -> Facts:
     """All that is known of a component as typed. Raises `UsageError`."""
     text = component.strip()
-    path, given = ("", []) if text.startswith("{") else component_options.split(text)
-    with Judge() as judge:
+    path, given = ("", []) if text.startswith("{") else syntax.split(text)
+    with CagedReader() as reader:
         try:
             info = None
             if os.path.isfile(path):
                 if path.endswith(".wasm"):
                     # Before `resolve`, whose error for a file that is no module says less.
-                    chosen = component_options.read(path, given).limits
-                    info = judge.module(path, _module_bytes(chosen))
+                    typed = Spec(name=path, wasm=path, grants=frozenset())
+                    chosen = component_options.apply(typed, given).limits
+                    info = reader.module(path, _module_bytes(chosen))
                 elif _is_module(path):
                     raise UsageError(
                         f"`{path}` is a WebAssembly module, but would be run as a program",
@@ -142,11 +142,11 @@ def gather(component: str) -> Facts:
                     )
             spec = catalog.resolve(component)
             if spec.script:
-                return _script(component, spec, judge)
+                return _script(component, spec, reader)
             if spec.wasm is None:
                 return _unsandboxed(component, spec)
             path = spec.wasm
-            info = info or judge.module(path, _module_bytes(spec.limits))
+            info = info or reader.module(path, _module_bytes(spec.limits))
         except wasm_host.LoadError as error:
             return _no_module(component, Path(path), error)
         return _module(component, spec, path, info)
@@ -160,11 +160,6 @@ def _module_bytes(chosen: dict[str, int]) -> int:
 def _is_module(path: str) -> bool:
     with untrusted_files.ordinary(path) as file:
         return file.read(len(catalog.WASM_MAGIC)) == catalog.WASM_MAGIC
-
-
-def _manifest(spec: Spec) -> Manifest | None:
-    """The manifest of a component: only a claim of its author."""
-    return catalog.manifest(spec.bundled) if spec.bundled is not None else spec.asked
 
 
 def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) -> Facts:
@@ -200,7 +195,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
 
 def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
-    manifest = _manifest(spec)
+    manifest = spec.manifest
     agent = {"policy": None} if manifest is not None and manifest.kind == "agent" else {}
     return _facts(
         component,
@@ -233,8 +228,8 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
 
 
 def _module(component: str, spec: Spec, path: str, info: wasm_host.ModuleInfo) -> Facts:
-    bundled = spec.bundled or Path(path).parent.parent == catalog.components_folder()
-    manifest = _manifest(spec)
+    bundled = spec.bundled or Path(path).parent.parent == paths.components_folder()
+    manifest = spec.manifest
     problems, hint = [f"refused: it {problem}" for problem in info.problems], ""
     if problems:
         hint = _IMPORTS_HINT if info.forbidden else _EXPORTS_HINT
@@ -266,7 +261,7 @@ def _module(component: str, spec: Spec, path: str, info: wasm_host.ModuleInfo) -
     )
 
 
-def _script(component: str, spec: Spec, judge: Judge) -> Facts:
+def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     """The facts of Python source. The module that runs it is the same for all."""
     try:
         script = scripts.read(spec.script)
@@ -274,12 +269,12 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
         raise UsageError(
             f"cannot read {error.filename}: {error.strerror}", "check its permissions"
         ) from None
-    declared = judge.source(script, spec.script)
-    manifest = _manifest(spec)
+    declared = reader.source(script, spec.script)
+    manifest = spec.manifest
     notes = []
-    if spec.hidden and not spec.chosen:
+    if spec.unreadable_profile and not spec.profile_chosen:
         notes = [f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
-    settings = {key: Setting(**msgspec.structs.asdict(f)) for key, f in declared.settings.items()}
+    settings = declared.settings
     if manifest is not None and manifest.settings:
         settings = {
             # The source alone knows the defaults; a manifest need not repeat them.
@@ -291,7 +286,7 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
     return _facts(
         component,
         spec,
-        manifest or grants.of_source(spec.name, os.path.basename(spec.script), declared),
+        manifest or facts.manifest(spec.name, os.path.basename(spec.script), declared),
         kind="Python file" if spec.script.endswith(".py") else "Python folder",
         file=spec.script,
         sha256=script.sha256,
@@ -306,7 +301,7 @@ def _script(component: str, spec: Spec, judge: Judge) -> Facts:
 def _wants(spec: Spec, manifest: Manifest) -> Wants:
     wants, words = manifest.wants, spec.policy
     return Wants(
-        source="source" if spec.script and not (spec.manifest or spec.bundled) else "manifest",
+        source="source" if spec.script and not (spec.manifest_path or spec.bundled) else "manifest",
         profile=wants.profile,
         reason=wants.reason,
         services=wants.services,

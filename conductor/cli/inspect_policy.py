@@ -23,9 +23,9 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_DOWN, "session/new"): "a session's set-up",
     (_DOWN, "session/prompt"): "prompts",
     (_DOWN, "session/cancel"): "cancellations",
-    (_UP, "session/update[user_message_chunk]"): "what is said, thought and planned",
+    (_UP, "session/update[user_message_chunk]"): "messages, thoughts and plans",
     (_UP, "session/update[tool_call]"): "tool calls and notices",
-    (_UP, "session/update[current_mode_update]"): "modes and options as they are told",
+    (_UP, "session/update[current_mode_update]"): "reports of modes and options",
     (_UP, "session/update[available_commands_update]"): "lists of commands",
     (_UP, "session/update[terminal_update]"): "other updates",
     (_UP, "session/request_permission"): "requests for permission",
@@ -36,7 +36,7 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_DOWN, "session/close"): "the ends of sessions",
     (_DOWN, "session/list"): "lists of sessions",
     (_UP, "mcp/*"): "calls of others' MCP servers",
-    (_DOWN, "mcp/*"): "what others' MCP servers say",
+    (_DOWN, "mcp/*"): "messages of others' MCP servers",
 }
 """What the keys of a row are about, by the row's first key. `GRANTS` describes all other rows."""
 
@@ -51,16 +51,16 @@ RIGHTS: Final = {
 GRANTS: Final = {
     "turns": "send prompts of its own, {}",
     "commands": "list and send commands: {}",
-    "permission": "take options of permission requests away, and reject these",
+    "permission": "remove options of permission requests, and reject the requests",
     "mcp": "read, change and answer the traffic of others' MCP servers",
     "sessions": "open sessions of its own, and answer set-ups",
     "modes": "have modes and options of its own, and switch them",
-    "editor": "reach the user beside the session: {}",
+    "editor": "reach the user outside the session: {}",
     "methods": "send, change and answer extension methods: {}",
     "texts": "change words inside tool calls, plans and notices",
     "capabilities": "claim capabilities: {}",
 }
-_TURNS: Final = {"within": "within a turn of the user's", "unprompted": "at any time"}
+_TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}
 
 
 class Held(msgspec.Struct, frozen=True):

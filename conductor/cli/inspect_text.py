@@ -165,7 +165,7 @@ def _services(facts: Facts) -> Iterator[str]:
 def _settings(facts: Facts) -> Iterator[str]:
     """The settings that the component knows."""
     for key, setting in facts.settings.items():
-        notes = [] if setting.type == "any" else [setting.type]
+        notes: list[str] = [] if setting.type == "any" else [setting.type]
         notes += ["required"] if setting.required else []
         notes += [f"one of {', '.join(map(str, setting.enum))}"] if setting.enum else []
         notes += [f"default {_default(setting.default)}"] if setting.default is not None else []

@@ -5,26 +5,35 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+import wasm_host
+from conductor.author.caged import CagedReader
 from conductor.cli import report
 from conductor.cli.version import version
+from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
-from conductor.run.plan import LOCK_FILE, Options
-from conductor.spec import component_options, digests, toml
-from conductor.spec.catalog import Spec, resolve_all
-from conductor.spec.lock import compare, reading, writing
-from conductor.spec.lock.entries import entries as entries_now
-from conductor.spec.lock.entries import without_secrets, without_secrets_in
-from conductor.spec.lock.values import VERSION, Entry, Lock
+from conductor.record.redaction import redacted as redact
+from conductor.run.plan import Options
+from conductor.spec import digests, syntax, toml_files
+from conductor.spec.catalog import resolve_all
+from conductor.spec.limits import DEFAULT_LIMITS
+from conductor.spec.lock import compare, file
+from conductor.spec.lock.entries import entries as entries_of
+from conductor.spec.lock.entries import redacted
+from conductor.spec.lock.file import OLDER, VERSION, Entry, Lock
+from conductor.spec.model import Spec
+from conductor.spec.paths import LOCK_FILE
 
 EXIT_STALE = 1
+_BY_SHAPE = ("core", "component")
+"""Carriers that speak the channel by their ABI."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for. `pin_agent`: None keeps what the file says, which is no at first."""
+class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line."""
 
     components: list[str]
     path: str = LOCK_FILE
@@ -32,114 +41,142 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     proxy: bool = False
     isolation: str = Options().isolation
     pin_agent: bool | None = None
+    """None: keep the lock file's setting; off in a new one."""
     upgrade: bool = False
 
 
-def run(wanted: Wanted) -> int:
+def run(options: LockOptions) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
-    if wanted.upgrade:
-        return _upgrade(wanted)
-    if not wanted.components:
+    if options.upgrade:
+        return _upgrade(options)
+    if not options.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = resolve_all(wanted.components, agent_last=not wanted.proxy)
-    lock = _before(wanted.path)
+    specs = resolve_all(options.components, agent_last=not options.proxy)
+    lock = _existing(options.path)
     before = lock.component if lock is not None else None
-    entries = _entries(wanted, specs, before)
-    if wanted.check:
-        return _check(wanted, lock, entries)
-    if (
-        lock is not None
-        and lock.version == VERSION
-        and _same(lock.component, entries, _without_place)
-    ):
-        report.say(f"{wanted.path} is up to date: {_count(entries)}")
+    entries = _entries(options, specs, before)
+    if options.check:
+        return _check(options, lock, entries)
+    if lock is not None and lock.version == VERSION and _placeless(lock) == _placeless(entries):
+        report.say(f"{options.path} is up to date: {_count(entries)}")
         return 0
-    writing.save(wanted.path, writing.document(entries, _head(wanted)))
-    lines = [_line(one) for one in entries] if before is None else _changes(before, entries)
-    made = "written" if before is None else "updated"
-    report.say(f"{wanted.path} {made}: {_count(entries)}", *lines)
+    file.save(options.path, file.document(entries, _head(options)))
+    lines = [_line(entry) for entry in entries] if before is None else _changes(before, entries)
+    written = "written" if before is None else "updated"
+    report.say(f"{options.path} {written}: {_count(entries)}", *lines)
     return 0
 
 
-def _upgrade(wanted: Wanted) -> int:
+def _upgrade(options: LockOptions) -> int:
     """Rewrites a file of an older version in today's words: what is locked stays the same."""
-    from conductor.spec.lock import older
-
-    if wanted.components or wanted.check or wanted.proxy or wanted.pin_agent is not None:
+    if options.components or options.check or options.proxy or options.pin_agent is not None:
         raise UsageError(
             "`--upgrade` rewrites what the file says, and takes no components",
             "`conductor lock --upgrade`, with --output FILE for another file",
         )
-    text = reading.text_of(wanted.path)
-    lock = reading.parse(text, wanted.path)
-    if lock.version == VERSION:
-        report.say(f"{wanted.path} is in today's words: {_count(lock.component)}")
+    text = file.text_of(options.path)
+    lock = file.parse(text, options.path)
+    if lock.version != OLDER:
+        report.say(f"{options.path} is in today's words: {_count(lock.component)}")
         return 0
     comments = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
     head = [line.removeprefix("#").removeprefix(" ") for line in comments]
-    writing.save(wanted.path, writing.document(lock.component, head))
-    lines = [f"{wanted.path} rewritten in today's words: {_count(lock.component)}"]
-    for one in older.translated(toml.loads(text))[1]:
-        lines.append(f"  {one.component}: {one.said} → {one.today or 'nothing'}")
-        lines += [f"    {one.lost}"] if one.lost else []
+    file.save(options.path, file.document(lock.component, head))
+    lines = [f"{options.path} rewritten in today's words: {_count(lock.component)}"]
+    for component, older in file.translated(toml_files.loads(text))[1]:
+        lines.append(f"  {component}: {older.written} → {older.today or 'nothing'}")
+        lines += [f"    {older.lost}"] if older.lost else []
     report.say(*lines)
     return 0
 
 
-def _before(path: str) -> Lock | None:
-    """What the file says so far; None if there is none. What is no lock is not overwritten."""
+def _existing(path: str) -> Lock | None:
+    """The lock file there is; None if there is none. A file that is no lock is not overwritten."""
     if not os.path.lexists(path):
         return None
     try:
-        return reading.read(path)
+        return file.read(path)
     except UsageError as error:
         raise UsageError(error.text, "remove it, or name another with --output FILE") from None
 
 
-def _entries(wanted: Wanted, specs: Sequence[Spec], before: list[Entry] | None) -> list[Entry]:
-    agent_last = not wanted.proxy and not specs[-1].sandboxed
-    found = entries_now(specs, wanted.path, agent_last=agent_last, isolation=wanted.isolation)
-    pinned = wanted.pin_agent
-    if pinned is None:
-        pinned = any(one.role == "agent" and one.pinned for one in before or ())
-    if wanted.pin_agent is not None and not agent_last:
+def _entries(
+    options: LockOptions, specs: Sequence[Spec], before: list[Entry] | None
+) -> list[Entry]:
+    agent_last = not options.proxy and not specs[-1].sandboxed
+    entries = entries_of(
+        specs, options.path, redact, agent_last=agent_last, isolation=options.isolation
+    )
+    entries = [_with_module(entry, spec) for entry, spec in zip(entries, specs, strict=True)]
+    pinned = options.pin_agent
+    if pinned is not None and not agent_last:
         raise UsageError("there is no agent in this chain to be locked", "leave out --lock-agent")
-    found = [writing.described(entry, spec) for entry, spec in zip(found, specs, strict=True)]
+    if pinned is None:
+        pinned = any(entry.role == "agent" and entry.pinned for entry in before or ())
     if agent_last:
-        found[-1] = msgspec.structs.replace(found[-1], pinned=pinned)
-    return found
+        entries[-1] = msgspec.structs.replace(entries[-1], pinned=pinned)
+    return entries
 
 
-def _check(wanted: Wanted, lock: Lock | None, entries: list[Entry]) -> int:
+def _with_module(entry: Entry, spec: Spec) -> Entry:
+    """The entry with facts of its module that people want to know.
+
+    Raises `UsageError` for a module that would be refused.
+    """
+    if spec.wasm is None or spec.script:
+        return entry
+    label = spec.label("proxy")
+    try:
+        with CagedReader() as reader:
+            info = reader.module(spec.wasm, {**DEFAULT_LIMITS, **spec.limits}["module_bytes"])
+    except wasm_host.LoadError as error:
+        raise UsageError(f"{label}: {error}", error.hint) from None
+    if info.digest != entry.sha256:
+        raise UsageError(
+            f"{label} changed while it was being locked", "wait for its build to end, then lock it"
+        )
+    if info.problems:
+        raise UsageError(
+            f"{label} would be refused: it {'; it '.join(info.problems)}",
+            "`conductor inspect` says more",
+        )
+    return msgspec.structs.replace(
+        entry,
+        size=info.size,
+        carrier=info.carrier,
+        imports=[f"{module}.{name}" if name else module for module, name, _ in info.imports],
+        dialect=CHANNEL.name if info.carrier in _BY_SHAPE else entry.dialect,
+    )
+
+
+def _check(options: LockOptions, lock: Lock | None, entries: list[Entry]) -> int:
     if lock is None:
-        raise UsageError(f"no lock file `{wanted.path}`", "make it: leave out --check")
-    before = lock.component
-    if lock.version == VERSION and _same(before, entries, _material):
-        report.say(f"{wanted.path} is up to date: {_count(entries)}")
+        raise UsageError(f"no lock file `{options.path}`", "make it: leave out --check")
+    if lock.version == VERSION and _fixed(lock.component) == _fixed(entries):
+        report.say(f"{options.path} is up to date: {_count(entries)}")
         return 0
-    lines = "\n".join(_changes(before, entries))
-    report.error(f"{wanted.path} would change\n{lines}", "leave out --check to write it")
+    lines = "\n".join(_changes(lock.component, entries))
+    report.error(f"{options.path} would change\n{lines}", "leave out --check to write it")
     return EXIT_STALE
 
 
-def _same(before: Sequence[Entry], now: Sequence[Entry], part: Callable[[Entry], Entry]) -> bool:
-    return [part(one) for one in before] == [part(one) for one in now]
+def _placeless(chain: Lock | Sequence[Entry]) -> list[Entry]:
+    """The entries without the paths of programs, which differ by machine."""
+    entries = chain.component if isinstance(chain, Lock) else chain
+    return [msgspec.structs.replace(entry, program=None) for entry in entries]
 
 
-def _without_place(entry: Entry) -> Entry:
-    """The entry without what differs by machine."""
-    return msgspec.structs.replace(entry, program=None)
-
-
-def _material(entry: Entry) -> Entry:
-    """The entry without what may change besides."""
-    entry = _without_place(entry)
-    return entry if entry.pinned else msgspec.structs.replace(entry, sha256=None, files=[])
+def _fixed(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries without what may change: neither paths nor the files of unpinned agents."""
+    return [
+        entry if entry.pinned else msgspec.structs.replace(entry, sha256=None, files=[])
+        for entry in _placeless(entries)
+    ]
 
 
 def _changes(before: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
     lines = compare.compare(before, entries).lines()
-    return lines or ["  what is said of the components, not what they are or may do"]
+    return lines or ["  the description of the components, not what they are or may do"]
 
 
 def _line(entry: Entry) -> str:
@@ -152,19 +189,19 @@ def _count(entries: Sequence[Entry]) -> str:
     return f"{len(entries)} component{'' if len(entries) == 1 else 's'}"
 
 
-def _head(wanted: Wanted) -> list[str]:
+def _head(options: LockOptions) -> list[str]:
     """The comment: what the file is, and how it was made."""
-    components = [_shown(one) for one in wanted.components]
-    options = ["--proxy"] if wanted.proxy else []
-    if wanted.isolation != Wanted(components=[]).isolation:
-        options += ["--isolation", wanted.isolation]
-    if wanted.pin_agent:
-        options.append("--lock-agent")
-    command = "proxy" if wanted.proxy else "agent"
+    components = [_shown(component) for component in options.components]
+    words = ["--proxy"] if options.proxy else []
+    if options.isolation != Options().isolation:
+        words += ["--isolation", options.isolation]
+    if options.pin_agent:
+        words.append("--lock-agent")
+    command = "proxy" if options.proxy else "agent"
     return [
         f"{LOCK_FILE}: which components may run, and what each may do at most.",
         f"Written by conductor {version()}; not to be edited by hand. Made, and made anew, by",
-        f"    {shlex.join(['conductor', 'lock', *options, *components])}",
+        f"    {shlex.join(['conductor', 'lock', *words, *components])}",
         "and obeyed by",
         f"    {shlex.join(['conductor', command, '--locked', *components])}",
         'What is pinned and what is not: docs/cli.md, "Locks".',
@@ -172,12 +209,12 @@ def _head(wanted: Wanted) -> list[str]:
 
 
 def _shown(component: str) -> str:
-    """A component as it was typed, without what looks like a secret."""
+    """A component as the user typed it, without what looks like a secret."""
     if component.lstrip().startswith("{"):
-        held = msgspec.json.decode(component)
-        return msgspec.json.encode(without_secrets_in(held)).decode()
-    base, options = component_options.split(component)
+        members = redacted(msgspec.json.decode(component), redact)
+        return msgspec.json.encode(members).decode()
+    base, options = syntax.split(component)
     words = shlex.split(base)
-    clean = without_secrets(words)
-    shown = without_secrets([f"{key}={value}" for key, value in options])
-    return ",".join([base if clean == words else shlex.join(clean), *shown])
+    clean = redacted(words, redact)
+    written = redacted([f"{key}={value}" for key, value in options], redact)
+    return ",".join([base if clean == words else shlex.join(clean), *written])

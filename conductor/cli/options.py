@@ -16,7 +16,8 @@ import msgspec
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.run.plan import ISOLATIONS, LOCK_FILE, TRACE_CONTENTS, Options
+from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.spec.paths import LOCK_FILE
 
 Value = TypeVar("Value")
 

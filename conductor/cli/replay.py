@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,7 +13,7 @@ from conductor.errors import UsageError
 
 if TYPE_CHECKING:
     from conductor.record.replay.player import Outcome
-    from conductor.record.replay.record import Recording
+    from conductor.record.replay.recording import Recording
 
 EXIT_DIFFERENT: Final = 1
 
@@ -97,38 +98,37 @@ def replay(
             f"{'--as' if name is not None else '--to'} is about one component",
             "replay the components one by one",
         )
-    codes = [_one(trace, one, name, to, limit, as_json=json_) for one in components]
-    return max(codes)
+    return max(
+        _replay(trace, component, name, to, limit, as_json=json_) for component in components
+    )
 
 
-def _one(
+def _replay(
     trace: str, component: str, name: str | None, to: str | None, limit: float, *, as_json: bool
 ) -> int:
     """Runs one component again; the exit code."""
-    from conductor.author import replay_targets
+    from conductor.author.subject import subjects
     from conductor.cli import replay_report
-    from conductor.record.replay import player, record
+    from conductor.record.replay import player, recording
     from conductor.spec.catalog import resolve
 
     spec = resolve(component)
     shown = name or spec.name
-    recording = record.load(trace, shown)
+    recorded = recording.load(trace, shown)
     if to is not None:
-        _write(to, shown, recording)
-    found: list[Outcome] = []
-    with replay_targets.targets(spec, limit) as make:
-        for steps in recording.runs:
-            found.append(player.replay(recording, shown, make(), steps))
-            if found[-1].difference is not None:
+        _write_transcript(to, shown, recorded)
+    outcomes: list[Outcome] = []
+    with subjects(spec, patience=limit) as make:
+        for steps in recorded.runs:
+            with closing(make()) as subject:
+                outcomes.append(player.replay(recorded, shown, subject, steps))
+            if outcomes[-1].divergence is not None:
                 break
     tell = replay_report.tell_json if as_json else replay_report.tell
-    tell(shown, found, len(recording.runs))
+    tell(shown, outcomes, len(recorded.runs))
     if to is not None and not as_json:
         report.say(f"written {to}")
-    return 0 if found[-1].difference is None else EXIT_DIFFERENT
-
-
-# -- as an agent -----------------------------------------------------------------------------------
+    return 0 if outcomes[-1].divergence is None else EXIT_DIFFERENT
 
 
 def _play_agent(trace: str) -> int:
@@ -137,18 +137,15 @@ def _play_agent(trace: str) -> int:
 
     agent = agents.Agent(agents.load(trace))
     for line in sys.stdin.buffer:
-        for said in agent.receive(line.rstrip(b"\r\n")):
-            sys.stdout.buffer.write(said)
+        for answer in agent.receive(line.rstrip(b"\r\n")):
+            sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
-        while agent.notes:
-            report.write(agent.notes.pop(0), word="warning")
+        while agent.warnings:
+            report.write(agent.warnings.pop(0), word="warning")
     return 0
 
 
-# -- as a transcript -------------------------------------------------------------------------------
-
-
-def _write(path: str, name: str, recording: Recording) -> None:
+def _write_transcript(path: str, name: str, recording: Recording) -> None:
     """Writes the conversation as a transcript. Raises `UsageError`."""
     if not recording.sided:
         raise UsageError(

@@ -9,30 +9,33 @@ from typing import Any, Final
 from conductor.cli import report
 from conductor.errors import visible
 from conductor.record import diff
-from conductor.record.replay.player import Difference, Outcome
-from conductor.record.replay.wire import SIDES, Told
+from conductor.record.replay.messages import SIDES, SidedMessage
+from conductor.record.replay.player import Divergence, Outcome
 
 _SHOWN: Final = 8
 """Differences within one message that are shown."""
 
 _LONG: Final = 240
+"""Characters of a value that are shown."""
 
 
 def tell(name: str, outcomes: list[Outcome], runs: int) -> None:
+    """Prints what came of a replay. `runs`: instances that were recorded."""
     last = outcomes[-1]
-    if last.difference is None:
-        said = sum(one.said for one in outcomes)
-        given = sum(one.given for one in outcomes)
+    divergence = last.divergence
+    if divergence is None:
+        expected = sum(outcome.expected for outcome in outcomes)
+        delivered = sum(outcome.delivered for outcome in outcomes)
         times = f", in {runs} runs" if runs > 1 else ""
-        report.say(f"same    {name}: {_count(said)} said, {given} given{times}")
+        report.say(f"same    {name}: {_count(expected)} said, {delivered} given{times}")
         return
     where = f" of run {len(outcomes)}" if runs > 1 else ""
-    one = last.difference
-    if one.number > last.said:
-        place = f"after {_count(last.said)}{where}"
+    if divergence.number > last.expected:
+        place = f"after {_count(last.expected)}{where}"
     else:
-        place = f"at message {one.number} of {last.said}{where}"
-    report.say(f"DIFFERS {name}: {place}", *(f"    {line}" for line in explained(one)))
+        place = f"at message {divergence.number} of {last.expected}{where}"
+    lines = (f"    {line}" for line in explained(divergence))
+    report.say(f"DIFFERS {name}: {place}", *lines)
     report.error(
         f"`{name}` does not say what it said when it was recorded",
         "if that is what you want, record it anew",
@@ -43,46 +46,47 @@ def _count(number: int) -> str:
     return f"{number} message{'' if number == 1 else 's'}"
 
 
-def explained(one: Difference) -> Iterator[str]:
-    """A difference, for people: `-` is what was said then, `+` what is said now."""
-    for told, sign in ((one.expected, "-"), (one.said, "+")):
-        if told is not None:
-            yield f"{sign} {_headline(told)}"
-            if not one.operations:
-                yield f"  {_cut(told.shown())}"
-    if one.said is None and one.expected is not None:
-        yield f"+ nothing{f': {one.text}' if one.text else ''}"
-    elif one.expected is None and one.said is not None:
+def explained(divergence: Divergence) -> Iterator[str]:
+    """A difference, for people: `-` is what was sent then, `+` what is sent now."""
+    expected, sent, operations = divergence.expected, divergence.sent, divergence.operations
+    for message, sign in ((expected, "-"), (sent, "+")):
+        if message is not None:
+            yield f"{sign} {_headline(message)}"
+            if not operations:
+                yield f"  {_cut(message.content())}"
+    if sent is None and expected is not None:
+        yield f"+ nothing{f': {divergence.text}' if divergence.text else ''}"
+    elif expected is None and sent is not None:
         yield "- nothing more like it"
-    elif one.text:
-        yield one.text
-    for entry in _changes(one)[:_SHOWN]:
+    elif divergence.text:
+        yield divergence.text
+    for entry in _changes(divergence)[:_SHOWN]:
         yield entry["path"] or "all of it"
         if "before" in entry:
             yield f"  - {_cut(entry['before'])}"
         if "after" in entry:
             yield f"  + {_cut(entry['after'])}"
-    if len(one.operations) > _SHOWN:
-        yield f"and {len(one.operations) - _SHOWN} more differences"
+    if len(operations) > _SHOWN:
+        yield f"and {len(operations) - _SHOWN} more differences"
 
 
-def _headline(told: Told) -> str:
-    what = {"response": "answer to ", "text": "line that is no message"}.get(told.kind, "")
-    of = f" of session {json.loads(told.session)}" if told.session else ""
-    kind = "" if told.kind in ("response", "text") else f", a {told.kind},"
-    return f"{what}{told.method}{kind} to the {SIDES[told.side]}{of}"
+def _headline(message: SidedMessage) -> str:
+    what = {"response": "answer to ", "text": "line that is no message"}.get(message.kind, "")
+    of = f" of session {json.loads(message.session)}" if message.session else ""
+    kind = "" if message.kind in ("response", "text") else f", a {message.kind},"
+    return f"{what}{message.method}{kind} to the {SIDES[message.side]}{of}"
 
 
-def _changes(one: Difference) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for operation in one.operations:
+def _changes(divergence: Divergence) -> list[dict[str, Any]]:
+    changes: list[dict[str, Any]] = []
+    for operation in divergence.operations:
         entry: dict[str, Any] = {"op": operation.op, "path": diff.pointer(operation.path)}
         if operation.op != "add":
             entry["before"] = diff.encode(operation.before)
         if operation.op != "remove":
             entry["after"] = diff.encode(operation.after)
-        found.append(entry)
-    return found
+        changes.append(entry)
+    return changes
 
 
 def _cut(text: bytes) -> str:
@@ -94,43 +98,41 @@ def _cut(text: bytes) -> str:
 
 
 def tell_json(name: str, outcomes: list[Outcome], runs: int) -> None:
-    last = outcomes[-1]
-    told: dict[str, Any] = {
+    """Prints what came of a replay as one JSON object."""
+    divergence = outcomes[-1].divergence
+    members: dict[str, Any] = {
         "component": name,
-        "same": last.difference is None,
+        "same": divergence is None,
         "runs": runs,
-        "given": sum(one.given for one in outcomes),
-        "said": sum(one.said for one in outcomes),
+        "given": sum(outcome.delivered for outcome in outcomes),
+        "said": sum(outcome.expected for outcome in outcomes),
         "difference": None,
     }
-    if last.difference is not None:
-        told["difference"] = _difference(last.difference, len(outcomes))
-    report.say(json.dumps(told))
+    if divergence is not None:
+        members["difference"] = {
+            "run": len(outcomes),
+            "message": divergence.number,
+            "expected": _message(divergence.expected),
+            "said": _message(divergence.sent),
+            "diff": [
+                {key: value if isinstance(value, str) else _loaded(value) for key, value in
+                 entry.items()}
+                for entry in _changes(divergence)
+            ],
+            "text": divergence.text,
+        }  # fmt: skip
+    report.say(json.dumps(members))
 
 
-def _difference(one: Difference, run: int) -> dict[str, Any]:
-    def message(told: Told | None) -> dict[str, Any] | None:
-        if told is None:
-            return None
-        return {
-            "side": told.side,
-            "kind": told.kind,
-            "method": told.method,
-            "session": json.loads(told.session) if told.session else None,
-            told.member or "text": _loaded(told.body or b"null"),
-        }
-
-    diff = [
-        {name: value if isinstance(value, str) else _loaded(value) for name, value in entry.items()}
-        for entry in _changes(one)
-    ]
+def _message(message: SidedMessage | None) -> dict[str, Any] | None:
+    if message is None:
+        return None
     return {
-        "run": run,
-        "message": one.number,
-        "expected": message(one.expected),
-        "said": message(one.said),
-        "diff": diff,
-        "text": one.text,
+        "side": message.side,
+        "kind": message.kind,
+        "method": message.method,
+        "session": json.loads(message.session) if message.session else None,
+        message.member or "text": _loaded(message.body or b"null"),
     }
 
 

@@ -19,7 +19,7 @@ from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
     from conductor.services.log_lines import LogLines
-    from conductor.spec.catalog import Spec
+    from conductor.spec.model import Spec
 
 _PATIENCE_MS: Final = 1000
 """How long to wait for a reader of standard error who has read everything so far."""

@@ -17,10 +17,11 @@ import msgspec
 from conductor.cli import report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
-from conductor.run.launch import Planned, plan
+from conductor.run import spawn
+from conductor.run.launch import plan
+from conductor.run.plan import Planned
 from conductor.spec.catalog import resolve_all
-from conductor.transports import spawn
-from conductor.transports.strays import adopt_orphans, end_strays
+from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-    from conductor.spec.catalog import Spec
+    from conductor.spec.model import Spec
     from conductor.transports.base import Transport
-    from conductor.transports.guardian import Guardian
+    from conductor.transports.process_groups import Guardian
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds that a client has to send the request which reports a failed start to it."""
@@ -97,7 +98,9 @@ class Started:
 
 def _announce_first_use(specs: Sequence[Spec]) -> None:
     """Reports what components ask for that run here for the first time."""
-    if any(spec.older or spec.asked or (spec.sandboxed and not spec.bundled) for spec in specs):
+    if any(
+        spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
+    ):
         from conductor.cli import first_use
 
         first_use.announce(specs)
@@ -133,12 +136,14 @@ def _locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) 
     """The components, held to the lock file with --locked. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor.spec.lock import enforcement
+    from conductor.record.redaction import redacted
+    from conductor.spec.lock import compare
 
     logger = report.logger(log)
-    return enforcement.enforce(
+    return compare.enforce(
         specs,
         options.lock,
+        redacted,
         agent_last=agent_last,
         isolation=options.isolation,
         warn=lambda name, text: logger("warning", name, text),

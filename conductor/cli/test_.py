@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, get_args
 
 import typer
 
 from conductor.cli import report
-from conductor.errors import ConductorError, UsageError, visible, visible_path
-from conductor.services.globs import compile_glob
+from conductor.errors import UsageError, visible, visible_path
+from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
-from conductor.spec.manifest.reading import load, path_of
-from conductor.spec.manifest.values import FILE, MATCHES, Manifest
+from conductor.spec.manifest.reading import Manifest, Match, load, path_of
+from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
-    from conductor.author.transcripts.playing import Played
-    from conductor.author.transcripts.transcript import Difference
+    from conductor.author.transcripts import Mismatch, Played
 
 EXIT_DIFFERENT: Final = 1
 _MOST_FILES: Final = 1_000
-"""Transcripts that are played at once."""
+"""Transcripts that one command plays."""
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of one."""
+"""Bytes of one transcript."""
 
 _SHOWN: Final = 3
 """Deliveries that are shown of each transcript; the others are counted."""
 
 _AROUND: Final = 60
-"""Characters shown on either side of where two lines part."""
+"""Characters shown before and after the first that differs."""
 
 HELP: Final = (
     "Play the transcripts of a component against it: what each delivers, and the exact lines that "
@@ -75,17 +74,32 @@ def transcripts(
     ] = False,
 ) -> int:
     """Plays transcripts."""
-    folder, files, found = _plan(paths or ["."], component)
-    how = found.test.match if match is None else match
-    if how not in MATCHES:
+    plan = _plan(paths or ["."], component)
+    how = match or plan.match
+    if how not in get_args(Match):
         raise UsageError(
-            f"invalid value `{how}` for `--match`", f"possible values: {', '.join(MATCHES)}"
+            f"invalid value `{how}` for `--match`", f"possible values: {', '.join(get_args(Match))}"
         )
-    return run(component or folder, files, loose=how == "json", update=update)
+    failed = _play(component or plan.folder, plan.files, loose=how == "json", update=update)
+    if not failed:
+        return 0
+    hint = "if what came is right, `conductor test --update` writes it into the transcripts"
+    report.error(f"{failed} of {len(plan.files)} transcripts differ", hint)
+    return EXIT_DIFFERENT
 
 
-def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], Manifest]:
-    """The component's folder, its transcripts, its manifest. Raises `UsageError`."""
+# -- which transcripts -----------------------------------------------------------------------------
+
+
+class _Plan(NamedTuple):
+    folder: str
+    """The component's; empty for transcripts outside of any."""
+    files: list[str]
+    match: str
+
+
+def _plan(paths: Sequence[str], component: str | None) -> _Plan:
+    """Finds the component and its transcripts. Raises `UsageError`."""
     missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         raise UsageError(f"no such file or folder: `{missing[0]}`", "check the path")
@@ -95,66 +109,27 @@ def _plan(paths: Sequence[str], component: str | None) -> tuple[str, list[str], 
     folder = folders[0] if folders else _folder_of(paths[0])
     path = path_of(folder) if folder else None
     if path is None:
-        if component is None or not (files := list(_transcripts(paths))):
+        files = list(paths)
+        if component is not None and folders:
+            files = [os.path.join(folder, name) for name in _matching(folder, ["*.txt"])]
+        if component is None or not files:
             raise UsageError(
-                f"there is no {FILE} in `{folder or os.path.dirname(paths[0]) or '.'}`",
+                f"there is no {MANIFEST} in `{folder or os.path.dirname(paths[0]) or '.'}`",
                 "`conductor new NAME` makes a component, --component names another",
             )
-        return "", files, Manifest(name="component")
-    found = load(path)
-    files = [path for path in paths if not os.path.isdir(path)] or sorted(
-        _own(folder, one) for one in _matching(folder, found.test.transcripts)
-    )
+        return _Plan("", files, Manifest(name="component").test.match)
+    manifest = load(path)
+    patterns = manifest.test.transcripts
+    files = list(paths)
+    if folders:
+        files = sorted(_own(folder, name) for name in _matching(folder, patterns))
     if not files:
         raise UsageError(
-            f"`{found.name}` has no transcripts ({', '.join(found.test.transcripts)})",
+            f"`{manifest.name}` has no transcripts ({', '.join(patterns)})",
             "write one: docs/authoring.md says how",
         )
-    # A bare name would be taken for that of a bundled component.
-    return os.path.join(folder, ""), files, found
-
-
-def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
-    """The files below a folder that one of the patterns stands for. Raises `UsageError`."""
-    try:
-        globs = [compile_glob(pattern) for pattern in patterns]
-        every = untrusted_files.below(folder, lambda _: True)
-        found = [path for path in every if any(one.fullmatch(path) for one in globs)]
-    except ValueError as error:
-        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {FILE}") from None
-    except OSError as error:
-        raise UsageError(
-            f"`{folder}`: {error.strerror}", "name the transcripts, or put them elsewhere"
-        ) from None
-    if len(found) > _MOST_FILES:
-        raise UsageError(
-            f"`{folder}` has more than {_MOST_FILES:,} transcripts", "name those you want played"
-        )
-    return found
-
-
-def _own(folder: str, path: str) -> str:
-    """The path of a transcript that a manifest names. Raises `UsageError` for what is none: a link
-    in a stranger's folder may lead to any file, which `--update` would write."""
-    whole = os.path.normpath(os.path.join(folder, path))
-    shown = visible_path(whole)
-    if os.path.islink(whole):
-        raise UsageError(
-            f"`{shown}` is a link, and links in the folder of a component are not followed",
-            f"it leads to {visible_path(os.path.realpath(whole))}; name it on the command line if "
-            "you want it played",
-        )
-    if not os.path.isfile(whole):
-        raise UsageError(f"`{shown}` is no ordinary file", "take it out of the folder")
-    return whole
-
-
-def _transcripts(paths: Sequence[str]) -> Iterator[str]:
-    for path in paths:
-        if os.path.isdir(path):
-            yield from (os.path.join(path, one) for one in _matching(path, ["*.txt"]))
-        else:
-            yield path
+    # The separator says that it is a path: a bare name would be that of a bundled component.
+    return _Plan(os.path.join(folder, ""), files, manifest.test.match)
 
 
 def _folder_of(path: str) -> str:
@@ -168,16 +143,56 @@ def _folder_of(path: str) -> str:
     return os.path.relpath(folder)
 
 
-def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
-    """Plays them; the exit code. Raises `UsageError`."""
-    from conductor.author.transcripts import playing
+def _matching(folder: str, patterns: Sequence[str]) -> list[str]:
+    """The files below a folder that match one of the patterns. Raises `UsageError`."""
+    try:
+        globs = [compile_glob(pattern) for pattern in patterns]
+        every = untrusted_files.below(folder, lambda _: True)
+        matching = [path for path in every if any(glob.fullmatch(path) for glob in globs)]
+    except ValueError as error:
+        raise UsageError(f"a pattern of transcripts: {error}", f"`[test]` of {MANIFEST}") from None
+    except OSError as error:
+        raise UsageError(
+            f"`{folder}`: {error.strerror}", "name the transcripts, or put them elsewhere"
+        ) from None
+    if len(matching) > _MOST_FILES:
+        raise UsageError(
+            f"`{folder}` has more than {_MOST_FILES:,} transcripts", "name those you want played"
+        )
+    return matching
+
+
+def _own(folder: str, path: str) -> str:
+    """The path of a transcript that a manifest names. Raises `UsageError` for what is none."""
+    whole = os.path.normpath(os.path.join(folder, path))
+    shown = visible_path(whole)
+    # A link in a stranger's folder may lead to any file, which `--update` would then write.
+    if os.path.islink(whole):
+        raise UsageError(
+            f"`{shown}` is a link, and links in the folder of a component are not followed",
+            f"it leads to {visible_path(os.path.realpath(whole))}; name it on the command line if "
+            "you want it played",
+        )
+    if not os.path.isfile(whole):
+        raise UsageError(f"`{shown}` is no ordinary file", "take it out of the folder")
+    return whole
+
+
+# -- how they went ---------------------------------------------------------------------------------
+
+
+def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
+    """Plays transcripts and prints how each went; how many failed. Raises `UsageError`."""
+    from conductor.author import transcripts
+    from conductor.author.subject import subjects
     from conductor.cli import first_use
     from conductor.spec.catalog import resolve
 
     failed = 0
     spec = resolve(component)
+    transcripts.require_channel(spec)
     first_use.announce_program(spec)
-    with playing.targets(spec) as make:
+    with subjects(spec) as make:
         for path in files:
             try:
                 text = untrusted_files.read(path, _MOST_BYTES)
@@ -185,78 +200,64 @@ def run(component: str, files: Sequence[str], *, loose: bool, update: bool) -> i
                 shown = visible_path(path)
                 raise UsageError(f"`{shown}`: {error.strerror}", "check the path") from None
             try:
-                played = playing.play(make, text, path, loose=loose)
+                played = transcripts.play(make, text, path, loose=loose)
             except ValueError as error:
                 raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
-            failed += _told(path, played, text, update=update)
-    if not failed:
-        return 0
-    _summary(failed, len(files))
-    return EXIT_DIFFERENT
+            failed += _report(path, played, text, update=update)
+    return failed
 
 
-def _summary(failed: int, files: int) -> None:
-    hint = "if what came is right, `conductor test --update` writes it into the transcripts"
-    report.error(f"{failed} of {files} transcripts differ", hint)
-
-
-def _told(path: str, played: Played, text: bytes, *, update: bool) -> bool:
+def _report(path: str, played: Played, text: bytes, *, update: bool) -> bool:
     """Prints how one transcript went; whether it failed."""
+    shown = visible_path(path)
     if played.failure is not None:
-        report.say(f"FAILED  {visible_path(path)}")
-        _error(played.failure)
+        report.say(f"FAILED  {shown}", f"    {played.failure.text}")
+        if played.failure.hint:
+            report.say(f"    hint: {played.failure.hint}")
         return True
-    if not played.differences:
-        count = f"{played.deliveries} deliver{'y' if played.deliveries == 1 else 'ies'}"
-        report.say(f"passed  {visible_path(path)}: {count}")
+    if not played.mismatches:
+        report.say(f"passed  {shown}: {_deliveries(played.deliveries)}")
         return False
     if update and played.text != text:
         with open(path, "wb") as file:
             file.write(played.text)
-        changed = len(played.differences)
-        report.say(
-            f"updated {visible_path(path)}: {changed} deliver{'y' if changed == 1 else 'ies'}"
-        )
+        report.say(f"updated {shown}: {_deliveries(len(played.mismatches))}")
         return False
-    report.say(f"FAILED  {visible_path(path)}")
-    for one in played.differences[:_SHOWN]:
-        report.say(*(f"    {line}" for line in explained(path, one)))
-    if len(played.differences) > _SHOWN:
-        more = len(played.differences) - _SHOWN
+    report.say(f"FAILED  {shown}")
+    for mismatch in played.mismatches[:_SHOWN]:
+        report.say(*(f"    {line}" for line in explained(path, mismatch)))
+    if len(played.mismatches) > _SHOWN:
+        more = len(played.mismatches) - _SHOWN
         report.say(f"    and {more} more deliver{'y' if more == 1 else 'ies'}")
     return True
 
 
-def _error(error: ConductorError) -> None:
-    report.say(f"    {error.text}", *([f"    hint: {error.hint}"] if error.hint else []))
+def _deliveries(count: int) -> str:
+    return f"{count} deliver{'y' if count == 1 else 'ies'}"
 
 
-def explained(path: str, one: Difference) -> Iterator[str]:
+def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
     """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
-    yield f"{visible_path(path)}:{one.line}"
-    for line in one.given:
+    yield f"{visible_path(path)}:{mismatch.line}"
+    for line in mismatch.given:
         yield f"> {_cut(_text(line))}"
-    if not one.said:
+    if not mismatch.returned:
         yield "nothing came"
-    common = 0
-    for expected, said in zip(one.expected, one.said, strict=False):
-        if expected != said:
-            break
-        common += 1
+    pairs = list(zip(mismatch.expected, mismatch.returned, strict=False))
+    common = next((at for at, (line, other) in enumerate(pairs) if line != other), len(pairs))
     if common:
         yield f"  {common} line{'s' if common > 1 else ''} as expected, then"
-    for expected, said in zip(one.expected[common:], one.said[common:], strict=False):
-        if expected == said:
-            yield f"  {_cut(_text(said))}"
+    for expected, returned in pairs[common:]:
+        if expected == returned:
+            yield f"  {_cut(_text(returned))}"
             continue
-        left, right, at = _parted(_text(expected), _text(said))
+        left, right, at = _around_change(_text(expected), _text(returned))
         yield f"- {left}"
         yield f"+ {right}"
         yield f"  {' ' * at}^"
-    most = min(len(one.expected), len(one.said))
-    for line in one.expected[most:]:
+    for line in mismatch.expected[len(pairs) :]:
         yield f"- {_cut(_text(line))}"
-    for line in one.said[most:]:
+    for line in mismatch.returned[len(pairs) :]:
         yield f"+ {_cut(_text(line))}"
 
 
@@ -269,14 +270,14 @@ def _cut(text: str) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
-def _parted(expected: str, said: str) -> tuple[str, str, int]:
-    """Two lines around where they part, and the column of that."""
-    pairs = enumerate(zip(expected, said, strict=False))
-    at = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(said)))
+def _around_change(expected: str, returned: str) -> tuple[str, str, int]:
+    """Two lines around the first character that differs, and its column."""
+    pairs = enumerate(zip(expected, returned, strict=False))
+    at = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(returned)))
     first = max(0, at - _AROUND)
     before = "…" if first else ""
-    shown = [
+    left, right = (
         before + text[first : at + _AROUND] + ("…" if len(text) > at + _AROUND else "")
-        for text in (expected, said)
-    ]
-    return shown[0], shown[1], at - first + len(before)
+        for text in (expected, returned)
+    )
+    return left, right, at - first + len(before)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from typing import Any, Final, TypeAlias, cast
 
 import typer
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 
 Foreign: TypeAlias = Any
 """An object of typer's parser. Its classes have no public names."""
@@ -66,18 +65,15 @@ def _quoted(message: str) -> str:
 
 def _commands_like(name: str, context: Foreign, path: str) -> str:
     known = _commands(context)
-    close = difflib.get_close_matches(name, known, 1)
-    if close:
-        return f"did you mean `{path} {close[0]}`?"
     text = f"commands are: {', '.join(known)}"
-    return text if "agent" not in known else f"{text}; to run a chain: `{path} agent {name} …`"
+    if "agent" in known:
+        text += f"; to run a chain: `{path} agent {name} …`"
+    return did_you_mean(name, known, text, prefix=f"{path} ")
 
 
 def _options_like(option: str, context: Foreign) -> str:
     known = [] if context is None else [o for p in context.command.params for o in p.opts]
     known = [name for name in known if name.startswith("-")]
     # Stricter than the default of 0.6: an option of a command without quotes is no typing error.
-    close = difflib.get_close_matches(option, known, 1, cutoff=0.7)
-    if close:
-        return f"did you mean `{close[0]}`?"
-    return _QUOTE if context is None or context.command.name in _TAKE_COMPONENTS else ""
+    quote = _QUOTE if context is None or context.command.name in _TAKE_COMPONENTS else ""
+    return did_you_mean(option, known, quote, likeness=0.7)

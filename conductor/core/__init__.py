@@ -10,8 +10,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     accounts        what a component may cost, and what it has spent
     component       a component as the router gets it
 
-    policy.rules … policy.gate, guards
-                    what a policed component may do; see those packages
+    policy, guards  what a policed component may do; see those packages
     state           peers, their lanes, pending requests
     topology        the peers of one chain, joined
     tracing         what a trace records, and the numbers of messages
@@ -47,7 +46,8 @@ from conductor.core.effects import (
     Violated,
     Wake,
 )
-from conductor.core.router import SERVICES, UPSTREAM, Router
+from conductor.core.router import UPSTREAM, Router
+from conductor.core.service_table import SERVICES
 
 __all__ = [
     "CHANNEL",

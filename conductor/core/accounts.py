@@ -1,14 +1,13 @@
 """What one component may cost, and what it has cost so far.
 
 A component's *allowance* has its limits (the rows of `docs/limits.md` that are kept where messages
-pass); its *account* has what it has spent. The places that spend ask the account. There is no clock
-here: the caller gives the time.
+pass); its *account* records what it has spent. There is no clock here: the caller gives the time.
 
-A message that waits to be delivered has a *cause*. What comes from outside a host of guests is
-nobody's cost: a user waits for it. What a guest makes of it counts as caused from outside as well,
-for as many deliveries as a message needs to pass the chain. After that, and where a component is
-answered what it has asked for again and again, it is a component's own: it is done when nothing
-from outside waits, and when there is something on the account of who sent it.
+A message that waits to be delivered has a *cause*. A message from outside a host of guests costs no
+component anything: a user waits for it. What guests make of it counts as caused from outside as
+well, for as many deliveries as a message needs to pass the chain. After that, and where a component
+gets answers to request after request of its own, a message is the component's own: it is delivered
+when nothing from outside waits, and when its sender's account allows it.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ BURST: Final = 5.0
 """Seconds' worth of a share or a rate that may be spent at once."""
 
 FAR: Final = 64
-"""Deliveries that one message from outside may cause, one after the other, at most …"""
+"""Most deliveries that one message from outside may cause, one after the other."""
 
 SPARE: Final = 6
-"""… and how many more they are than there are guests for it to pass."""
+"""How many more deliveries than it has guests to pass a message from outside may cause."""
 
 TOGETHER: Final = 50
-"""Percent of the processor's time for what all components of a host do of their own."""
+"""Percent of the processor's time for all that the components of a host do of their own."""
 
 FLOOD: Final = 50
-"""Seconds' worth of messages by which a component that is overdrawn is ended."""
+"""Seconds' worth of messages: a component that has overdrawn its account by more is ended."""
 
 _LARGE: Final = 10
 """A message counts once more for each KiB (two to the power of this)."""
@@ -42,21 +41,21 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     json_values: int = 250_000
     """Values in one line that is judged, traced or audited."""
     waiting_bytes: int = 64 * 1024 * 1024
-    """Bytes that it has sent and nobody has taken."""
+    """Bytes that it has sent and that wait for their receivers."""
     open_requests: int = 10_000
-    """Its requests that have no answer, on each of its sides."""
+    """Its requests without an answer, on each of its sides."""
     open_bytes: int = 128 * 1024 * 1024
     """Bytes of their params."""
     own_share: int = 20
-    """Percent of the processor's time for what nobody else has caused."""
+    """Percent of the processor's time for what it does of its own."""
     own_messages: int = 500
-    """Messages a second that nobody else has caused; a large one counts for each KiB."""
+    """Messages of its own a second; a large one counts once more for each KiB."""
     service_bytes: int = 64 * 1024
-    """Bytes of one request to a service that brings no values along."""
+    """Bytes of one call of a service that brings no values along."""
 
 
 class Bucket:
-    """Something that comes back at a rate, so many a second; at most `BURST` seconds' worth."""
+    """An amount that refills at `rate` a second, up to `BURST` seconds' worth."""
 
     __slots__ = ("_level", "_since", "rate")
 
@@ -66,16 +65,16 @@ class Bucket:
         self._since = float("-inf")
 
     def spend(self, amount: float, now: float) -> None:
-        """Takes so much at a time of a clock that never goes back; more than there is, too."""
+        """Takes `amount`, even if it is more than there is. `now`: seconds of a monotonic clock."""
         self._level = self.level(now) - amount
         self._since = now
 
     def due(self, now: float) -> float:
-        """Seconds until there is some; 0: there is."""
+        """Seconds until the level is above 0; 0: it is."""
         return max(0.0, -self.level(now) / self.rate)
 
     def level(self, now: float) -> float:
-        """How much there is; below 0: how much is owed."""
+        """The amount that is left; below 0: that is owed."""
         return min(BURST * self.rate, self._level + (now - self._since) * self.rate)
 
 
@@ -88,22 +87,23 @@ class Account:
         self.name = name
         self.allowance = allowance or Allowance()
         self.waiting = 0
-        """Bytes of messages on its account that nobody has taken."""
+        """Bytes of messages on its account that wait for their receivers."""
         self.caused = tuple(Cause(self, left) for left in range(FAR + 1))
-        """What it causes, by how many further deliveries are caused from outside with it."""
+        """Its causes, by the number of further deliveries that count as caused from outside: made
+        once, since each message has one."""
         self._time = Bucket(self.allowance.own_share / 100)
         self._messages = Bucket(float(self.allowance.own_messages))
 
     def spend_time(self, seconds: float, now: float) -> None:
-        """Processor time went into what is its own."""
+        """It has used processor time of its own."""
         self._time.spend(seconds, now)
 
     def spend_messages(self, number: int, size: int, now: float) -> None:
-        """It has sent messages of its own, so many and so many bytes."""
+        """It has sent `number` messages of its own, of `size` bytes in all."""
         self._messages.spend(max(0, number) + max(0, size >> _LARGE), now)
 
     def due(self, now: float) -> float:
-        """Seconds until something of its own may be done again; 0: now."""
+        """Seconds until a message of its own may be delivered again; 0: now."""
         return max(self._time.due(now), self._messages.due(now))
 
     def begin_anew(self, now: float) -> None:
@@ -112,18 +112,18 @@ class Account:
             bucket.spend(min(0.0, bucket.level(now)), now)
 
     def floods(self, now: float) -> bool:
-        """Whether it sends so much more than it may that it is to be ended."""
+        """Whether it sends so much more than it may that the host ends it."""
         return self._messages.due(now) > FLOOD
 
     @property
     def full(self) -> bool:
-        """Whether so much of it waits that others come first."""
+        """Whether so many bytes of it wait that others come first."""
         return self.waiting > self.allowance.waiting_bytes
 
 
 class Cause:
-    """Why a message is sent: on whose account, and how many further deliveries are caused from
-    outside with it; none are: it is the component's own."""
+    """Why a message is sent: the account it is on, and how many further deliveries count as caused
+    from outside with it. 0: the message is the component's own."""
 
     __slots__ = ("account", "left")
 
@@ -132,12 +132,17 @@ class Cause:
         self.left = left
 
     def answered(self, account: Account) -> Cause:
-        """The cause of what answers a component that has asked for it."""
+        """The cause of an answer to a component. Half is left, so that a component that asks again
+        and again comes to its own account soon."""
         return account.caused[self.left // 2] if self.left else self
 
     def passed(self, account: Account, *, more: bool) -> Cause:
-        """The cause of what a component returns for a delivery with this cause; `more`: that is
-        more than it was given, so it is the component's own if nobody outside has caused it."""
+        """The cause of what a component returns for a delivery with this cause.
+
+        Args:
+            more: it returns more than it was given, so that this is its own unless it was caused
+                from outside.
+        """
         if self.left:
             return account.caused[self.left - 1]
         return account.caused[0] if more else self

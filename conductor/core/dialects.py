@@ -1,8 +1,8 @@
 """The generations of the proxy protocol as one table: wire form <-> (side, message).
 
-A dialect says how a proxy is told its role, and how a message of its successor side is wrapped on
-its one connection. Everything said plainly belongs to the predecessor side. Wrapped messages are
-understood in every generation's form from every proxy; they are written in the peer's own.
+A dialect says how a proxy gets its role, and how a message of its successor side is wrapped on its
+one connection. Plain messages belong to the predecessor side. The conductor reads envelopes of all
+generations from every proxy, and writes them in the proxy's own.
 """
 
 from __future__ import annotations
@@ -13,36 +13,34 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import INVALID_PARAMS, Malformed
+from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 
 INITIALIZE: Final = "initialize"
 CANCEL: Final = "$/cancel_request"
 LAUNCH: Final = "_scp/proxy"
-"""Tells an `scp` proxy which successors to launch; sent by conductors only."""
+"""Asks an `scp` proxy to launch its successor; only conductors send it."""
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """One row of the table.
-
-    `role` is the request that makes a component a proxy. `offer`: the role travels as
-    `_meta.symposium.proxy` inside a plain `initialize` and must be echoed. The four method names
-    carry successor-side messages: `down_*` from a proxy to its conductor, `up_*` from the conductor
-    to the proxy; None where there is no envelope. `nested`: the message sits in `params.message`
-    instead of flattened. `sideband`: a side byte before the JSON instead of any envelope, with an
-    id space of its own on each side (`channel/1`). `launches`: the proxy starts its successor
-    itself, over a second connection (`scp`).
-    """
+    """One row of the table."""
 
     name: str
     role: str = INITIALIZE
+    """The request that makes a component a proxy."""
     offer: bool = False
+    """The role travels as `_meta.symposium.proxy` in a plain `initialize`; the proxy echoes it."""
     down_request: str | None = None
+    """The methods of envelopes, from a proxy to its conductor …"""
     down_notification: str | None = None
     up_request: str | None = None
+    """… and from the conductor to the proxy; None: there is no envelope."""
     up_notification: str | None = None
     nested: bool = False
+    """The message sits in `params.message`, and not flattened in `params`."""
     sideband: bool = False
+    """A side byte before the JSON, and no envelope; each side has its own ids (`channel/1`)."""
     launches: bool = False
+    """The proxy starts its successor itself, over a second connection (`scp`)."""
 
 
 def _both(name: str, role: str, successor: str) -> Dialect:
@@ -100,17 +98,20 @@ ENVELOPES: Final[dict[str, Dialect]] = {
 
 class _Wrapped(msgspec.Struct, frozen=True, gc=False):
     method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
+    params: Params = UNSET
 
 
 _wrapped = msgspec.json.Decoder(_Wrapped)
 _text = msgspec.json.Decoder(str)
 
 
-def unwrap(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
+def unwrap(params: Params) -> tuple[str, Params, bool]:
     """Opens an envelope's params: the method and params it holds, and whether they were nested.
 
-    The envelope's own `_meta` stays behind. Raises `Malformed` (-32602) when there is no method.
+    The envelope's own `_meta` stays behind: it is about this hop.
+
+    Raises:
+        Malformed: (-32602) there is no method.
     """
     if isinstance(params, Raw):
         try:
@@ -122,14 +123,14 @@ def unwrap(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
     return _unwrap_slowly(params)
 
 
-def _unwrap_slowly(params: Raw | UnsetType) -> tuple[str, Raw | UnsetType, bool]:
+def _unwrap_slowly(params: Params) -> tuple[str, Params, bool]:
     """The same for nested messages and for what holds lone surrogates."""
-    held = read_members(params) or {}
-    nested = "method" not in held and "message" in held
+    inner = read_members(params) or {}
+    nested = "method" not in inner and "message" in inner
     if nested:
-        held = read_members(held["message"]) or {}
+        inner = read_members(inner["message"]) or {}
     try:
-        return _text.decode(held.get("method", b"null")), held.get("params", UNSET), nested
+        return _text.decode(inner.get("method", b"null")), inner.get("params", UNSET), nested
     except msgspec.DecodeError:
         raise Malformed(
             INVALID_PARAMS, "a successor envelope must hold an object with a `method`"

@@ -12,14 +12,14 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import agent_turns, jsonrpc
 from conductor.core.dialects import CANCEL, ENVELOPES
-from conductor.core.effects import Effect, Send
+from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.oversize import Oversize
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.requests import ONE_HOP, ROLES, Requests, structured
+from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
 from conductor.core.services import Services, called
 from conductor.core.state import Batch, Lane, Peer, Source
 from conductor.core.tracing import read_number
@@ -56,15 +56,18 @@ class Dispatcher:
         self._policed = policed
         self._max_depth = max_depth
 
-    def receive(self, name: str, frame: bytes) -> list[Effect]:
+    def receive(self, name: str, frame: bytes) -> Effects:
         """Routes one frame (no newline needed) of the peer `name`. Never raises."""
-        out: list[Effect] = []
+        out: Effects = []
         peer = self._peers[name]
         if peer.closure is not None:
             return out
         exchange = self._exchange
-        exchange.number = peer.last_number = exchange.next_number()
+        exchange.number = exchange.count = number = exchange.count + 1
+        if peer.turns is not None:
+            peer.last_number = number
         if peer.policy_state is not None:
+            # Before it is parsed: values cost memory as soon as they are objects.
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
                 self._too_costly(peer, frame, most, out)
@@ -76,6 +79,7 @@ class Dispatcher:
                 self._on_other_side(peer, frame, out)
                 return out
             lane, frame = side, frame[1:]
+            # A host announces its messages' numbers, so that a trace knows them on their whole way.
             if peer.next_number:
                 exchange.number, peer.next_number = peer.next_number, 0
         try:
@@ -90,7 +94,7 @@ class Dispatcher:
             self._batch(lane, message, out)
         return out
 
-    def _too_costly(self, peer: Peer, frame: bytes, most: int, out: list[Effect]) -> None:
+    def _too_costly(self, peer: Peer, frame: bytes, most: int, out: Effects) -> None:
         """Skips a line with too many values: a check or a record makes an object of each."""
         why = (
             f"a line with more than {most} JSON values was skipped (limit json_values)\n"
@@ -99,7 +103,7 @@ class Dispatcher:
         self._exchange.log(out, "warning", peer, f"{why}: {frame[:60]!r}")
         self._oversize.skipped(peer, frame, why, out)
 
-    def _batch(self, lane: Lane, entries: list[Raw], out: list[Effect]) -> None:
+    def _batch(self, lane: Lane, entries: list[Raw], out: Effects) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one)."""
         exchange = self._exchange
         if len(entries) > _MOST_ENTRIES:
@@ -122,7 +126,7 @@ class Dispatcher:
             else:
                 self._dispatch(lane, message, batch, out)
 
-    def _on_other_side(self, peer: Peer, frame: bytes, out: list[Effect]) -> None:
+    def _on_other_side(self, peer: Peer, frame: bytes, out: Effects) -> None:
         """A guest's message to the conductor itself (side `c`), or a line of no side at all."""
         exchange, lane = self._exchange, peer.c
         if frame[:1] != b"c":
@@ -151,16 +155,20 @@ class Dispatcher:
 
     # -- one message -----------------------------------------------------------------------------
 
-    def _dispatch(
-        self, lane: Lane, message: Message, batch: Batch | None, out: list[Effect]
-    ) -> None:
+    def _dispatch(self, lane: Lane, message: Message, batch: Batch | None, out: Effects) -> None:
         method = message.method
         if isinstance(method, UnsetType):
             if not self._requests.answer(lane, message, out):
                 self._exchange.reject_message(lane, message, _NEITHER, batch, out)
                 return
-        elif (wrong := _malformed(message, method)) is not None:
-            self._exchange.reject_message(lane, message, wrong, batch, out)
+        elif (
+            len(method) > _LONGEST_METHOD
+            or message.jsonrpc != "2.0"
+            # Not `message.answers`: the call of a property costs each message 0.05 µs.
+            or message.result is not UNSET
+            or message.error is not UNSET
+        ):
+            self._exchange.reject_message(lane, message, _malformed(message, method), batch, out)
             return
         elif message.id is UNSET:
             self._notification(lane, method, message.params, out)
@@ -172,14 +180,14 @@ class Dispatcher:
         if batch is not None:
             self._exchange.add_to_batch(lane, batch, None, out)
 
-    def _notification(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
-        try:
-            params = structured(params)
-        except Malformed as error:
-            self._exchange.log(out, "warning", lane.peer, f"`{method}` dropped: {error.text}")
-            return
+    def _notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
+        # As in `Requests.route`: a shared function costs each message 0.05 µs.
+        if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+            if bytes(params) != b"null":
+                text = f"`{method}` dropped: {NOT_STRUCTURED}"
+                self._exchange.log(out, "warning", lane.peer, text)
+                return
+            params = UNSET
         if lane.peer.turns is not None and method == UPDATE:
             agent_turns.updated(lane.peer, params)
         if method in _SPECIAL:
@@ -200,15 +208,13 @@ class Dispatcher:
         if lane.policed:
             self._policed.notify(lane, method, params, out)
         elif target.peer.ready and not self._exchange.tracing:
-            # What `Exchange.notify` does, without its `Source`: a third less for each hop.
+            # What `Exchange.notify` does, without a `Source`: 1.3 µs for a message instead of 1.7.
             out.append(Send(target.peer.name, target.writer.notification(method, params)))
         else:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)
 
-    def _special_notification(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> None:
+    def _special_notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
         if method in ENVELOPES:
             try:
                 lane, inner, params = self._requests.unwrap(lane, method, params, out)
@@ -224,10 +230,8 @@ class Dispatcher:
             self._exchange.log(out, "warning", lane.peer, text)
 
 
-def _malformed(message: Message, method: str) -> str | None:
+def _malformed(message: Message, method: str) -> str:
     """What is wrong with a message that has a method."""
     if len(method) > _LONGEST_METHOD:
         return f"a method has at most {_LONGEST_METHOD} characters, this one has {len(method)}"
-    if message.jsonrpc != "2.0":
-        return _VERSION
-    return _BOTH if message.answers else None
+    return _VERSION if message.jsonrpc != "2.0" else _BOTH

@@ -1,4 +1,4 @@
-"""What the router asks the outside world to do. Values only; performing them is the runtime's."""
+"""What the router asks the shell to do. Values only: the shell performs them."""
 
 from __future__ import annotations
 
@@ -13,39 +13,35 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     peer: str
     frame: bytes
     copy: bool = False
-    """Only a copy for an observer: it may be lost when the observer is slow."""
+    """A copy for an observer, which may be dropped if the observer is slow."""
 
 
 class Serve(msgspec.Struct, frozen=True):
-    """Perform a granted service of the conductor for `peer`.
-
-    A request is answered by calling `Router.served` with `token`; `token` is None for a
-    notification. `params` is raw JSON or None.
-    """
+    """Perform a granted service of the conductor for `peer`."""
 
     peer: str
     service: str
     token: int | None
+    """For `Router.served`, which takes the answer; None: it is a notification."""
     params: bytes | None
+    """Raw JSON, if any."""
 
 
 class Reopen(msgspec.Struct, frozen=True):
-    """Start `peer` afresh: its previous process ended while its dialect was being found out."""
+    """Start `peer` afresh: its process ended while the router detected its dialect."""
 
     peer: str
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """Make an address where the successor connection of `peer` (dialect `scp`) will come in.
-
-    Answered by `Router.listening` with the stdio server entry the proxy shall launch.
-    """
+    """Make an address for the successor connection of `peer` (dialect `scp`), and call
+    `Router.listening` with the stdio server entry that the proxy is to launch."""
 
     peer: str
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """The chain cannot go on because of `peer`; what waited has been answered already."""
+    """The chain cannot go on because of `peer`. All waiting requests have been answered."""
 
     peer: str
     reason: Closure
@@ -62,7 +58,7 @@ class LogLine(msgspec.Struct, frozen=True):
 class OwnedAddresses(msgspec.Struct, frozen=True):
     """The policed `peer` has MCP servers or connections of its own, by their addresses.
 
-    A router that may be replaced by another gives them to that one (`Router`, `owned`).
+    The shell keeps them for the router that takes this one's place (`Router`, `owned`).
     """
 
     peer: str
@@ -70,25 +66,24 @@ class OwnedAddresses(msgspec.Struct, frozen=True):
 
 
 class Violated(msgspec.Struct, frozen=True):
-    """A component broke a rule of its policy, and what it did has been undone.
-
-    `rule` is the guard's name, or `rights`, `identity`, `turns`, `hold`; `pointer` shows where in
-    the message. `fatal`: its policy says that it is to be ended for this.
-    """
+    """A component broke a rule of its policy; the others see nothing of what it did."""
 
     peer: str
     rule: str
+    """The guard's name, or `rights`, `identity`, `turns`, `hold`."""
     direction: str
     method: str
     pointer: str
+    """A JSON pointer to the place in the message."""
     text: str
     fatal: bool
+    """Its policy says that it is to be ended for this."""
     again: bool = False
-    """Whether one of the same rule, direction and key was reported of it before."""
+    """A violation of the same rule, direction and key was reported before."""
 
 
 class Wake(msgspec.Struct, frozen=True):
-    """Call `Router.woken` with `token` after so many seconds."""
+    """Call `Router.woken` with `token` after `seconds`."""
 
     token: int
     seconds: float
@@ -97,75 +92,81 @@ class Wake(msgspec.Struct, frozen=True):
 class Trace(msgspec.Struct, frozen=True):
     """One message crossed from one peer to another (emitted only when tracing is on).
 
-    `kind` is request, notification or response; `payload` the raw params, result or error. Each
-    request is reported to be answered, once, by whom it went to. Copies are not reported.
+    Each request has one response, of the peer it went to. Copies are not reported.
     """
 
     kind: str
+    """`request`, `notification` or `response`."""
     source: str
+    """The sender's name; empty: the conductor itself."""
     target: str
-    """Who sent it and who got it, by name; empty: the conductor itself."""
+    """The receiver's name; empty: the conductor itself."""
     id: str | None = None
-    """Of a request and its response: as who asked wrote it."""
+    """The id of the request, as the asker wrote it."""
     method: str | None = None
     payload: bytes | None = None
+    """The raw params, result or error."""
     is_error: bool = False
     source_side: str = "p"
-    """The side of its sender it came in on (`topology.Side`, or `c`) …"""
+    """The side of its sender it came in on (`component.Side`, or `c`) …"""
     target_side: str = "p"
     """… and that of its receiver it went out on."""
     number: int = 0
-    """Of the message; it keeps it where it goes past somebody."""
+    """The number of the message, which it keeps where it goes past a component."""
     request: int = 0
-    """Of a response, and of a cancellation: the number of the request."""
+    """The number of the request that a response or a cancellation is about."""
     passes: int = 0
-    """The number of the message that its sender was given and passes on by it; 0: none."""
+    """The number of the message that its sender got and passes on by it; 0: none."""
     past: bool = False
-    """Of a response: it went past its sender, who had no say about it."""
+    """A response that went past its sender."""
     own: bool = False
-    """The conductor has made it, in its sender's stead."""
+    """The conductor made it in its sender's stead."""
     lost: bool = False
-    """Of a response: it went to nobody."""
+    """A response that went to nobody."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A component changed the conversation (emitted only for an audit).
 
-    `change`: `modified`, `answered` (a request, by itself), `originated` (of its own), `dropped`
-    (not passed on) or `reordered` (passed on after something of its session that came later; as it
-    came, any other change is told besides). `kind` and `direction` are those of the message that
-    was sent, or dropped: request, response or notification, up or down. Whether `before` and
-    `after` differ in more than their spelling is for others to find out.
+    `before` and `after` may differ in their spelling only: the shell compares them.
     """
 
     peer: str
     change: str
+    """`modified`, `answered` (a request, by itself), `originated`, `dropped` (not passed on) or
+    `reordered` (passed on after a later message of its session; any other change has an effect of
+    its own)."""
     kind: str
+    """Of the message that was sent or dropped: `request`, `response` or `notification`."""
     direction: str
+    """`up` or `down`."""
     method: str
-    """Of a response: that of its request."""
+    """For a response the method of its request."""
     session: str | None
     number: int
-    """Of the hop by which the component was given it, or sent what is its own."""
+    """The number of the message that the component got, or originated."""
     before: bytes | None
-    """The params it was given, or for a response `{"result":…}` or `{"error":…}`; None: none."""
+    """The params it got, or for a response `{"result":…}` or `{"error":…}`; None: none."""
     after: bytes | None
     """The same, as sent on; None: dropped."""
     source: str | None
-    """Who had sent it, and under which id; for a response see the target."""
+    """The sender's name and its id; for a response see the target."""
     source_id: str | None
     target: str | None
-    """Who got it, and under which id: of a request the component's own, of a response the one it
-    was asked under."""
+    """The receiver's name, and the id: of a request the component's own, of a response that of the
+    asker's request."""
     target_id: str | None
 
 
 class Closure(msgspec.Struct, frozen=True):
-    """Why a component is gone: a sentence, what to do next, and details for the error's data."""
+    """Why a component is gone."""
 
     text: str
+    """A sentence."""
     hint: str = ""
+    """What to do next."""
     data: dict[str, Any] = {}
+    """Details for the data of errors."""
 
 
 Effect = (
@@ -181,3 +182,6 @@ Effect = (
     | Trace
     | Changed
 )
+
+Effects = list[Effect]
+"""What a call of the router asks for, in order; the parts of the router append to it."""

@@ -8,16 +8,17 @@ from __future__ import annotations
 from functools import partial
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Effect, Reopen, Send
+from conductor.core.effects import Closure, Effects, Reopen, Send
 from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.entries import Excuse
+from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
-from conductor.core.policy.ordering import Excuse
 from conductor.core.policy.states import State
 from conductor.core.roles.initialize import Initializer
 from conductor.core.state import (
@@ -40,7 +41,7 @@ class Endings:
 
     # -- a peer is gone ------------------------------------------------------------------------
 
-    def closed(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+    def closed(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """Answers everything that waited on a peer that is gone, and withdraws its requests."""
         if peer.closure is not None or self._asks_afresh(peer, reason, out):
             return
@@ -51,7 +52,7 @@ class Endings:
         if peer.role not in (Role.CLIENT, Role.OUTER):
             self._exchange.chain_fails(peer, reason, out)
 
-    def bypassed(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+    def bypassed(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """Closes the gap a proxy leaves: its neighbours are joined, and messages flow on."""
         before, after = peer.p.across, peer.s.across
         if peer.closure is not None or before is None or after is None:
@@ -65,7 +66,7 @@ class Endings:
         peer.ready = False
         self._settle(peer, reason, out)
 
-    def leaving(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+    def leaving(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """A proxy that will be started again is gone: what was open is answered, what comes waits.
 
         So does its `initialize`, if it had not begun with that.
@@ -89,9 +90,7 @@ class Endings:
             for carried in lane.in_flight.requests.values():
                 carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
-    def _settle(
-        self, peer: Peer, reason: Closure, out: list[Effect], *, goes_on: bool = True
-    ) -> None:
+    def _settle(self, peer: Peer, reason: Closure, out: Effects, *, goes_on: bool = True) -> None:
         """Answers what waits for the peer, withdraws its requests, lets go what it held up.
 
         Args:
@@ -114,7 +113,7 @@ class Endings:
             if type(effect) is not Send or effect.peer != peer.name
         ]
 
-    def _goes_on(self, pending: PendingRequest, chain: bool, out: list[Effect]) -> bool:
+    def _goes_on(self, pending: PendingRequest, chain: bool, out: Effects) -> bool:
         """Whether a request goes on, or is answered, without the component that had it.
 
         Args:
@@ -125,7 +124,7 @@ class Endings:
             return False
         return self._enforcer.requests.lost(carried, out)
 
-    def _withdraw(self, peer: Peer, out: list[Effect]) -> None:
+    def _withdraw(self, peer: Peer, out: Effects) -> None:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""
         for requests in peer.id_spaces():
             for pending in list(requests.received.values()):
@@ -137,7 +136,7 @@ class Endings:
 
     # -- its role ------------------------------------------------------------------------------
 
-    def _asks_afresh(self, peer: Peer, reason: Closure, out: list[Effect]) -> bool:
+    def _asks_afresh(self, peer: Peer, reason: Closure, out: Effects) -> bool:
         """Whether a peer that just ended is started once more, to be asked in another dialect:
         some programs end when they get a request they do not know."""
         handshake = peer.handshake
@@ -159,7 +158,7 @@ class Endings:
         out.append(Reopen(peer.name))
         return True
 
-    def _fail_handshake(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+    def _fail_handshake(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """Fails the handshake a peer was in when it ended, if any."""
         handshake, peer.handshake = peer.handshake, None
         if handshake is not None:
@@ -188,12 +187,12 @@ class Endings:
         peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
 
     def _deliver_late(
-        self, peer: Peer, params: Raw | UnsetType, pending: PendingRequest, out: list[Effect]
+        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         if pending.origin is not None:  # else the asker is gone, or has been answered
             self._initializer.deliver(peer.p, params, pending, out)
 
-    def returned(self, peer: Peer, out: list[Effect]) -> None:
+    def returned(self, peer: Peer, out: Effects) -> None:
         """Gives a peer that was started again its role again, without disturbing its successor:
         the `initialize` it forwards is answered as it was the first time."""
         if peer.initialize is None:
@@ -203,14 +202,14 @@ class Endings:
             return
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
         if peer.shadow is None or answer is not None:
-            peer.shadow = Copied(INITIALIZE, peer.initialize, Heading(INITIALIZE, None))
+            peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
             peer.shadow.answer = answer
         again = self._exchange.own_request(INITIALIZE)
         self._initializer.initialize_alone(peer, peer.initialize, again, out)
 
     # -- a request or a turn is over -----------------------------------------------------------
 
-    def expire(self, peer: Peer, key: bytes, reason: Closure, out: list[Effect]) -> None:
+    def expire(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
         """Fails one request that a peer has not answered, and cancels it there.
 
         The answer, should it still come, belongs to nothing any more.
@@ -224,14 +223,14 @@ class Endings:
             self._exchange.fail(pending, reason, out)
             pending.answer_to, pending.subject = AnswerTo.ASKER, None
 
-    def end_prompt(self, peer: Peer, key: bytes, reason: Closure, out: list[Effect]) -> None:
+    def end_prompt(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
         """Cancels a turn of an agent in which nothing moves, and fails its prompt."""
         pending = self._sent(peer, key)
         if pending is not None and pending.session is not None:
             self._stop_turns(peer, pending.session, out)
         self.expire(peer, key, reason, out)
 
-    def end_turn(self, peer: Peer, session: str, reason: Closure, out: list[Effect]) -> None:
+    def end_turn(self, peer: Peer, session: str, reason: Closure, out: Effects) -> None:
         """Version 2: cancels a turn of an agent, and tells the others why in the agent's place."""
         assert peer.turns is not None
         if peer.turns.pop(session):
@@ -243,9 +242,9 @@ class Endings:
             update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
             update["description"] = reason.hint
         params = msgspec.json.encode({"sessionId": session, "update": update})
-        self._enforcer.notifications.says(peer.p, UPDATE, Raw(params), out)
+        self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params), out)
 
-    def _stop_turns(self, peer: Peer, session: str, out: list[Effect]) -> None:
+    def _stop_turns(self, peer: Peer, session: str, out: Effects) -> None:
         """Has an agent cancel the turns of a session."""
         params = msgspec.json.encode({"sessionId": session})
         out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
@@ -259,12 +258,12 @@ class Endings:
 
     # -- the chain is over ---------------------------------------------------------------------
 
-    def abandon(self, reason: Closure, out: list[Effect]) -> None:
+    def abandon(self, reason: Closure, out: Effects) -> None:
         """Answers everything upstream still waits for."""
         for pending in self._open():
             self._exchange.fail(pending, reason, out)
 
-    def overdue(self, why: str, hint: str, out: list[Effect]) -> Closure | None:
+    def overdue(self, why: str, hint: str, out: Effects) -> Closure | None:
         """The same, naming for each request the peer that has not answered it.
 
         Returns:

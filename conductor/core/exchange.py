@@ -6,7 +6,7 @@ has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import count
 from typing import Final
@@ -16,14 +16,14 @@ from msgspec import Raw, UnsetType
 from conductor.core import jsonrpc
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
-from conductor.core.effects import Closure, Effect, Fail, LogLine, Send
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message
+from conductor.core.effects import Closure, Effects, Fail, LogLine, Send
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology
-from conductor.core.tracing import Tracer, with_number
+from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
 _OWN_ID: Final = '"c{}"'
@@ -38,11 +38,10 @@ class Exchange:
         self,
         components: Sequence[Component],
         upstream: Dialect | None,
-        *,
         tracing: bool,
-        audited: Collection[str] = (),
-        reserved: Collection[str] = (),
-        first_number: int = 0,
+        audited: Collection[str],
+        reserved: Collection[str],
+        first_number: int,
     ) -> None:
         """See `conductor.core.router.Router` for the arguments."""
         self.tracing = tracing
@@ -58,11 +57,11 @@ class Exchange:
         self.upstream = self.topology.upstream
         self._reserve_names(components, reserved)
         self.sessions = Sessions()
-        self.next_number: Callable[[], int] = count(first_number + 1).__next__
-        """Gives the number of a message of the conductor's own, or of one that was read."""
+        self.count = first_number
+        """The last number that was given."""
         self.number = first_number
-        """The number of the message that is routed now, given to it where it is first read."""
-        self.tracer = Tracer(self.next_number)
+        """The number of the message that is routed now; it got it where it was first read."""
+        self.tracer = TraceEffects(self.next_number)
         self._own_ids = count(1)
         self._failed = False
 
@@ -75,8 +74,13 @@ class Exchange:
             if policy_state is not None:
                 policy_state.names_of_others = names - {component.name} - component.known_as
 
+    def next_number(self) -> int:
+        """The number of a message of the conductor's own, or of one within an array."""
+        self.count += 1
+        return self.count
+
     def write(
-        self, peer: Peer, frame: bytes, number: int, out: list[Effect], *, copy: bool = False
+        self, peer: Peer, frame: bytes, number: int, out: Effects, *, copy: bool = False
     ) -> None:
         """Has a message written to a peer, behind its number where that peer is to know it."""
         if peer.numbers is not None and number:
@@ -93,12 +97,7 @@ class Exchange:
         return pending
 
     def forward(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
@@ -107,24 +106,18 @@ class Exchange:
         elif peer.closure is not None:
             self.fail(pending, peer.closure, out)
         elif peer.handshake is None:
+            # It will not become ready by itself: the request would wait for ever.
             error = Malformed(INVALID_REQUEST, f"{peer.label} has not been initialized")
             self.refuse(pending, error, out)
         else:
 
-            def later(out: list[Effect]) -> None:
+            def later(out: Effects) -> None:
                 if pending.wanted:  # else the asker is gone, or has been answered meanwhile
                     self.forward(lane, method, params, pending, out)
 
             peer.backlog.append(later)
 
-    def notify(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        source: Source,
-        out: list[Effect],
-    ) -> None:
+    def notify(self, lane: Lane, method: str, params: Params, source: Source, out: Effects) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if peer.ready:
@@ -146,12 +139,13 @@ class Exchange:
         method: str,
         params: Raw | bytes | UnsetType,
         pending: PendingRequest,
-        out: list[Effect],
+        out: Effects,
     ) -> None:
         """Writes a request now, and remembers what its answer belongs to."""
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
+        # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
             pending.session = session_of(params)
         if pending.traced is not None:
@@ -162,7 +156,7 @@ class Exchange:
 
     def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
         """The id a request is written under: a fresh one, except in a host of guests. There a
-        request keeps the id that the conductor above gave it, on its whole way through."""
+        request keeps the id that the conductor above gave it until it leaves the host."""
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or origin is None or not origin.peer.sideband:
             return requests.fresh_id()
@@ -175,7 +169,7 @@ class Exchange:
         return _OWN_ID.format(next(self._own_ids)).encode()
 
     def cancel_hop(
-        self, pending: PendingRequest, out: list[Effect], source: Source | None = None
+        self, pending: PendingRequest, out: Effects, source: Source | None = None
     ) -> None:
         """Tells the peer that has a request that it is cancelled, or will once it gets it.
 
@@ -187,7 +181,7 @@ class Exchange:
         if target is not None and target.peer.closure is None:
             self._send_cancel(pending, target, out)
 
-    def _send_cancel(self, pending: PendingRequest, lane: Lane, out: list[Effect]) -> None:
+    def _send_cancel(self, pending: PendingRequest, lane: Lane, out: Effects) -> None:
         number = 0
         if pending.traced is not None:
             params = b'{"requestId":%b}' % pending.target_id
@@ -202,44 +196,49 @@ class Exchange:
         pending: PendingRequest,
         member: bytes,
         body: Raw | bytes,
-        out: list[Effect],
+        out: Effects,
         *,
         copy: bool = False,
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and calls the
         watchers. `copy`: it is an observer's request."""
-        watchers, pending.watchers = pending.watchers, ()
+        watchers = pending.watchers
+        if watchers:
+            pending.watchers = ()
         if pending.traced is not None:
             self.tracer.answered(pending, member, body, out)
         origin = pending.origin
         if origin is not None:
             del origin.requests.received[pending.key]
             origin.requests.size -= pending.size
-            pending.origin = pending.forwards = None
-            pending.followers = ()
+            pending.origin = None
+            # Each of these keeps other requests alive, as long as somebody remembers this one.
+            if pending.forwards is not None or pending.followers:
+                pending.forwards, pending.followers = None, ()
             frame = origin.writer.answer(pending.raw_id, member, body)
             if pending.batch is None:
                 self.write(origin.peer, frame, pending.answer_number, out, copy=copy)
             else:
                 self.add_to_batch(origin, pending.batch, frame, out)
+        # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(body), out)
 
     @staticmethod
-    def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: list[Effect]) -> None:
+    def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: Effects) -> None:
         """Adds the answer to one entry of an array (None: it has none)."""
         tag = lane.writer.tag
         whole = batch.add(frame[len(tag) :] if frame is not None else None)
         if whole is not None:
             out.append(Send(lane.peer.name, tag + whole))
 
-    def refuse(self, pending: PendingRequest, error: Malformed, out: list[Effect]) -> None:
+    def refuse(self, pending: PendingRequest, error: Malformed, out: Effects) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
         pending.answer_number = 0
         self.reply(pending, b"error", body, out)
 
-    def fail(self, pending: PendingRequest, reason: Closure, out: list[Effect]) -> None:
+    def fail(self, pending: PendingRequest, reason: Closure, out: Effects) -> None:
         """Answers `pending` with the reason a component is gone."""
         text, hint = marked(reason.text), marked(reason.hint)
         text = f"{text}\nhint: {hint}" if hint else text
@@ -247,7 +246,7 @@ class Exchange:
 
     # -- what never became a pending request ---------------------------------------------------
 
-    def reject_frame(self, lane: Lane, frame: bytes, error: Malformed, out: list[Effect]) -> None:
+    def reject_frame(self, lane: Lane, frame: bytes, error: Malformed, out: Effects) -> None:
         """Answers junk where somebody could use the answer: upstream, or where an id was read."""
         if not frame or frame.isspace():
             return
@@ -258,7 +257,7 @@ class Exchange:
         out.append(Send(lane.peer.name, lane.writer.answer(error.id or b"null", b"error", body)))
 
     def reject_message(
-        self, lane: Lane, message: Message, text: str, batch: Batch | None, out: list[Effect]
+        self, lane: Lane, message: Message, text: str, batch: Batch | None, out: Effects
     ) -> None:
         """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
         raw = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
@@ -268,7 +267,7 @@ class Exchange:
         else:
             self.log(out, "warning", lane.peer, error.text)
 
-    def reject(self, lane: Lane, error: Malformed, batch: Batch | None, out: list[Effect]) -> None:
+    def reject(self, lane: Lane, error: Malformed, batch: Batch | None, out: Effects) -> None:
         """Answers under the id the error carries, or null, within its batch if it came in one."""
         self.log(out, "warning", lane.peer, error.text)
         body = jsonrpc.error_object(error.code, error.text)
@@ -280,13 +279,13 @@ class Exchange:
 
     # -- reports -------------------------------------------------------------------------------
 
-    def chain_fails(self, peer: Peer, reason: Closure, out: list[Effect]) -> None:
+    def chain_fails(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """Reports, once, that the chain cannot go on."""
         if not self._failed:
             self._failed = True
             out.append(Fail(peer.name, reason))
 
     @staticmethod
-    def log(out: list[Effect], level: str, peer: Peer, text: str) -> None:
+    def log(out: Effects, level: str, peer: Peer, text: str) -> None:
         """Puts a line into the log."""
         out.append(LogLine(level, peer.name, text))

@@ -1,10 +1,10 @@
 """JSON-RPC 2.0 as ACP uses it: one JSON text a line, ids compared as raw JSON.
 
 A frame is the bytes of one line without its newline. `parse` turns it into a `Message` (or a list
-of raw batch entries) and raises `Malformed` for everything else; nothing here knows about ACP
-methods, peers or direction.
+of raw batch entries) and raises `Malformed` for everything else. This module knows nothing of ACP
+methods, peers or directions.
 
-Payloads stay `msgspec.Raw`: what nobody touches leaves byte for byte as it came.
+Payloads stay `msgspec.Raw`: a payload that nobody changes leaves byte for byte as it came.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ INTERNAL_ERROR: Final = -32603
 UNSUPPORTED_VERSION: Final = -32022
 REQUEST_CANCELLED: Final = -32800
 
+Params = Raw | UnsetType
+"""Raw params of a message, or that it has none."""
+
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
 
 MAX_UNUSUAL: Final = 250_000
-"""Values of a batch, or of a message whose members have odd types: each of its entries is kept."""
+"""Values of a batch, or of a message whose members have odd types: each becomes an object."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -41,21 +44,21 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     jsonrpc: str = ""
     id: Raw | UnsetType = UNSET
     method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
+    params: Params = UNSET
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
     @property
     def answers(self) -> bool:
-        """Whether it has what only responses have; with a `method` too it is no message at all."""
+        """Whether it has a member of responses. With a `method` too it is no message at all."""
         return self.result is not UNSET or self.error is not UNSET
 
 
 class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIGN's vocabulary
     """A frame that is no valid JSON-RPC message, or a request that is refused.
 
-    `code`, `text` and `data` are what a requester may be told; `id` is the raw id the frame carried
-    where one could still be read, else None.
+    `code`, `text` and `data` go into the error; `id` is the raw id of the frame, if one could still
+    be read.
     """
 
     def __init__(
@@ -82,14 +85,20 @@ _INT: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 
 
 def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
-    """Reads one frame; a JSON array comes back as its raw entries.
+    """Reads one frame.
 
-    Raises `Malformed`: -32700 for what is not UTF-8 or not JSON, -32600 for JSON that is no
-    JSON-RPC object or nests deeper than `max_depth`.
+    Returns:
+        The message, or the raw entries of a JSON array.
+
+    Raises:
+        Malformed: -32700 for what is not UTF-8 or not JSON, -32600 for JSON that is no JSON-RPC
+            object or nests deeper than `max_depth`.
     """
+    # Each level takes two bytes, so most frames are too short to be looked at.
     if len(frame) > 2 * max_depth and too_deep(frame, max_depth):
         raise Malformed(INVALID_REQUEST, f"message nests deeper than {max_depth} levels")
     if not frame.isascii():
+        # msgspec does not check text that it skips, and a raw payload is skipped.
         try:
             frame.decode()
         except UnicodeDecodeError as error:
@@ -101,7 +110,7 @@ def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
 
 
 def _unusual(frame: bytes) -> Message | list[Raw]:
-    """Second look at what the fast path refused: batches, odd members, lone surrogates."""
+    """Reads what the fast path refused: batches, odd members, lone surrogates."""
     try:
         try:
             return _decode(frame)
@@ -117,24 +126,18 @@ def _unusual(frame: bytes) -> Message | list[Raw]:
 
 
 def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
-    """Decodes a message or an array; `hidden`: lone surrogates are marked, and put back."""
+    """Decodes a message or an array. `hidden`: its lone surrogates are marked."""
 
-    def back(raw: Raw | UnsetType) -> Raw | UnsetType:
+    def shown(raw: Raw | UnsetType) -> Params:
         return Raw(show_surrogates(bytes(raw))) if hidden and isinstance(raw, Raw) else raw
 
     try:
-        found = _message.decode(frame)
+        message = _message.decode(frame)
     except (msgspec.ValidationError, UnicodeDecodeError):
         pass  # no object, or one whose members are not of the expected types
     else:
-        return Message(
-            found.jsonrpc,
-            back(found.id),
-            found.method,
-            back(found.params),
-            back(found.result),
-            back(found.error),
-        )
+        raws = map(shown, (message.params, message.result, message.error))
+        return Message(message.jsonrpc, shown(message.id), message.method, *raws)
     if too_many_values(frame, MAX_UNUSUAL):
         raise Malformed(INVALID_REQUEST, f"a batch, or odd, with over {MAX_UNUSUAL:,} values")
     try:
@@ -147,7 +150,7 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
         members = _members.decode(frame)
     except msgspec.ValidationError:
         raise Malformed(INVALID_REQUEST, "message is not a JSON object") from None
-    return _odd({name: back(raw) for name, raw in members.items()})
+    return _odd({name: shown(raw) for name, raw in members.items()})
 
 
 def _odd(members: dict[str, Raw | UnsetType]) -> Message:
@@ -165,7 +168,7 @@ def _odd(members: dict[str, Raw | UnsetType]) -> Message:
 
 
 def canonical_id(raw: Raw | bytes) -> bytes | None:
-    r"""The raw JSON of a request id in the one spelling used for comparing, or None if it is none.
+    r"""The raw JSON of a request id in the spelling used for comparing, or None if it is no id.
 
     Ids are null, a signed 64-bit integer or a string (ACP v1); `1`, `1.0` and `"1"` differ. Only
     string escapes are normalised, so that a peer may answer `"\u0061"` for `"a"`.
@@ -191,7 +194,8 @@ _METHODS: dict[str, bytes] = {}
 
 
 def encode_method(method: str) -> bytes:
-    """`method` as JSON text; remembered, since a conversation uses few of them."""
+    """`method` as JSON text."""
+    # A conversation uses few methods; but peers choose them, so the memory is bounded.
     known = _METHODS.get(method)
     if known is None:
         known = _encode(method)

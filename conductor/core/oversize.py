@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
-from conductor.core.effects import Effect, Send
+from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message
 from conductor.core.policy.enforcer import Enforcer
@@ -33,13 +33,13 @@ class Oversize:
         self._requests = requests
         self._enforcer = enforcer
 
-    def skipped(self, peer: Peer, head: bytes, why: str, out: list[Effect]) -> None:
+    def skipped(self, peer: Peer, head: bytes, why: str, out: Effects) -> None:
         """A line of `peer` was too long or too costly to be taken; `head`: its first bytes, or all.
 
         Where an id can be read off them, somebody gets an error: the sender of a request, or the
         asker of the request that this was the answer to.
         """
-        peer.next_number = 0
+        peer.next_number = 0  # it was announced for this line
         lane, head = _lane(peer, head[:_LOOKED_AT])
         members = _HEAD.match(head)
         if members is None:
@@ -59,7 +59,7 @@ class Oversize:
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
             self._requests.complete(pending, b"error", body, out)
 
-    def undeliverable(self, peer: Peer, frame: bytes, why: str, out: list[Effect]) -> None:
+    def undeliverable(self, peer: Peer, frame: bytes, why: str, out: Effects) -> None:
         """A frame sent to `peer` was refused by its transport.
 
         A request in it is answered in the peer's stead; a result in it is replaced by an error,
@@ -94,7 +94,7 @@ class Oversize:
                 whole = b"[" + b",".join(frame.rstrip(b"\n") for frame in frames) + b"]\n"
             out.append(Send(peer.name, lane.writer.tag + whole))
 
-    def _request_lost(self, lane: Lane, raw: bytes, why: str, out: list[Effect]) -> None:
+    def _request_lost(self, lane: Lane, raw: bytes, why: str, out: Effects) -> None:
         pending = lane.requests.sent.pop(raw, None)
         if pending is None:
             return

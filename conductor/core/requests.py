@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import agent_turns, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
-from conductor.core.effects import Effect
+from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
@@ -19,6 +19,7 @@ from conductor.core.jsonrpc import (
     METHOD_NOT_FOUND,
     Malformed,
     Message,
+    Params,
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
@@ -40,26 +41,16 @@ from conductor.core.state import (
 ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are only known there."""
+STRUCTURED: Final = b"{["
+"""How params begin that JSON-RPC allows. Null, which older peers send, counts as none."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_ASKER: Final = AnswerTo.ASKER
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 
 _NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
-
-
-def structured(params: Raw | UnsetType) -> Raw | UnsetType:
-    """Params as JSON-RPC allows them; null, which older peers send, counts as none.
-
-    Raises:
-        Malformed: they are neither an object nor an array.
-    """
-    if isinstance(params, Raw) and memoryview(params)[0] not in b"{[":
-        if bytes(params) != b"null":
-            raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
-        return UNSET
-    return params
 
 
 class Requests:
@@ -81,7 +72,7 @@ class Requests:
         self._policed = enforcer.requests
         # Any: the type of the subject depends on the row.
         self._takers: dict[
-            AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, list[Effect]], None]
+            AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, Effects], None]
         ] = {
             AnswerTo.NOBODY: lambda *_: None,
             AnswerTo.LAST: initializer.last_answered,
@@ -95,12 +86,13 @@ class Requests:
     # -- requests ------------------------------------------------------------------------------
 
     def accept(
-        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: list[Effect]
+        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: Effects
     ) -> PendingRequest | None:
         """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
         key = jsonrpc.canonical_id(message.id)
-        requests, known = lane.requests, None
+        requests, allowed, known = lane.requests, lane.peer.component.allowance, None
+        size = size_of(message.params)
         if key is None:
             text = "a request id must be null, a 64-bit integer or a string"
         elif key == b"null" and self._exchange.version == 2:
@@ -109,13 +101,17 @@ class Requests:
             text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
         elif key in requests.received:
             text = f"request id {key.decode(errors='replace')} is still in use"
-        elif over := self._too_many(lane, key, message):
-            text, known = over, key
+        elif (
+            len(requests.received) >= allowed.open_requests
+            or requests.size + size > allowed.open_bytes
+        ) and (excess := self._excess(lane, key, size)):
+            text, known = excess, key
         else:
-            pending = PendingRequest(lane, bytes(message.id), key, method, batch)
-            pending.number = self._exchange.number
-            pending.size = size_of(message.params)
-            requests.size += pending.size
+            number = self._exchange.number
+            pending = PendingRequest(
+                lane, bytes(message.id), key, method, batch, number=number, size=size
+            )
+            requests.size += size
             if self._exchange.tracing:
                 pending.traced = TracedRequest(lane, message.params)
             requests.received[key] = pending
@@ -123,42 +119,41 @@ class Requests:
         self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, known), batch, out)
         return None
 
-    def _too_many(self, lane: Lane, key: bytes, message: Message) -> str:
-        """Why a component may not send another request yet; empty if it may.
+    def _excess(self, lane: Lane, key: bytes, size: int) -> str | None:
+        """Why a component may not send another request, although it has reached a limit; None if it
+        may.
 
         The client always may, and a component may always pass on what it carries: a limit there
-        would fail requests of others.
+        would fail requests of others. A single request may have any size.
         """
         requests, peer = lane.requests, lane.peer
         allowed = peer.component.allowance
-        if len(requests.received) >= allowed.open_requests:
-            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
-        elif requests.size and requests.size + size_of(message.params) > allowed.open_bytes:
-            limit, most = "open_bytes", f"{requests.size} bytes of its requests"
-        else:
-            return ""
         carried = key in peer.p.in_flight.requests or key in peer.s.in_flight.requests
         if carried or peer is self._exchange.upstream:
-            return ""
+            return None
+        if len(requests.received) >= allowed.open_requests:
+            limit, most = "open_requests", f"{allowed.open_requests} of its requests"
+        elif requests.size:
+            limit, most = "open_bytes", f"{requests.size} bytes of its requests"
+        else:
+            return None
         return (
             f"{peer.label} asks too much at once: {most} have no answer yet\n"
             f"hint: raise the component's {limit} if this is intended"
         )
 
     def route(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends an accepted request where it belongs, or refuses it."""
         try:
             if method in ENVELOPES:
                 lane, method, params = self.unwrap(lane, method, params, out)
                 pending.method = method
-            params = structured(params)
+            if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
+                if bytes(params) != b"null":
+                    raise Malformed(INVALID_PARAMS, NOT_STRUCTURED)
+                params = UNSET
             if pending.traced is not None:
                 pending.traced.source, pending.traced.params = lane, params
             if method in ROLES:
@@ -173,12 +168,7 @@ class Requests:
             self._exchange.refuse(pending, error, out)
 
     def _send_across(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         exchange, peer = self._exchange, lane.peer
@@ -188,7 +178,7 @@ class Requests:
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
         if method in CONCERNED:
-            self._enforcer.mcp_ownership.asked(lane, method, params, pending)
+            self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in ENTERING and from_upstream:
             exchange.sessions.entered(session_of(params), "")
         if method in FOLLOWED and (peer.policy_state is None or not peer.policy_state.enforced):
@@ -199,8 +189,8 @@ class Requests:
             exchange.forward(lane.across, method, params, pending, out)
 
     def unwrap(
-        self, lane: Lane, method: str, params: Raw | UnsetType, out: list[Effect]
-    ) -> tuple[Lane, str, Raw | UnsetType]:
+        self, lane: Lane, method: str, params: Params, out: Effects
+    ) -> tuple[Lane, str, Params]:
         """Opens an envelope; `Malformed` where it does not belong."""
         if not lane.wraps:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
@@ -212,7 +202,7 @@ class Requests:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
         return lane.peer.s, inner, inner_params
 
-    def cancel(self, lane: Lane, params: Raw | UnsetType, out: list[Effect]) -> None:
+    def cancel(self, lane: Lane, params: Params, out: Effects) -> None:
         """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
         raw = (read_members(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
@@ -223,7 +213,7 @@ class Requests:
 
     # -- answers -------------------------------------------------------------------------------
 
-    def answer(self, lane: Lane, message: Message, out: list[Effect]) -> bool:
+    def answer(self, lane: Lane, message: Message, out: Effects) -> bool:
         """Completes the request that a message answers; False if it is no answer at all.
 
         A malformed answer is an error for the asker: the request would stay open otherwise.
@@ -260,11 +250,11 @@ class Requests:
         return True
 
     def complete(
-        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: list[Effect]
+        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
     ) -> None:
         """Hands the answer of the peer a request went to to whom it is for."""
-        to, subject = pending.answer_to, pending.subject
-        if to is AnswerTo.ASKER:
+        to = pending.answer_to
+        if to is _ASKER:
             if pending.bypassed and pending.carried is None:
                 self._policed.reply_in_order(pending, member, bytes(body), out)
             else:
@@ -272,7 +262,8 @@ class Requests:
             return
         # The subject leads back to the request, and may be large: it must not wait for the garbage
         # collector. Who sends the request again sets it anew.
-        pending.answer_to, pending.subject, pending.carried = AnswerTo.ASKER, None, None
+        subject = pending.subject
+        pending.answer_to, pending.subject, pending.carried = _ASKER, None, None
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
         self._takers[to](subject, pending, member, bytes(body), out)

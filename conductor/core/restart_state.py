@@ -1,6 +1,6 @@
 """What happens when a component fails: `fail`, `restart` within a budget, or `bypass`.
 
-Pure bookkeeping; whoever hosts the component asks it, and tells it the time.
+Without a clock: the shell that hosts the component gives the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DELAYS: Final = (0.0, 0.2, 1.0)
 
 
 class Restart(msgspec.Struct, frozen=True):
-    """Start it again, after `delay` seconds; it is the `number`th time of `most`."""
+    """Start it again after `delay` seconds, the `number`th time of `most`."""
 
     delay: float
     number: int
@@ -65,27 +65,27 @@ class Recovery:
 
 
 class Due(Generic[T]):
-    """What is to be done later, and when: who is to be started again, for one."""
+    """Things to do later, such as components to start again, with their times."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, T]] = []
 
     def __bool__(self) -> bool:
-        """Whether anything is."""
+        """Whether anything waits."""
         return bool(self._waiting)
 
     def add(self, name: T, when: float) -> None:
-        """One more; `when` is of the same clock as all times here."""
+        """Adds a thing; `when` is of the same clock as all times here."""
         self._waiting.append((when, name))
 
     def seconds(self, now: float) -> float | None:
-        """How long until the first of them; None if there is none."""
+        """Seconds until the first is due; None if nothing waits."""
         if not self._waiting:
             return None
         return max(0.0, min(when for when, _ in self._waiting) - now)
 
     def take(self, now: float) -> list[T]:
-        """Those whose time has come."""
+        """Takes out those that are due."""
         due = [name for when, name in self._waiting if when <= now]
-        self._waiting = [one for one in self._waiting if one[1] not in due]
+        self._waiting = [(when, name) for when, name in self._waiting if name not in due]
         return due

@@ -11,7 +11,7 @@ import msgspec
 from conductor.core import dialects, jsonrpc
 from conductor.core.component import Component, Side
 from conductor.core.dispatch import Dispatcher
-from conductor.core.effects import Closure, Effect
+from conductor.core.effects import Closure, Effects
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.oversize import Oversize
@@ -19,14 +19,14 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
-from conductor.core.services import LAST_WORDS, SERVICES, Services
+from conductor.core.services import LAST_WORDS, Services
 from conductor.core.state import Peer
 from conductor.core.topology import UPSTREAM
 
 _TURN: Final = b"turn:"
 """How the key of a turn begins."""
 
-__all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
+__all__ = ["LAST_WORDS", "UPSTREAM", "Router"]
 
 
 class Router:
@@ -66,12 +66,7 @@ class Router:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
         self._exchange = exchange = Exchange(
-            list(components),
-            upstream,
-            tracing=tracing,
-            audited=audited,
-            reserved=reserved,
-            first_number=first_number,
+            list(components), upstream, tracing, audited, reserved, first_number
         )
         # Lower parts first: each knows only those above it here.
         self._enforcer = enforcer = Enforcer(exchange)
@@ -81,17 +76,11 @@ class Router:
         self._services = Services(exchange)
         requests = Requests(exchange, initializer, self._detection, self._services, enforcer)
         self._oversize = Oversize(exchange, requests, enforcer)
-        dispatcher = Dispatcher(
-            exchange,
-            self._services,
-            requests,
-            self._oversize,
-            enforcer.notifications,
-            min(max_depth, jsonrpc.MAX_DEPTH),
-        )
-        self.receive: Callable[[str, bytes], list[Effect]] = dispatcher.receive
+        depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
+        dispatcher = Dispatcher(exchange, self._services, requests, self._oversize, policed, depth)
+        self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
-        bytes. The method itself, since a method that calls it costs each message 0.1 µs."""
+        bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():
@@ -113,7 +102,7 @@ class Router:
 
     @property
     def addresses(self) -> AbstractSet[str]:
-        """Of all MCP servers and connections it knows of (`conductor.core.policy.ownership`)."""
+        """The addresses of all MCP servers and connections of the chain."""
         return self._enforcer.mcp_ownership.addresses
 
     @property
@@ -122,11 +111,11 @@ class Router:
         return self._exchange.tracing
 
     def settle_mode(self, mode: str) -> None:
-        """Fixes agent or proxy mode and joins the ports accordingly."""
+        """Fixes agent or proxy mode, and joins the lanes accordingly."""
         self._exchange.topology.settle_mode(mode)
 
-    def start(self) -> list[Effect]:
-        """What is sent before anything is received: each component's configuration."""
+    def start(self) -> Effects:
+        """Configures each component. To be performed before anything is received."""
         peers = [self.peers[component.name] for component in self._exchange.topology.components]
         return [effect for peer in peers for effect in self._services.configure(peer)]
 
@@ -135,48 +124,49 @@ class Router:
         return sum(len(requests.received) for requests in self.peers[name].id_spaces())
 
     def observers(self) -> list[Peer]:
-        """Those that get copies and change nothing."""
-        policy_states = (
-            (peer, peer.policy_state) for peer in self.peers.values() if peer.closure is None
-        )
+        """The peers that get copies and change nothing."""
         return [
             peer
-            for peer, policy_state in policy_states
-            if policy_state is not None and policy_state.watches_only
+            for peer in self.peers.values()
+            if peer.closure is None and peer.policy_state and peer.policy_state.watches_only
         ]
 
     def observed(self) -> bool:
-        """Whether all observers have been shown, and have taken, what has been answered."""
+        """Whether all observers have taken their copies of all requests that have been answered."""
         unseen = self._enforcer.observers.unseen
         return all(peer.ready and not unseen(peer) for peer in self.observers())
 
     # -- what happens to peers -------------------------------------------------------------------
 
-    def closed(self, name: str, reason: Closure) -> list[Effect]:
-        """Answers everything that waited on a peer that is gone, and withdraws what it asked."""
-        out: list[Effect] = []
+    def closed(self, name: str, reason: Closure) -> Effects:
+        """A peer is gone: what waited on it is answered, and its requests are withdrawn."""
+        out: Effects = []
         self._endings.closed(self.peers[name], reason, out)
         return out
 
-    def bypassed(self, name: str, reason: Closure) -> list[Effect]:
+    def bypassed(self, name: str, reason: Closure) -> Effects:
         """A proxy is gone and the chain goes on without it."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.bypassed(self.peers[name], reason, out)
         return out
 
-    def leaving(self, name: str, reason: Closure) -> list[Effect]:
+    def leaving(self, name: str, reason: Closure) -> Effects:
         """A proxy is gone and will be started again: messages for it wait until `returned`."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.leaving(self.peers[name], reason, out)
         return out
 
     def faltered(self, name: str, *, goes_on: bool) -> None:
-        """A host says that its only guest has failed, and will answer for it; `goes_on`: the chain
-        does."""
+        """A host reports that its only guest has failed; what the host answers in the guest's stead
+        breaks no rule.
+
+        Args:
+            goes_on: the chain goes on.
+        """
         if name in self.peers:
             self._endings.faltered(self.peers[name], goes_on=goes_on)
 
-    def returned(self, name: str) -> list[Effect]:
+    def returned(self, name: str) -> Effects:
         """A proxy that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]
         peer.starts += 1
@@ -185,7 +175,7 @@ class Router:
         return out
 
     def has_role(self, name: str) -> bool:
-        """Whether this peer has taken its role, and only that could be lost by its ending."""
+        """Whether this peer has taken its role; else its end would fail the initialization."""
         peer = self.peers[name]
         return peer.initialize is not None and (peer.handshake is None or peer.restarting)
 
@@ -194,13 +184,16 @@ class Router:
         return self._endings.may_retry(self.peers[name])
 
     def idle(self, name: str) -> bool:
-        """Whether nobody waits for this peer, nor it for anybody."""
+        """Whether this peer has no open requests, and nobody waits for its answers."""
         spaces = self.peers[name].id_spaces()
         return not any(requests.received for requests in spaces) and not self.waiting_on(name)
 
     def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
-        """The requests that this peer has not answered, and somebody waits for: id (with side) and
-        method."""
+        """The requests that this peer has not answered and somebody waits for.
+
+        Returns:
+            For each its key (for `expire` and `end_turn`) and its method.
+        """
         return [
             (b"%d:%b" % (at, key), pending.method)
             for at, requests in enumerate(self.peers[name].id_spaces())
@@ -208,27 +201,32 @@ class Router:
             if pending.wanted
         ]
 
-    def expire(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
-        """A request has waited too long (`key` from `waiting_on`): it is failed and cancelled."""
-        out: list[Effect] = []
+    def expire(self, name: str, key: bytes, reason: Closure) -> Effects:
+        """A request has waited too long: it is failed and cancelled. `key`: from `waiting_on`."""
+        out: Effects = []
         self._endings.expire(self.peers[name], key, reason, out)
         return out
 
     def heard(self, name: str) -> int | None:
-        """The number of the last message that came from a peer; None while it waits for an answer
-        itself, say of the user."""
+        """The number of the last message from an agent whose turns are limited; None while it waits
+        for an answer itself, say of the user."""
         peer = self.peers[name]
         return None if any(requests.received for requests in peer.id_spaces()) else peer.last_number
 
     def turns(self, name: str) -> list[bytes]:
-        """Version 2: the turns that run in an agent whose turns are limited, each with a key."""
+        """Version 2: keys of the turns that run in an agent whose turns are limited."""
         return [_TURN + session.encode() for session in self.peers[name].turns or ()]
 
-    def end_turn(self, name: str, key: bytes, reason: Closure) -> list[Effect]:
-        """Nothing moves in a turn of an agent (`key` from `waiting_on` or `turns`): it is
-        cancelled, and its prompt is failed. In version 2 a notice says why; if that does not end
-        it, the next call does."""
-        out: list[Effect] = []
+    def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:
+        """Nothing moves in a turn of an agent: it is cancelled, and its prompt is failed.
+
+        In version 2 the prompt has its answer: the client gets a notice instead. If the agent does
+        not end the turn then, the next call does.
+
+        Args:
+            key: from `waiting_on` or `turns`.
+        """
+        out: Effects = []
         if key.startswith(_TURN):
             session = key.removeprefix(_TURN).decode()
             self._endings.end_turn(self.peers[name], session, reason, out)
@@ -236,60 +234,61 @@ class Router:
             self._endings.end_prompt(self.peers[name], key, reason, out)
         return out
 
-    def abandon(self, reason: Closure) -> list[Effect]:
+    def abandon(self, reason: Closure) -> Effects:
         """Answers everything upstream still waits for: the chain is over."""
-        out: list[Effect] = []
+        out: Effects = []
         self._endings.abandon(reason, out)
         return out
 
-    def overdue(self, why: str, hint: str) -> tuple[Closure | None, list[Effect]]:
-        """Like `abandon`, but names for each request who has not answered it; and the first."""
-        out: list[Effect] = []
+    def overdue(self, why: str, hint: str) -> tuple[Closure | None, Effects]:
+        """Like `abandon`, but each error names the peer that has not answered. Also returns the
+        first reason."""
+        out: Effects = []
         return self._endings.overdue(why, hint, out), out
 
-    def skipped(self, name: str, head: bytes, why: str) -> list[Effect]:
-        """A line of `name` was too long to be taken; `head` are its first bytes."""
-        out: list[Effect] = []
+    def skipped(self, name: str, head: bytes, why: str) -> Effects:
+        """A line of `name` was too long to be taken. `head`: its first bytes."""
+        out: Effects = []
         self._oversize.skipped(self.peers[name], head, why, out)
         return out
 
-    def undeliverable(self, name: str, frame: bytes, why: str) -> list[Effect]:
+    def undeliverable(self, name: str, frame: bytes, why: str) -> Effects:
         """A frame sent to `name` was refused by its transport; never raises."""
-        out: list[Effect] = []
+        out: Effects = []
         self._oversize.undeliverable(self.peers[name], frame, why, out)
         return out
 
     def delivering(self, name: str) -> None:
-        """A guest is about to be given everything sent to it so far."""
+        """A guest is about to get everything that was sent to it: its round begins."""
         policy_state = self.peers[name].policy_state
         if policy_state is not None:
             policy_state.round += 1
             policy_state.rounds = True
 
-    def delivered(self, name: str) -> list[Effect]:
-        """… and has said all it had to say to that."""
+    def delivered(self, name: str) -> Effects:
+        """The round of a guest is over: it has returned all that it had to."""
         peer = self.peers[name]
-        out: list[Effect] = []
+        out: Effects = []
         if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
-            self._enforcer.heard(peer, out)
+            self._enforcer.round_over(peer, out)
         return out
 
-    def settled(self, name: str) -> list[Effect]:
-        """A peer has been given everything, and has said all it had to: for an audit, what it has
-        not passed on by now."""
-        out: list[Effect] = []
+    def settled(self, name: str) -> Effects:
+        """A peer that ends with its chain has returned all that it had to: an audit reports what it
+        has not passed on as dropped."""
+        out: Effects = []
         self._enforcer.settled(self.peers[name], out)
         return out
 
-    def woken(self, token: int) -> list[Effect]:
-        """The time of a `Wake` effect has come."""
-        out: list[Effect] = []
+    def woken(self, token: int) -> Effects:
+        """The time of a `Wake` effect is over."""
+        out: Effects = []
         self._enforcer.deadlines.woken(token, out)
         return out
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
-        """Who asked what a peer got on a side under the id `key`, and under which id; None where
-        that is not open."""
+        """The asker's name and its id of a request that a peer got on a side under the id `key`;
+        None if that is not open."""
         lane = self.peers[name].lane(Side(side))
         pending = lane.requests.sent.get(key)
         if pending is None or pending.origin is None:
@@ -297,37 +296,35 @@ class Router:
         return pending.origin.peer.name, pending.raw_id.decode(errors="replace")
 
     def neighbour(self, name: str, side: str) -> str | None:
-        """Who is next to a peer on a side; None if some messages pass that by, or nobody is."""
+        """The neighbour of a peer on a side; None: there is none, or messages may go past it."""
         across = self.peers[name].lane(Side(side)).across
         return None if across is None or across.peer.policy_state is not None else across.peer.name
 
     def forget_lost(self, name: str) -> int:
-        """How many copies an observer has missed since this was last asked, for it was not ready.
-
-        Zero for a peer that is none, or not known.
-        """
+        """How many copies an observer missed since the last call, because it was not ready; 0 for a
+        peer that is no observer."""
         peer = self.peers.get(name)
         if peer is None or peer.policy_state is None:
             return 0
         lost, peer.policy_state.lost = peer.policy_state.lost, 0
         return lost
 
-    def served(self, token: int, result: bytes | None, error: bytes | None = None) -> list[Effect]:
-        """The outcome of a `Serve` effect: raw JSON of the result, or of an error object."""
+    def served(self, token: int, result: bytes | None, error: bytes | None = None) -> Effects:
+        """A `Serve` effect was performed: raw JSON of the result, or of an error object."""
         return self._services.served(token, result, error)
 
-    def tell(self, name: str, method: str, params: bytes) -> list[Effect]:
-        """A notification of the conductor's own for a proxy; none for one that is not there now."""
+    def tell(self, name: str, method: str, params: bytes) -> Effects:
+        """Sends a proxy a notification of the conductor's own, if the proxy is ready."""
         peer = self.peers[name]
         return self._services.tell(peer, method, params) if peer.ready else []
 
-    def reconfigure(self, name: str, params: bytes) -> list[Effect]:
-        """A proxy's configuration has changed: it is told, now and whenever it is started again."""
+    def reconfigure(self, name: str, params: bytes) -> Effects:
+        """A proxy's configuration has changed: it gets it now, and whenever it is started again."""
         peer = self.peers[name]
         peer.component = msgspec.structs.replace(peer.component, configure=params)
         return self._services.configure(peer) if peer.ready else []
 
-    def reopened(self, name: str) -> list[Effect]:
+    def reopened(self, name: str) -> Effects:
         """The peer named by a `Reopen` effect is up again (or has failed, and is closed)."""
         peer = self.peers[name]
         if peer.closure is not None:
@@ -337,15 +334,15 @@ class Router:
         self._initializer.attempt(peer, peer.handshake, out)
         return out
 
-    def listening(self, name: str, server: bytes) -> list[Effect]:
-        """The address asked for by a `Listen` effect: raw JSON of a stdio server entry."""
-        out: list[Effect] = []
+    def listening(self, name: str, server: bytes) -> Effects:
+        """A `Listen` effect was performed: raw JSON of a stdio server entry."""
+        out: Effects = []
         self._detection.listening(self.peers[name], server, out)
         return out
 
-    def not_launching(self, name: str) -> list[Effect]:
-        """Since a `Listen` effect so much time has passed that the peer would have done something
-        about it, were it one that launches its successor."""
-        out: list[Effect] = []
+    def not_launching(self, name: str) -> Effects:
+        """Some time has passed since a `Listen` effect: a peer that launches its successor would
+        have begun to."""
+        out: Effects = []
         self._detection.not_launching(self.peers[name], out)
         return out

@@ -1,113 +1,85 @@
-"""What proxies may ask of the conductor itself: side `c` for guests, `_conductor/NAME` for others.
+"""The services of the conductor: proxies call them on side `c`, or as `_conductor/NAME`.
 
-Here it is decided whether they may; the answer is made outside, on a `Serve` effect.
+The core grants or refuses a call; the shell performs it, on a `Serve` effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from typing import Final
 
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc
 from conductor.core.component import Role
-from conductor.core.effects import Effect, Send, Serve
+from conductor.core.effects import Effects, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Malformed
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Malformed,
+    Params,
+)
 from conductor.core.policy.headings import size_of
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS, SHOWN_GRANTS
 from conductor.core.state import Lane, Peer, PendingRequest
-
-CALLS: Final = {
-    "clock": "clock",
-    "random": "random",
-    "log": "log",
-    "metric": "metric",
-    "timer/start": "timer",
-    "timer/stop": "timer",
-    "kv/get": "kv",
-    "kv/set": "kv",
-    "kv/delete": "kv",
-    "kv/list": "kv",
-    "files/roots": "files",
-    "files/read": "files",
-    "files/list": "files",
-    "fetch": "fetch",
-}
-"""What proxies may call on the channel (side `c`, or `_conductor/NAME`), and the service it is
-a part of, by whose name it is granted."""
-
-SERVICES: Final = frozenset(CALLS.values())
-
-ALWAYS_GRANTED: Final = frozenset({"log", "metric"})
 
 ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
 """Names by which the oldest generation of proxies calls services (the P/ACP proposal)."""
 
 CONFIG: Final = "config"
-"""A request for what `configure` told; answered here, to whoever has been configured."""
+"""Asks for the params of `configure` once more; answered here."""
 
 KEEP: Final = "keep"
-"""By this a component keeps what it wants to be told if it is started again (`KeptMembers`). It is
-remembered here; whoever starts hosts of guests again is told of it, too."""
+"""Keeps members for when the component is started again (`KeptMembers`). Remembered here, and the
+shell is told, since it starts hosts of guests again with a new router."""
 
 RELAYED: Final = "service"
-"""By this a child that hosts guests passes on what a guest asks for: `{component, service,
-params}`. What it may ask for, the guest itself must have been granted."""
-
-LARGEST: Final = {"kv/set": 320 * 1024, "fetch": 4 * 1024 * 1024}
-"""Bytes of params of the calls that bring values along; those of all others have at most the
-component's `service_bytes`."""
+"""A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
+itself must have been granted it."""
 
 _SHOWN: Final = 80
-"""Characters of a component's own word that stand in an error."""
+"""Characters of a name chosen by a component that an error repeats."""
 
-SHOWN_GRANTS: Final = {"fetch": "fetch:HOST", "files": "files:GLOB"}
-"""How grants look that need more than the name."""
-
+# What a child process that hosts guests reports to the conductor that started it. The child is
+# granted these by name; a proxy never is.
 LAST_WORDS: Final = "failed"
-"""By this a child process that hosts guests says why it ends; never granted to a proxy."""
-
+"""Why the child ends."""
 TRACED: Final = "trace"
-"""By this such a child reports what passed between two of its guests; never granted either."""
-
+"""A message that passed between two of its guests."""
 DELIVERED: Final = "delivered"
-"""By this it reports what a guest was given and what it said, for a trace; never granted either."""
-
+"""The lines a guest was given and those it returned, for a trace."""
 VIOLATED: Final = "violated"
-"""By this it reports what a guest's policy has stopped."""
-
+"""A violation that a guest's policy has stopped."""
 CHANGED: Final = "changed"
-"""By this it reports what a guest has changed, for an audit."""
-
+"""A change that a guest has made, for an audit."""
 READY: Final = "ready"
-"""By this it says that its guests are loaded."""
-
+"""Its guests are loaded."""
 RECOVERED: Final = "recovered"
-"""By this it reports what it did about a guest that failed."""
-
+"""What it did about a guest that failed."""
 OWNED: Final = "owned"
-"""By this it says which addresses of MCP are a guest's own, for when it is started again."""
+"""Addresses of MCP servers that are a guest's own, for when it is started again."""
 
 INTERNAL: Final = frozenset(
     {LAST_WORDS, TRACED, DELIVERED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED}
 )
-"""What only hosts of guests may say, and only to the conductor that started them."""
 
 PREFIX: Final = "_conductor/"
 
 
 def granted_names(grants: Iterable[str]) -> frozenset[str]:
-    """The services that grants are for: what stands behind a colon narrows them elsewhere."""
+    """The services that grants are for. The scope behind a colon is for the shell to keep."""
     return frozenset(grant.partition(":")[0] for grant in grants)
 
 
 def called(lane: Lane, method: str) -> str | None:
-    """The service that `method`, said on `lane`, calls; None if it is meant for somebody else.
+    """The call that `method` is when it comes in on `lane`; None if it is for somebody else.
 
-    The old names are the conductor's only where a proxy says them itself, not wrapped.
+    The old names are the conductor's only if a proxy sends them plainly: in an envelope they are
+    for its successor.
     """
     if method.startswith(PREFIX):
         return method[len(PREFIX) :]
@@ -117,44 +89,50 @@ def called(lane: Lane, method: str) -> str | None:
 
 
 def too_large(name: str, size: int, service_bytes: int) -> str | None:
-    """What is wrong with a request of so many bytes, before anything of it is read."""
-    if name in INTERNAL or size <= LARGEST.get(name, service_bytes):
+    """Why a call with `size` bytes of params is refused before they are read; None: it is not."""
+    own = CALLS[name].most if name in CALLS else None
+    most = service_bytes if own is None else own
+    if name in INTERNAL or size <= most:
         return None
-    if name in LARGEST:
-        hint = f"send less at a time: {LARGEST[name]:,} bytes are the most for everybody"
+    if own is not None:
+        hint = f"send less at a time: {own:,} bytes are the most for everybody"
     else:
         hint = f"raise it with `,limit.service_bytes={size}` behind the component"
-    most = LARGEST.get(name, service_bytes)
-    limit = "" if name in LARGEST else " (limit `service_bytes`)"
+    limit = "" if own is not None else " (limit `service_bytes`)"
     return f"`{name}` takes at most {most:,} bytes of params{limit}, not {size:,}\nhint: {hint}"
 
 
+def _service_of(name: str) -> str:
+    """The service in the data of an error: a component may have made up the name."""
+    return CALLS[name].service if name in CALLS else name[:_SHOWN]
+
+
 class Services:
-    """Grants and refuses; remembers which request an outcome belongs to."""
+    """Grants and refuses calls, and answers those that the shell has performed."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._open: dict[int, PendingRequest] = {}
-        self._token = 0
+        """The calls that the shell performs, by token."""
+        self._tokens = count(1)
 
     def ask(
-        self,
-        lane: Lane,
-        name: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest | None,
-        out: list[Effect],
+        self, lane: Lane, name: str, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
-        """Has the service called by `name` performed, or refuses it; `pending` is None for a
-        notification."""
+        """Has a call performed, or refuses it.
+
+        Args:
+            name: a name in `CALLS`, `CONFIG`, `KEEP` or one in `INTERNAL`.
+            pending: None: it is a notification.
+        """
         peer = lane.peer
         if pending is not None:
-            pending.traced = None  # who writes a trace sees what components ask of the conductor
+            pending.traced = None  # the shell, which performs the call, traces it
         refused = self._refusal(peer, name)
         if refused is not None:
             self._exchange.log(out, "info", peer, refused)
             if pending is not None:
-                data = {"service": CALLS.get(name, name[:_SHOWN])}
+                data = {"service": _service_of(name)}
                 self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
             return
         wrong = too_large(name, size_of(params), peer.component.allowance.service_bytes)
@@ -170,13 +148,13 @@ class Services:
             return
         token = None
         if pending is not None:
-            self._token = token = self._token + 1
+            token = next(self._tokens)
             self._open[token] = pending
-        held = None if isinstance(params, UnsetType) else bytes(params)
-        out.append(Serve(peer.name, name, token, held))
+        raw = None if isinstance(params, UnsetType) else bytes(params)
+        out.append(Serve(peer.name, name, token, raw))
 
     def _keep(
-        self, peer: Peer, params: Raw | UnsetType, pending: PendingRequest | None, out: list[Effect]
+        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
         if isinstance(params, UnsetType) or not peer.kept.update(params):
             self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending, out)
@@ -186,17 +164,17 @@ class Services:
             self._exchange.reply(pending, b"result", b"{}", out)
 
     def _decline(
-        self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: list[Effect]
+        self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: Effects
     ) -> None:
-        """Refuses a request for what is wrong with its params."""
+        """Refuses a call whose params are wrong."""
         self._exchange.log(out, "warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:
-            data = {"service": CALLS.get(name, name)}
+            data = {"service": _service_of(name)}
             self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
 
-    def served(self, token: int, result: bytes | None, error: bytes | None) -> list[Effect]:
-        """Answers the request `token` stands for, if the peer is still there."""
-        out: list[Effect] = []
+    def served(self, token: int, result: bytes | None, error: bytes | None) -> Effects:
+        """Answers the call of a `Serve` effect, if the peer is still there."""
+        out: Effects = []
         pending = self._open.pop(token)
         if result is not None:
             self._exchange.reply(pending, b"result", result, out)
@@ -208,16 +186,16 @@ class Services:
         return out
 
     @classmethod
-    def configure(cls, peer: Peer) -> list[Effect]:
-        """What `peer` is told before anything else."""
+    def configure(cls, peer: Peer) -> Effects:
+        """The `configure` notification, which a proxy gets before anything else."""
         params = configuration(peer)
         return cls.tell(peer, "configure", params) if params is not None else []
 
     @staticmethod
-    def tell(peer: Peer, name: str, params: bytes) -> list[Effect]:
+    def tell(peer: Peer, name: str, params: bytes) -> Effects:
         """A notification from the conductor itself."""
         method = name if peer.sideband else PREFIX + name
-        return [Send(peer.name, peer.c.writer.tag + jsonrpc.notification(method, params))]
+        return [Send(peer.name, peer.c.writer.notification(method, params))]
 
     @staticmethod
     def _refusal(peer: Peer, name: str) -> str | None:
@@ -228,9 +206,9 @@ class Services:
             return None
         if name in (CONFIG, KEEP):
             return None
-        service = CALLS.get(name)
-        if service is None:
+        if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
+        service = CALLS[name].service
         if granted is None or service in granted or service in ALWAYS_GRANTED:
             return None
         shown = SHOWN_GRANTS.get(service, service)
@@ -241,18 +219,21 @@ class Services:
 
 
 def configuration(peer: Peer) -> bytes | None:
-    """The params of `configure`: what was set; which instance this is if not the first, and what
-    former ones kept."""
+    """The params of `configure`; None: there is nothing to send.
+
+    They are the settings. An instance that is not the first also learns which it is, and gets the
+    members that former ones kept.
+    """
     component = peer.component
     instance = component.instance
     if peer.starts > 1:
         instance = f"{instance or 1}.{peer.starts}"
-    # Who had something kept is told it, though it may not be told anything else.
-    told = b"{}" if component.configure is None and peer.kept else component.configure
-    held = read_members(told) if instance else None
-    if held is None:
+    # A component that kept something gets it back, even if it has no settings.
+    settings = b"{}" if component.configure is None and peer.kept else component.configure
+    members = read_members(settings) if instance else None
+    if members is None:
         return component.configure
-    held["instance"] = Raw(msgspec.json.encode(instance))
+    members["instance"] = Raw(msgspec.json.encode(instance))
     if peer.kept:
-        held["kept"] = Raw(peer.kept.to_json())
-    return bytes(write_members(held))
+        members["kept"] = Raw(peer.kept.to_json())
+    return bytes(write_members(members))

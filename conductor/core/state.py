@@ -7,20 +7,23 @@ carried request the pending one), so they share one module. What changes them is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import Enum
+from enum import Enum, IntEnum, auto
 from itertools import count
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
-from conductor.core.effects import Closure, Effect
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.effects import Closure, Effects
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
-from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
+from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.states import State
 from conductor.core.writer import Writer, writers
 
 Answer = tuple[bytes, bytes]
@@ -39,23 +42,26 @@ _MOST_KEYS: Final = 1024
 # -- requests --------------------------------------------------------------------------------------
 
 
-class AnswerTo(Enum):
-    """Who takes the answer to a pending request; `Requests.complete` has the table."""
+class AnswerTo(IntEnum):
+    """Who takes the answer to a pending request; `Requests` has the table.
 
-    ASKER = "asker"
+    Integers, since the hash of other enum members is a call of a Python function.
+    """
+
+    ASKER = auto()
     """The peer that sent the request."""
-    NOBODY = "nobody"
-    LAST = "last"
+    NOBODY = auto()
+    LAST = auto()
     """`initialize` of the last component. Subject: the params, to ask it again in another form."""
-    ROLE = "role"
+    ROLE = auto()
     """A role request. Subject: the `Handshake`."""
-    LAUNCH = "launch"
+    LAUNCH = auto()
     """`_scp/proxy`. Subject: the `Handshake`."""
-    CARRIED = "carried"
+    CARRIED = auto()
     """A request that a component carries. Subject: the `Carried`."""
-    CARRIED_BEFORE = "carried before"
+    CARRIED_BEFORE = auto()
     """The same once its answer has gone past the component. Subject: the `Carried`."""
-    COPY = "copy"
+    COPY = auto()
     """A copy of a request. Subject: the `Copied`."""
 
 
@@ -98,7 +104,7 @@ class TracedRequest(msgspec.Struct, eq=False):
 
     source: Lane | None
     """Where it came in; None: it is the conductor's own."""
-    params: Raw | UnsetType = UNSET
+    params: Params = UNSET
     """As they came in."""
     passes: int = 0
     """The number of the request that is passed on by it; 0: it is its sender's own."""
@@ -138,7 +144,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     """None: the conductor, or nobody."""
     # Callbacks: there are eight of them, each a line or two about state of its own in another
     # module, and a request may have several.
-    watchers: tuple[Callable[[bytes, bytes, list[Effect]], None], ...] = ()
+    watchers: tuple[Callable[[bytes, bytes, Effects], None], ...] = ()
     """Called once with its answer, whether or not the asker is still there."""
     followers: tuple[PendingRequest, ...] = ()
     """Requests that are cancelled with it."""
@@ -146,7 +152,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     """Bypassed components whose pending messages this answer must not overtake, outermost first:
     the lane it came in by, its heading, and the copy that was shown there."""
     carried: Carried | None = None
-    """The record of the component that has it, where that has a gate."""
+    """The record of the component that has it, where that has a policy state."""
     forwards: Carried | None = None
     """The carried request that a policed component passes on by it."""
     originated: bool = False
@@ -231,20 +237,20 @@ class Carried(RequestInOrder):
     def __init__(
         self,
         lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
+        message: Message,
         pending: PendingRequest,
         rights: int,
-        number: int,
     ) -> None:
-        super().__init__(method, params, heading)
+        self.method, self.params, self.heading = message
+        self.state = State.QUEUED
+        self.order = 0
+        self.round = -1
         self.lane = lane
         """Where it came into the component; the component passes it on by `lane.other`."""
         self.pending = pending
         """The request as it waits for its answer."""
         self.rights = rights
-        self.number = number
+        self.number = pending.number
         self.id = b""
         """The id it was delivered under."""
         self.forwarded: PendingRequest | None = None
@@ -264,8 +270,8 @@ class Copied(Request):
 
     __slots__ = ("answer", "forwarded", "held", "passed")
 
-    def __init__(self, method: str, params: Params, heading: Heading) -> None:
-        super().__init__(method, params, heading)
+    def __init__(self, message: Message) -> None:
+        self.method, self.params, self.heading = message
         self.forwarded: list[PendingRequest] = []
         """The component's requests by which it passed the copy on; answered as the original is."""
         self.passed = False
@@ -310,11 +316,11 @@ class Lane:
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
         self.in_flight: InFlight[Carried, Copied] = InFlight()
-        """What a peer with a gate was given that would leave here."""
+        """What a peer with a policy state was given that would leave here."""
         self.rights: dict[str, int] = {}
-        """What a peer with a gate holds on what comes in here, by key, as far as it is known."""
+        """Its rights on what comes in here, by key, as far as they are known."""
         self.policed = False
-        """Whether this peer or the one across has a gate."""
+        """Whether this peer or the one across has a policy state."""
         self.wraps = False
         """Whether envelopes may come in on it."""
 
@@ -349,7 +355,7 @@ class Handshake(msgspec.Struct, eq=False):
     """The initialization of one proxy while it goes on."""
 
     pending: PendingRequest
-    params: Raw | UnsetType
+    params: Params
     left: list[Dialect]
     """The dialects it has not been asked in."""
     tried: list[Dialect] = []
@@ -400,7 +406,7 @@ class Peer(msgspec.Struct, eq=False):
     """Whether it is being started again and has not taken its role again yet."""
     kept: KeptMembers = msgspec.field(default_factory=KeptMembers)
     # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
-    backlog: list[Callable[[list[Effect]], None]] = []
+    backlog: list[Callable[[Effects], None]] = []
     """What waits until it is ready, in order …"""
     backlog_bytes: int = 0
     """… and bytes of notifications among that."""
@@ -410,7 +416,7 @@ class Peer(msgspec.Struct, eq=False):
     # Initialization.
     handshake: Handshake | None = None
     """Its initialization, while that goes on."""
-    initialize: Raw | UnsetType | None = None
+    initialize: Params | None = None
     """The params of the last `initialize` it was given; None before the first."""
     forwarded: bool = False
     """Whether it has forwarded an `initialize` to its successor."""
@@ -423,10 +429,10 @@ class Peer(msgspec.Struct, eq=False):
     offer_shape: frozenset[str] | None = None
     """What stood where the proxy offer was put, in the `initialize` it got …"""
     answer_shape: frozenset[str] | None = None
-    """… and in the answer to the `initialize` it forwarded (`conductor.core.roles.offer`)."""
+    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
     # Numbers of messages (`conductor.core.tracing`).
     last_number: int = 0
-    """Of the last message that came from it."""
+    """Of the last message that came from it, if its turns are limited."""
     next_number: int = 0
     """The number it announced for its next message; 0: none."""
     announced: dict[int, None] = {}
@@ -462,7 +468,7 @@ class Peer(msgspec.Struct, eq=False):
         """The peer of a component before it is initialized.
 
         Args:
-            watched: it has a gate even without a policy.
+            watched: it has a policy state even without a policy, for an audit or a trace.
             ids: the ids of requests to it; None: from 1.
         """
         dialect, policed = component.dialect, component.policy is not None
@@ -489,7 +495,7 @@ class Peer(msgspec.Struct, eq=False):
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
 
-    def wait(self, later: Callable[[list[Effect]], None], size: int) -> bool:
+    def wait(self, later: Callable[[Effects], None], size: int) -> bool:
         """Puts a notification of `size` bytes into the backlog; False if there is no room."""
         if self.backlog_bytes + size > _MOST_WAITING_BYTES or len(self.backlog) >= _MOST_WAITING:
             return False
@@ -497,14 +503,14 @@ class Peer(msgspec.Struct, eq=False):
         self.backlog.append(later)
         return True
 
-    def resume(self, out: list[Effect]) -> None:
+    def resume(self, out: Effects) -> None:
         """Takes up again what waits in the backlog, in order."""
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
         for later in waiting:
             later(out)
 
     def settle_dialect(
-        self, dialect: Dialect, out: list[Effect], state: DialectState = DialectState.KNOWN
+        self, dialect: Dialect, out: Effects, state: DialectState = DialectState.KNOWN
     ) -> None:
         """Takes the peer's dialect as found out, and sends what has waited for that."""
         self.dialect_state = state
@@ -512,7 +518,7 @@ class Peer(msgspec.Struct, eq=False):
         self.ready = True
         self.resume(out)
 
-    def begin_handshake(self, pending: PendingRequest, params: Raw | UnsetType) -> Handshake:
+    def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""
         unknown = self.dialect_state is DialectState.UNKNOWN
         left = list(DETECTION) if unknown else [self.dialect]
@@ -533,6 +539,12 @@ class Peer(msgspec.Struct, eq=False):
         bypassed = before is not None and before.across is not self.p
         open_ = policy_state.enforced and policy_state.policy.fails != "closed"
         return open_ and (self.closure is None or bypassed)
+
+    @property
+    def policed(self) -> PolicyState:
+        """Its policy state, for code that only peers with one reach."""
+        assert self.policy_state is not None
+        return self.policy_state
 
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""

@@ -25,7 +25,7 @@ UPSTREAM: Final = "client"
 
 _HOSTED_IDS: Final = 10**12
 """The first id that a host of guests gives. Lower ones are those of the conductor above it, which
-requests keep on their way through the host. There is one count for all its guests: a request that
+requests keep while they pass the host. There is one count for all its guests: a request that
 one of them originates keeps its first id while the others pass it on."""
 
 
@@ -42,7 +42,7 @@ class Topology:
         """
         Args:
             upstream: the dialect of an outer conductor, where it is known beforehand.
-            watched: names of components that have a gate without a policy.
+            watched: names of components that have a policy state without a policy.
             numbers: the numbers that come with upstream's messages.
         """
         self.hosted = upstream is not None and upstream.sideband
@@ -70,6 +70,7 @@ class Topology:
         if mode == "agent":
             agent = proxies.pop()
             agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
+            # Whatever was configured: nobody asks an agent to be a proxy, and nothing polices it.
             agent.dialect_state = DialectState.KNOWN
             agent.speak(PLAIN)
             tail = agent.p

@@ -14,7 +14,7 @@ from typing import Final, ParamSpec
 
 from msgspec import Raw, UnsetType
 
-from conductor.core.effects import Effect, Trace
+from conductor.core.effects import Effects, Trace
 from conductor.core.state import Lane, Peer, PendingRequest, Source, TracedRequest
 
 _Params = ParamSpec("_Params")
@@ -26,7 +26,7 @@ _MOST_ANNOUNCED: Final = 4096
 """Numbers that are remembered of those announced to a host of guests."""
 
 
-class Tracer:
+class TraceEffects:
     """Makes the `Trace` effects of one router. Used only while tracing is on."""
 
     def __init__(self, next_number: Callable[[], int]) -> None:
@@ -40,7 +40,7 @@ class Tracer:
         lane: Lane | None,
         method: str,
         params: Raw | bytes | UnsetType,
-        out: list[Effect],
+        out: Effects,
     ) -> None:
         """A request is written to `lane`; None: the conductor itself takes it."""
         traced = pending.traced
@@ -64,7 +64,7 @@ class Tracer:
         )
 
     def _taken_back(
-        self, pending: PendingRequest, traced: TracedRequest, lane: Lane, out: list[Effect]
+        self, pending: PendingRequest, traced: TracedRequest, lane: Lane, out: Effects
     ) -> None:
         """Another peer is asked, or the same in another way: the response, if any, is lost."""
         member, body = traced.response or (b"error", None)
@@ -75,7 +75,7 @@ class Tracer:
         pending.answer_number, traced.response = 0, None
 
     def answered(
-        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: list[Effect]
+        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
     ) -> None:
         """A request has its answer, or would have it if the asker were still there."""
         traced = pending.traced
@@ -95,7 +95,7 @@ class Tracer:
         traced: TracedRequest,
         lane: Lane | None,
         body: bytes | None,
-        out: list[Effect],
+        out: Effects,
         *,
         is_error: bool,
         lost: bool,
@@ -131,7 +131,7 @@ class Tracer:
         lane: Lane,
         method: str,
         params: Raw | bytes | UnsetType,
-        out: list[Effect],
+        out: Effects,
         request: int = 0,
     ) -> int:
         """A notification is written to `lane`.

@@ -1,7 +1,7 @@
-"""Writes messages to one side of one peer in its dialect: everything that can be is spelt out once.
+"""Writes messages to one side of one peer in its dialect.
 
-Frames are joined from pieces, never formatted: a message costs one copy of its payload, wrapped or
-not, however large it is.
+A writer prepares all pieces of a frame that do not depend on the message. Frames are joined, never
+formatted: so a message costs one copy of its payload, in an envelope or not.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ _PARAMS = b',"params":'
 
 
 class Writer:
-    """The frames of one side. All have their newline.
+    """Writes the frames of one side, newline included.
 
-    `tag` stands before the JSON (a side byte of `channel/1`, or nothing). `request` and
-    `notification` are the methods of the envelope, None for plain messages; `nested`: the message
-    sits in the envelope's `params.message`.
+    Args:
+        tag: stands before the JSON: a side byte of `channel/1`, or nothing.
+        request: the method of the envelope of a request; None: requests are plain.
+        notification: the same of a notification.
+        nested: the message sits in the envelope's `params.message`.
     """
 
     __slots__ = ("_end", "_notification", "_request", "_wrapped", "tag")
@@ -59,7 +61,8 @@ class Writer:
         return b"".join((self._notification, encode_method(method), _PARAMS, params, self._end))
 
     def cancel(self, id: bytes) -> bytes:  # noqa: A002
-        """`$/cancel_request` for a request sent with this id: never wrapped, on its own side."""
+        """`$/cancel_request` for a request sent with this id; never wrapped, since it concerns one
+        connection."""
         return b'%b{"jsonrpc":"2.0","method":"%b","params":{"requestId":%b}}\n' % (
             self.tag,
             CANCEL.encode(),
@@ -67,7 +70,7 @@ class Writer:
         )
 
     def answer(self, id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002
-        """A response frame; responses never wear an envelope."""
+        """A response frame. Responses have no envelope: their id tells what they belong to."""
         frame = answer(id, member, body)
         return self.tag + frame if self.tag else frame
 
@@ -75,8 +78,9 @@ class Writer:
 def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Writer]:
     """The writers of a peer's predecessor and successor side.
 
-    `to_conductor`: the peer is the outer conductor and we are the proxy, so envelopes go the other
-    way round.
+    Args:
+        to_conductor: the peer is the outer conductor and we are the proxy, so the methods of
+            envelopes are those that go down.
     """
     if dialect.sideband:
         return Writer(b"p"), Writer(b"s")

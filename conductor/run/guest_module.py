@@ -1,4 +1,4 @@
-"""From what is said of a guest to its module, and to what the router is told of it."""
+"""From the spec of a guest to its module, and to the router's view of it."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ WASI_GRANTS: Final = frozenset({"clock", "random"})
 """Services that WASI guests get as system interface calls."""
 
 
-class _Told(msgspec.Struct):
+class _Configure(msgspec.Struct):
+    """The params of `configure` that matter here."""
+
     config: dict[str, msgspec.Raw] = {}
 
 
 def component(spec: GuestSpec, carrier: str) -> Component:
-    """What the router is told about a guest: a channel carrier's dialect is given by its ABI.
+    """The router's view of a guest.
 
-    A WASI command is configured as other programs are: only if there is anything to tell it.
+    The ABI of a channel carrier gives its dialect. A WASI command is configured as other programs
+    are: only if it has settings, since a program that knows no `configure` refuses it.
     """
     if carrier == "wasi":
         dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
-        told = msgspec.json.decode(spec.configure, type=_Told | None)
-        configure = bytes(spec.configure) if told is not None and told.config else None
+        params = msgspec.json.decode(spec.configure, type=_Configure | None)
+        configure = bytes(spec.configure) if params is not None and params.config else None
     else:
         dialect, configure = CHANNEL, bytes(spec.configure)
-    policy = spec.policy.policy()
     return Component(
         spec.name,
         spec.label,
         dialect,
         spec.services,
         configure,
-        policy,
+        spec.policy.policy(),
         spec.instance,
         bytes(spec.kept),
         frozenset(spec.known_as),
@@ -55,13 +57,15 @@ def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
     """Loads and checks a guest's module, and runs nothing of it. Raises `wasm_host.GuestError`."""
     import pathlib
 
+    assert spec.wasm is not None
     module = wasm_host.load(
-        pathlib.Path(spec.path),
+        pathlib.Path(spec.wasm),
         limits=wasm_host.Limits(**limits.of(limits.GUEST, spec.limits)),
         cache_dir=pathlib.Path(cache) if cache else None,
         grants=spec.services & WASI_GRANTS,
         check=lambda info: _as_expected(spec, info.digest),
-        # Of what came with this program, or was built by it, the digest is recorded.
+        # The Python guest came with this program, or was built by it, with its digest beside it:
+        # trusting it saves reading 24 MB at each start.
         digest=spec.sha256 if spec.script else "",
         compiling=_announce if spec.script else None,
     )
@@ -98,20 +102,22 @@ def _preface(spec: GuestSpec) -> bytes:
 
 
 def _as_expected(spec: GuestSpec, digest: str) -> None:
-    """Raises `wasm_host.LoadError` for a module that is not the one it shall be."""
+    """Raises `wasm_host.LoadError` for a module whose digest is not the expected one."""
     if not spec.sha256 or spec.sha256 == digest:
         return
+    assert spec.wasm is not None
     if spec.locked:
         raise wasm_host.LoadError(
-            digests.changed(spec.path, spec.locked, spec.sha256, digest), hint=digests.ACCEPT
+            digests.changed(spec.wasm, spec.locked, spec.sha256, digest), hint=digests.ACCEPT
         )
     raise wasm_host.LoadError(
-        f"{spec.path} is not the file its manifest records (sha256 {digest})",
+        f"{spec.wasm} is not the file its manifest records (sha256 {digest})",
         hint="install conductor again; a bundled module has been changed",
     )
 
 
 def memory(modules: Iterable[wasm_host.Module]) -> int:
-    """Bytes this process may use: its own, and what guests may, a component in four memories."""
+    """Bytes this process may use: its own, and those of its guests."""
+    # A component may have four memories, each as large as the limit.
     guests = sum(m.limits.memory_bytes * (4 if m.carrier == "component" else 1) for m in modules)
     return guests + _OWN_MEMORY

@@ -6,14 +6,14 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Callable
-from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from types import CodeType, ModuleType
 from typing import Any
 
 from conductor.errors import ComponentError, UsageError
 from conductor.spec import digests
-from conductor.spec.catalog import Spec
+from conductor.spec.model import Spec
 
 
 def load(spec: Spec) -> Callable[..., Any]:
@@ -22,36 +22,17 @@ def load(spec: Spec) -> Callable[..., Any]:
     assert spec.attribute is not None
     module, _, name = spec.attribute.partition(":")
     try:
-        found = getattr(_imported(module, spec), name)
+        component = getattr(_imported(module, spec), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"cannot load `py:{spec.attribute}`: {error}",
             "write py:MODULE:ATTRIBUTE, with the module importable from here",
         ) from None
-    if not callable(found):
+    if not callable(component):
         raise UsageError(
             f"`py:{spec.attribute}` is not callable", "name an async function that takes a channel"
         )
-    return found  # type: ignore[no-any-return]
-
-
-def origin(module: str) -> str | None:
-    """The file of a module, found without running any code of it or of the packages it is in."""
-    path, file = None, None
-    names = module.split(".")
-    for depth in range(1, len(names) + 1):
-        try:
-            found = PathFinder.find_spec(".".join(names[:depth]), path)
-        except (ImportError, KeyError, ValueError):
-            return None
-        if found is None:
-            return None
-        file = found.origin if found.has_location else None
-        try:
-            path = list(found.submodule_search_locations or ())
-        except KeyError:  # a namespace in a namespace knows its folders only when imported
-            return None
-    return file
+    return component  # type: ignore[no-any-return]
 
 
 class _Pinned(SourceFileLoader):
@@ -66,8 +47,8 @@ class _Pinned(SourceFileLoader):
         data = self.get_data(self.path)
         digest, locked = hashlib.sha256(data).hexdigest(), self._spec.pins[self.path]
         if digest != locked:
-            said = digests.changed(self.path, self._spec.locked, locked, digest)
-            raise ComponentError(f"{self._spec.label('component')}: {said}", digests.ACCEPT)
+            changed = digests.changed(self.path, self._spec.locked, locked, digest)
+            raise ComponentError(f"{self._spec.label('component')}: {changed}", digests.ACCEPT)
         code: CodeType = self.source_to_code(data, self.path)
         return code
 
@@ -80,13 +61,13 @@ def _imported(module: str, spec: Spec) -> ModuleType:
     package = module.rpartition(".")[0]
     if package:
         importlib.import_module(package)
-    found = spec_from_file_location(module, path, loader=_Pinned(module, path, spec))
-    assert found is not None
-    assert found.loader is not None
-    made = sys.modules[module] = module_from_spec(found)
+    module_spec = spec_from_file_location(module, path, loader=_Pinned(module, path, spec))
+    assert module_spec is not None
+    assert module_spec.loader is not None
+    loaded = sys.modules[module] = module_from_spec(module_spec)
     try:
-        found.loader.exec_module(made)
+        module_spec.loader.exec_module(loaded)
     except BaseException:
-        del sys.modules[module]
+        del sys.modules[module]  # as the import system does with a module that fails
         raise
-    return made
+    return loaded

@@ -1,4 +1,4 @@
-"""How a chain is to be run, and what has been planned for each of its components: plain values."""
+"""How a chain runs, and the plan for each of its components: plain values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Final
 import msgspec
 
 from conductor.core.component import Component, KeptMembers
-from conductor.services.client import Client
+from conductor.errors import ConductorError
+from conductor.services.calls import Grantee
+from conductor.spec.limits import DEFAULT_LIMITS
+from conductor.spec.model import Spec
+from conductor.spec.paths import LOCK_FILE
+from conductor.spec.settings import configuration
 from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
-
-LOCK_FILE: Final = "conductor.lock"
-"""In the current folder."""
 
 ISOLATIONS: Final = ("process", "inline", "separate")
 _MOST_OWN: Final = 65_536
@@ -65,63 +67,79 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     audit: str | None = None
     """File for records of violations and failures (`conductor.record.audit`); None: no records."""
     trace: str | None = None
-    """File that every message is written to (`conductor.trace`); None: no trace."""
+    """File that every message is written to (`conductor.record.trace`); None: no trace."""
     trace_content: str = "redacted"
-    """What of the messages: `all`, all but secrets (`redacted`), or `none` but their sizes."""
+    """The part of each message that is written: `all`, `redacted` (no secrets), or `none`."""
     reserved: tuple[str, ...] = msgspec.field(default_factory=_bundled)
-    """Names that no MCP server may have but its owner's: by default those of bundled components."""
+    """Names that only an MCP server of their owner may have; default: the bundled components."""
     mcp_bridge: str = "auto"
-    """How the agent is given MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
+    """How the agent receives MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
     locked: bool = False
     """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
     values: str | None = None
-    """The file that components' values are kept in (`kv`); None: the user's."""
+    """The file of the values that components keep (`kv`); None: the user's."""
     metrics: str | None = None
-    """File that the numbers proxies count are written to, for a collector; None: none."""
+    """File for the numbers that proxies count, for a collector to read; None: none."""
     lock_file: str | None = None
-    """The lock file, if it is another than `LOCK_FILE`; to name it is to ask for it."""
+    """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
 
     @property
     def lock(self) -> str | None:
-        """The lock file that holds; None: none."""
+        """The lock file to enforce; None: none."""
         if self.lock_file is not None:
             return self.lock_file
         return LOCK_FILE if self.locked else None
 
 
 class Belongings:
-    """What is kept for a host of guests that is started again: whose the addresses of MCP are, and
-    what each guest has asked to be kept."""
+    """What outlives the process of a host of guests: the MCP addresses that each guest owns, and
+    what it kept. The host receives both when it is started again."""
 
     def __init__(self) -> None:
         self.own: dict[str, set[str]] = {}
-        """What each guest has said to be its own."""
-        self.known: Callable[[], AbstractSet[str]] = frozenset
-        """All that the chain knows of."""
+        """The addresses each guest has declared as its own."""
+        self.known: AbstractSet[str] = frozenset()
+        """All addresses that the chain knows."""
         self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
         """By guest."""
 
     def add(self, guest: str, addresses: Iterable[str]) -> None:
-        """A guest has said that these are its own."""
+        """Records addresses that a guest has declared as its own."""
         own = self.own.setdefault(guest, set())
         own.update(addresses)
-        if len(own) > _MOST_OWN:  # the chain forgets its oldest, too
-            own.intersection_update(self.known())
+        if len(own) > _MOST_OWN:
+            # A chain forgets its oldest addresses, too: those are of no use any more.
+            own.intersection_update(self.known)
 
     def by_owner(self) -> dict[str, list[str]]:
-        """By guest; by the empty name, those of everybody else."""
-        known = self.known()
-        found = {name: sorted(own & known) for name, own in self.own.items()}
-        return {**found, "": sorted(known - set().union(*self.own.values()))}
+        """By guest; under the empty name, the addresses of all others."""
+        known = self.known
+        owned = {name: sorted(own & known) for name, own in self.own.items()}
+        return {**owned, "": sorted(known - set().union(*self.own.values()))}
 
 
-class Configuration(msgspec.Struct, frozen=True):
-    """What a component is told of its settings, which are in a file that may change."""
+class Configuration:
+    """The settings of a component, which may be in a file that changes while the chain runs."""
 
-    component: str
-    file: str
-    params: Callable[[], bytes]
-    """The params of `configure` as of now. Raises `ConductorError`."""
+    def __init__(self, spec: Spec) -> None:
+        self.component = spec.name
+        self.file = spec.config_file or ""
+        self._spec = spec
+        self._good: bytes | None = None
+
+    def params(self) -> bytes:
+        """The params of `configure`, with the file as it is now. Raises `ConductorError`."""
+        self._good = msgspec.json.encode(configuration(self._spec))
+        return self._good
+
+    def last_good(self) -> bytes:
+        """The params as of now, or else the last good ones. Raises `ConductorError` without any."""
+        try:
+            return self.params()
+        except ConductorError:
+            if self._good is None:
+                raise
+            return self._good
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -130,9 +148,9 @@ class Planned(msgspec.Struct, frozen=True):
     component: Component
     transport: Transport
     renew: Callable[[], Transport] | None = None
-    """Makes the transport anew, for a component that is started again."""
+    """Makes another transport, for a component that is started again."""
     guests: tuple[str, ...] = ()
-    """Names of the guests it hosts, where it is a child that does."""
+    """Names of the guests it hosts, if it is a host."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.core.restart_state.CHOICES`)."""
     timeout: float | None = None
@@ -140,14 +158,27 @@ class Planned(msgspec.Struct, frozen=True):
     quiet: float | None = None
     """Of an agent: seconds without a message from it after which its turns are cancelled."""
     files: tuple[str, ...] = ()
-    """What it is made of: when one of these changes, there is a new build."""
+    """Files it is made of: when one changes, there is a new build."""
     mcp_bridge: str = "auto"
     """For an agent: as of `Options`."""
     configurations: tuple[Configuration, ...] = ()
+    """Those of its components whose settings are in a file."""
     belongings: Belongings | None = None
-    """Where it is a child with guests: what they have said to be theirs."""
-    clients: tuple[Client, ...] = ()
-    """The proxies on it that may ask for services: itself, or its guests."""
+    """What its guests own and keep, if it is a host."""
+    grantees: tuple[Grantee, ...] = ()
+    """The users of services in it: itself, or its guests."""
+
+
+def grantee(spec: Spec) -> Grantee:
+    """The projection of a proxy for the services."""
+    return Grantee(
+        spec.name,
+        # Values that a component keeps belong to its name and to what is run: a component that the
+        # user calls by the name of another must not read that one's values.
+        f"{spec.name}\0{spec.bundled or spec.what}",
+        spec.grants,
+        {**DEFAULT_LIMITS, **spec.limits},
+    )
 
 
 Stderr = Callable[[str, str], None]

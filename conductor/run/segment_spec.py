@@ -1,4 +1,7 @@
-"""What a parent tells the child that hosts guests: plain data, sent as the first line."""
+"""What a parent and the child that hosts guests exchange: plain data.
+
+The first line is a `SegmentSpec`; the notifications are named below.
+"""
 
 from __future__ import annotations
 
@@ -8,47 +11,59 @@ import msgspec
 
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
+from conductor.core.services import granted_names
+from conductor.spec.model import Hosted, Spec
 from conductor.transports.framing import LINE_LIMIT
 
-LOCAL: Final = frozenset({"clock", "random", "log"})
-"""Services that need nothing; the child that hosts guests performs them itself."""
-
 TELL: Final = "tell"
-"""By this a host is given a notification for one of its guests: `{component, method, params}`."""
+"""Brings a host a notification for one of its guests: `{component, method, params}`."""
 
 FIRED: Final = "timer/fired"
-"""The notification by which a guest learns that a timer of its has fired."""
+"""Tells a guest that one of its timers has fired."""
 
 RECONFIGURE: Final = "reconfigure"
-"""By this a host is given the changed configuration of one of its guests."""
+"""Brings a host the changed configuration of one of its guests."""
 
 
-class GuestSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One guest to run: see `conductor.spec.catalog.Spec` for the meaning of each."""
+class GuestSpec(Hosted, frozen=True, kw_only=True, omit_defaults=True):
+    """One guest to run: the part of its `Spec` that its host needs, and facts of this start."""
 
-    name: str
-    path: str
-    sha256: str = ""
-    """What the file must be, where that is known."""
-    script: str = ""
-    """Python source that the guest runs: a `.py` file or a folder."""
-    script_sha256: str = ""
-    """What that must be, where that is known."""
-    locked: str = ""
-    """The lock file that says so; empty: the manifest of a bundled module."""
     label: str = ""
-    dialect: str | None = None
+    """How errors name it."""
     services: frozenset[str] = frozenset()
+    """The services it may use, without what narrows them."""
     configure: msgspec.Raw = msgspec.Raw(b"null")
+    """The params of `configure`."""
     instance: str = ""
+    """Which instance it is; empty: the first."""
     kept: msgspec.Raw = msgspec.Raw(b"{}")
-    """What former instances kept (`conductor.core.keeping`)."""
+    """What former instances kept (`conductor.core.component.KeptMembers`)."""
     known_as: tuple[str, ...] = ()
-    """Other names of its own: of a bundled one that by which it comes."""
-    limits: dict[str, int] = {}
-    on_failure: str = "fail"
-    policy: PolicyWords = PolicyWords(TRUSTED)
-    """What the child's router holds it to; `trusted` where the parent does that."""
+    """Other names of its own."""
+
+
+def guest_spec(
+    spec: Spec,
+    configure: bytes,
+    instance: str = "",
+    kept: bytes = b"{}",
+    *,
+    policed: bool = True,
+) -> GuestSpec:
+    """The projection of a sandboxed component for its host.
+
+    Not `policed`: the parent enforces the policy, so the host's router trusts the guest.
+    """
+    hosted = {field: getattr(spec, field) for field in Hosted.__struct_fields__}
+    return GuestSpec(
+        **hosted if policed else {**hosted, "policy": PolicyWords(TRUSTED)},
+        label=spec.label("proxy"),
+        services=granted_names(spec.grants or ()),
+        configure=msgspec.Raw(configure),
+        instance=instance,
+        kept=msgspec.Raw(kept),
+        known_as=spec.aliases,
+    )
 
 
 class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,24 +79,24 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     numbers: int = 0
     """Where the numbers of messages begin; 0: what passes is not reported (see `Hop`)."""
     recording: bool = False
-    """Whether each delivery is reported (see `conductor.run.reports.deliveries`)."""
+    """Whether each delivery is reported (see `conductor.run.report_lines`)."""
     auditing: bool = False
-    """Whether what the guests change is reported (see `conductor.run.reports.changes`)."""
+    """Whether what the guests change is reported (see `conductor.run.report_lines`)."""
     reserved: tuple[str, ...] = ()
     """Names of MCP servers that only their owners may use (`Router`)."""
     owned: dict[str, list[str]] = {}
-    """After it has been started again: addresses of MCP, by the guest whose they are; by the empty
-    name those of everybody else in the chain."""
+    """Once it is started again: addresses of MCP by the guest that owns them; under the empty name
+    those of all others in the chain."""
 
 
 class Fired(msgspec.Struct):
-    """What a host reads of `timer/fired`."""
+    """The params of `timer/fired` that a host reads."""
 
     timer: str = ""
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What a child did about a guest that failed: `action` is `restart` or `bypass`."""
+    """How a child recovered from a guest that failed: `action` is `restart` or `bypass`."""
 
     component: str
     action: str
@@ -114,7 +129,7 @@ class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Relayed(msgspec.Struct):
-    """What a host passes on from a guest, and to one."""
+    """A message that a host passes on from a guest, or to a guest."""
 
     component: str
     method: str

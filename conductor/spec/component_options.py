@@ -1,187 +1,104 @@
-"""What may be said of a component besides what it is: `proxy.wasm,grant=clock,memory=32MiB`.
+"""The options behind a component: `proxy.wasm,grant=clock,memory=32MiB`.
 
-One table for every way to say it: after commas on the command line, or as keys of a JSON object
-(`conductor.spec.json_form`).
+`OPTIONS` is the one declaration of each: how it is written, what it changes of a `Spec`, and its
+row in docs/cli.md. A component that is a JSON object has the same options as keys.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.older_rules import Translated, is_old, lifted, read_rule, today
 from conductor.core.policy.rule_syntax import read_grant, shown, surplus
-from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, Grants, merged
+from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
-from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
+from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.spec import limits
+from conductor.spec.model import OlderWords, Spec
 from conductor.spec.programs import NAME_RULE, is_name
 
 ALL: Final = "*"
 """Denies every service that has to be granted."""
 
+Options: TypeAlias = list[tuple[str, Any]]
+"""Options as the user wrote them: keys and values, in order."""
 
-class Older(msgspec.Struct, frozen=True):
-    """What was said in words of older versions, how it is said today, and what of it is lost."""
-
-    said: str
-    today: str
-    lost: str = ""
+_replace = msgspec.structs.replace
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """Options read: what was not given is None, or empty."""
+class Option(NamedTuple):
+    """One option."""
 
-    name: str | None = None
-    dialect: str | None = None
-    grants: frozenset[str] | None = None
-    denied: frozenset[str] = frozenset()
-    config: dict[str, Any] = {}
-    config_file: str | None = None
-    limits: dict[str, int] = {}
-    profile: str | None = None
-    allow: tuple[str, ...] = ()
-    named: Grants = Grants()
-    """What was granted by name: `turns=within`."""
-    older: tuple[Older, ...] = ()
-    on_violation: str | None = None
-    fails: str | None = None
-    ids: str | None = None
-    hold: float | None = None
-    on_failure: str | None = None
-    timeout: float | None = None
-    quiet: float | None = None
-    mcp_bridge: str | None = None
+    name: str
+    """A name that ends with `.KEY` stands for any word behind the dot."""
+    value: str
+    """How its value is written: `NAME`."""
+    change: Callable[[Spec, Any, str], Spec]
+    """The spec with the option. Arguments: spec, value, the word in place of `KEY`.
+
+    Raises `ValueError` that says what is wrong with the value."""
+    help: str
+    """Its meaning, in Markdown; empty for an option of older versions."""
+    bare: bool = False
+    """Whether it may stand without a value."""
 
 
-def split(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options.
-
-    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end.
-    """
-    for begin in _OPTION.finditer(text):
-        options = _options(text, begin.start())
-        if options is not None:
-            return text[: begin.start()], options
-    return text, []
+# -- how options change a spec ---------------------------------------------------------------------
 
 
-def unread(base: str) -> str | None:
-    """What looks like an option in a component without its options, and is none; None: nothing.
-
-    So it is with a comma in a value that is not quoted.
-    """
-    found = _OPTION.search(base)
-    return base[found.start() + 1 :] if found is not None else None
+def _field(field: str, read: Callable[[Any], Any]) -> Callable[[Spec, Any, str], Spec]:
+    return lambda spec, value, _: _replace(spec, **{field: read(value)})
 
 
-def misspelt(base: str) -> tuple[str, str] | None:
-    """What is wrong, and what to do, with a component that is not found and has something like an
-    option; None: nothing.
-
-    Paths may hold commas, so what is no option is taken for a part of the path.
-    """
-    found = _LIKE_OPTION.search(base)
-    if found is None:
-        return None
-    key, equals = found.groups()
-    if not equals:
-        if not _OPTION.match(f",{key}="):
-            return None
-        return f"no value for the option `{key}` in `{base}`", f"`{key}` is given as `{key}=…`"
-    import difflib
-
-    close = difflib.get_close_matches(key, NAMES, 1)
-    said = f"; did you mean `{close[0]}`?" if close else f" in `{base}`"
-    return f"no option `{key}`{said}", _HINT
+def _policy(field: str, read: Callable[[Any], Any]) -> Callable[[Spec, Any, str], Spec]:
+    return lambda spec, value, _: _replace(
+        spec, policy=_replace(spec.policy, **{field: read(value)})
+    )
 
 
-def _options(text: str, at: int) -> list[tuple[str, str]] | None:
-    """The options from here to the end; None where something else is among them."""
-    options = []
-    while at < len(text):
-        key = _OPTION.match(text, at)
-        if key is None:
-            return None
-        if key[2]:
-            at = key.end()
-            options.append((key[2], "yes"))
-            continue
-        at = _value_end(text, key.end())
-        options.append((key[1], text[key.end() : at]))
-    return options
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be {' or '.join(choices)}")
+        return str(value)
+
+    return read
 
 
-def _value_end(text: str, start: int) -> int:
-    if text[start : start + 1] in ('"', "[", "{"):
-        import json  # msgspec reads whole texts only
-
-        try:
-            end = json.JSONDecoder().raw_decode(text, start)[1]
-        except (ValueError, RecursionError):
-            end = -1
-        if text[end : end + 1] == "," or end == len(text):
-            return end
-    end = text.find(",", start)
-    return len(text) if end < 0 else end
-
-
-def read(name: str, options: list[tuple[str, Any]]) -> Given:
-    """Reads options of the component `name`, in order. Raises `UsageError` with a hint."""
-    found: dict[str, Any] = {"config": {}, "limits": {}}
-    for key, value in options:
-        try:
-            _read_one(key, value, found)
-        except ValueError as error:
-            raise UsageError(f"`{key}={_shown(value)}` of `{name}`: {error}", _HINT) from None
-    return Given(**found)
-
-
-def _read_one(key: str, value: Any, found: dict[str, Any]) -> None:
-    base, _, inner = key.partition(".")
-    if base != "config" and isinstance(value, str) and value.startswith('"'):
-        value = _loose(value)
-    if base == "config" and inner:
-        found["config"][inner] = _loose(value)
-    elif base == "limit" and inner:
-        found["limits"][inner] = limits.read(inner, value)
-    elif key in limits.SHORT:
-        found["limits"][limits.SHORT[key]] = limits.read(limits.SHORT[key], value)
-    elif key in GRANT_NAMES:
-        found["named"] = merged(found.get("named", Grants()), read_grant(key, value))
-    elif key == "allow":
-        _allow(value, found)
-    elif key == "unguard":
-        _unguard(value, found)
-    elif key in _READERS:
-        field, reader = _READERS[key]
-        found[field] = reader(value, found.get(field))
-    else:
-        raise ValueError("there is no such option")
-
-
-def _name(value: Any, _: Any) -> str:
+def _name(value: Any) -> str:
     if not isinstance(value, str) or not is_name(value):
         raise ValueError(f"a name is {NAME_RULE}")
     return value
 
 
-def _file(value: Any, _: Any) -> str:
+def _file(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("is the name of a file of settings; single ones are `config.KEY=VALUE`")
-    return value
+    return os.path.abspath(value)
 
 
-def _dialect(value: Any, _: Any) -> str:
+def _dialect(value: Any) -> str:
     if value not in DIALECTS:
         raise ValueError(f"dialects are: {', '.join(DIALECTS)}")
     return str(value)
+
+
+def _ids(value: Any) -> str:
+    if value != "kept":
+        raise ValueError("is `kept`, or left out")
+    return str(value)
+
+
+def _seconds(value: Any) -> float:
+    return limits.seconds(str(value))
 
 
 def words(value: Any) -> frozenset[str]:
@@ -190,134 +107,247 @@ def words(value: Any) -> frozenset[str]:
     return frozenset(str(word) for word in listed if word)
 
 
-def _grants(value: Any, before: Any) -> frozenset[str]:
+def services(value: Any) -> frozenset[str]:
+    """Services to grant: `clock+files:*.md`. Raises `ValueError`."""
     granted = words(value)
-    special = granted - (SERVICES - SHOWN_GRANTS.keys())
-    if special:
+    scoped = granted - (SERVICES - SHOWN_GRANTS.keys())
+    if scoped:
         from conductor.services.scopes import check
 
-        for grant in sorted(special):
+        for grant in sorted(scoped):
             check(grant)
-    return granted | (before or frozenset())
+    return granted
 
 
-def _denied(value: Any, before: Any) -> frozenset[str]:
+def _grant(spec: Spec, value: Any, _: str) -> Spec:
+    return _replace(spec, grants=(spec.grants or frozenset()) | services(value))
+
+
+def _deny(spec: Spec, value: Any, _: str) -> Spec:
     denied = words(value)
     known = (SERVICES - ALWAYS_GRANTED) | {ALL}
     if unknown := sorted(denied - known):
-        told = f"services that can be denied are {', '.join(sorted(known))}"
-        raise ValueError(f"{told}, not `{', '.join(unknown)}`")
-    return denied | (before or frozenset())
-
-
-def granted(
-    own: frozenset[str] | None, given: frozenset[str] | None, denied: frozenset[str]
-) -> frozenset[str] | None:
-    """The services of a component: its own and those given, without those denied; None: all.
-
-    Raises `ValueError` where it is not said of what those denied are taken away.
-    """
-    services = own if given is None else given | (own or frozenset())
-    if not denied:
-        return services
-    if services is None:
+        listed = ", ".join(sorted(known))
+        raise ValueError(f"services that can be denied are {listed}, not `{', '.join(unknown)}`")
+    if spec.grants is None:
         raise ValueError("it may use every service; name those it may with `grant=SERVICE`")
-    if ALL in denied:
-        return frozenset()
-    return frozenset(one for one in services if one.partition(":")[0] not in denied)
+    return _replace(spec, grants=frozenset(g for g in spec.grants if not _denies(denied, g)))
 
 
-def _profile(value: Any, _: Any) -> str:
+def _denies(denied: frozenset[str], grant: str) -> bool:
+    return ALL in denied or grant.partition(":")[0] in denied
+
+
+def _profile(spec: Spec, value: Any, _: str) -> Spec:
     if value not in PROFILE_NAMES:
         raise ValueError(f"profiles are: {', '.join(PROFILE_NAMES)}")
-    return str(value)
+    # The rights and grants of a manifest belong to the profile that it requests.
+    policy = _replace(spec.policy, profile=str(value), allow=(), grants=Grants())
+    return _replace(spec, policy=policy, profile_chosen=True)
 
 
-def _allow(value: Any, found: dict[str, Any]) -> None:
-    """Rules, in today's words or in verbs of older versions."""
+def _allow(spec: Spec, value: Any, _: str) -> Spec:
     for rule in value if isinstance(value, list) else [value]:
         text = str(rule)
-        read_as = read_rule(text)
-        if is_old(text) or read_as.grants.names() or read_as.lost:
-            older = Older(f"allow={text}", ",".join(today(read_as)), read_as.lost)
-            found["older"] = (*found.get("older", ()), older)
-        elif why := surplus(read_as.rules[0]):
+        meaning = read_rule(text)
+        if is_old(text) or meaning.grants.names() or meaning.lost:
+            spec = _with_older(spec, f"allow={text}", meaning)
+        elif why := surplus(meaning.rules[0]):
             raise ValueError(why)
-        _give(read_as, found)
+        spec = _with(spec, meaning)
+    return spec
 
 
-def _unguard(value: Any, found: dict[str, Any]) -> None:
-    """Guards as older versions lifted them."""
+def _unguard(spec: Spec, value: Any, _: str) -> Spec:
     for guard in sorted(words(value)):
-        read_as = lifted(guard)
-        older = Older(f"unguard={guard}", ",".join(today(read_as)), read_as.lost)
-        found["older"] = (*found.get("older", ()), older)
-        _give(read_as, found)
+        meaning = lifted(guard)
+        spec = _with(_with_older(spec, f"unguard={guard}", meaning), meaning)
+    return spec
 
 
-def _give(what: Translated, found: dict[str, Any]) -> None:
-    rules = tuple(shown(rule) for rule in what.rules)
-    found["allow"] = (*found.get("allow", ()), *rules)
-    found["named"] = merged(found.get("named", Grants()), what.grants)
+def _with_older(spec: Spec, written: str, meaning: Translated) -> Spec:
+    older = OlderWords(written, ",".join(today(meaning)), meaning.lost)
+    return _replace(spec, older=(*spec.older, older))
 
 
-def _ids(value: Any, _: Any) -> str:
-    if value != "kept":
-        raise ValueError("is `kept`, or left out")
-    return str(value)
+def _with(spec: Spec, meaning: Translated) -> Spec:
+    policy = spec.policy
+    allow = (*policy.allow, *map(shown, meaning.rules))
+    grants = merged(policy.grants, meaning.grants)
+    return _replace(spec, policy=_replace(policy, allow=allow, grants=grants))
 
 
-def _one_of(*values: str) -> Callable[[Any, Any], str]:
-    def read_one(value: Any, _: Any) -> str:
-        if value not in values:
-            raise ValueError(f"must be {' or '.join(values)}")
-        return str(value)
+def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `Option`
+    """The option of a named grant."""
 
-    return read_one
+    def change(spec: Spec, value: Any, _: str) -> Spec:
+        return _with(spec, Translated(grants=read_grant(name, value)))
+
+    return Option(name, value, change, help, bare=value == "yes")
 
 
-_READERS: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
-    "name": ("name", _name),
-    "dialect": ("dialect", _dialect),
-    "grant": ("grants", _grants),
-    "grants": ("grants", _grants),
-    "deny": ("denied", _denied),
-    "config": ("config_file", _file),
-    "profile": ("profile", _profile),
-    "on_violation": ("on_violation", _one_of("pass", "fail")),
-    "fails": ("fails", _one_of("closed", "open")),
-    "ids": ("ids", _ids),
-    "hold": ("hold", lambda value, _: limits.seconds(str(value))),
-    "on_failure": ("on_failure", _one_of(*CHOICES)),
-    "timeout": ("timeout", lambda value, _: limits.seconds(str(value))),
-    "quiet": ("quiet", lambda value, _: limits.seconds(str(value))),
-    "mcp_bridge": ("mcp_bridge", _one_of(*MCP_KINDS)),
-}
-"""Each option: the field it sets, and how its value is read (given what was read before)."""
+def _config(spec: Spec, value: Any, key: str) -> Spec:
+    return _replace(spec, config={**spec.config, key: _json(value)})
 
-_BARE: Final = ("modes", "texts")
-"""Options that may be given without a value."""
 
-NAMES: Final = (*_READERS, "allow", *GRANT_NAMES, *limits.SHORT, "config.KEY", "limit.KEY")
-"""Every option there is; `unguard` is one of older versions."""
+def _limit(spec: Spec, value: Any, name: str) -> Spec:
+    return _replace(spec, limits={**spec.limits, name: limits.read(name, value)})
 
-_WORDS: Final = "|".join([*_READERS, "allow", "unguard", *GRANT_NAMES, *limits.SHORT])
-_OPTION: Final = re.compile(
-    rf",(?:((?:{_WORDS})|(?:config|limit)\.\w+)=|({'|'.join(_BARE)})(?=,|$))"
+
+def _short_limit(name: str) -> Callable[[Spec, Any, str], Spec]:
+    return lambda spec, value, _: _limit(spec, value, name)
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+# fmt: off
+OPTIONS: Final = (
+    # Options change a spec in this order, whatever order they are written in: `profile` replaces
+    # what rights there are, so it precedes all that add to them, and `grant` precedes `deny`.
+    Option("name", "NAME", _field("name", _name),
+           "its name in logs and errors. If the name is taken (`client` always is), it gets a "
+           "number: `client-2`"),
+    Option("dialect", "NAME", _field("dialect", _dialect),
+           "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected"),
+    Option("grant", "SERVICE", _grant,
+           "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, `timer`, "
+           "`kv`, `files:GLOB`, `fetch:HOST`. May be repeated, or written `clock+random`"),
+    Option("grants", "SERVICES", _grant, "the same"),
+    Option("deny", "SERVICE", _deny,
+           "a service it may not use, such as one that a bundled component asks for: "
+           "`rate-limit,deny=clock`. `deny=*` denies all. Granting and denying a service in the "
+           "same place is an error. Every component has `log` and `metric`"),
+    Option("profile", "NAME", _profile,
+           "what it may do to the conversation: `none`, `observer`, `context`, `filter`, "
+           "`tools`, `full`, `trusted`; see "
+           "[security.md](security.md#modes-rights-and-profiles). Default: `context` for "
+           "sandboxed ones, or what they [ask "
+           "for](authoring.md#what-it-may-ask-for-and-what-it-gets) within that; what the "
+           "manifest asks for, for bundled ones; `trusted` for all others. A profile named here "
+           "replaces what the component asks for"),
+    Option("allow", "DIRECTION:KEY:RIGHT", _allow,
+           "rights in addition to its profile, e.g. `down:session/prompt:answer` or "
+           "`up:session/update[agent_message_chunk]:carry+drop`. DIRECTION is `down` (to the "
+           "agent) or `up`, KEY a method (or the beginning of one and `*`), RIGHT `copy`, "
+           "`carry`, `answer`, `amend`, `drop` or `originate`. May be repeated. A right that no "
+           "[row](security.md#modes-rights-and-profiles) allows is an error"),
+    Option("unguard", "GUARD", _unguard, ""),
+    _named("turns", "within|unprompted",
+           "it may prompt the agent by itself: while a turn of yours runs, or at any time"),
+    _named("commands", "NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
+    _named("permission", "narrow",
+           "it may remove options of permission requests, and reject the requests"),
+    _named("mcp", "others", "it may read, change and answer the traffic of others' MCP servers"),
+    _named("sessions", "own",
+           "it may open sessions and prompt the agent there, and answer session set-ups"),
+    _named("modes", "yes",
+           "it may have modes and options of its own, and switch them; also `modes` alone"),
+    _named("editor", "WORDS",
+           "it may reach you outside the session: `panel`, `comment`, `operation`, joined by `+`"),
+    _named("methods", "NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
+    _named("texts", "yes",
+           "it may change words inside tool calls, plans and notices; also `texts` alone"),
+    _named("capabilities", "POINTERS",
+           "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
+    Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
+           "what happens to a request that it holds when it fails or breaks a rule: conductor "
+           "refuses the request, or passes the original on"),
+    Option("ids", "kept", _policy("ids", _ids),
+           "for a program: it passes requests on under the ids they came with. Needed where it "
+           "may also send such requests of its own, as with `profile=full` or `turns=`, since "
+           "only ids tell the two apart"),
+    Option("hold", "SECONDS", _policy("hold", _seconds), "how long it may hold a prompt"),
+    Option("on_violation", "pass|fail", _policy("on_violation", _one_of("pass", "fail")),
+           "conductor always undoes and reports what breaks a rule; with `fail` it also ends the "
+           "component"),
+    Option("on_failure", "CHOICE", _field("on_failure", _one_of(*CHOICES)),
+           "what happens when it fails. `fail`: the chain ends. `restart`: conductor restarts "
+           "it, three times a minute, then as `fail`; a program also if it ends before it has "
+           "begun. `bypass`: the chain goes on without it. `restart+bypass`: both, in this "
+           "order. Default: `restart` for sandboxed proxies, `fail` for others. A proxy that "
+           "launches its successor itself (dialect `scp`) is always `fail`"),
+    Option("mcp_bridge", "KIND", _field("mcp_bridge", _one_of(*MCP_KINDS)),
+           "for an agent: how it reaches the MCP servers of proxies, as `--mcp-bridge` does for "
+           "all"),
+    Option("timeout", "SECONDS", _field("timeout", _seconds),
+           "how long it may take to answer a request other than a prompt, such as `30` or "
+           "`500ms`"),
+    Option("quiet", "SECONDS", _field("quiet", _seconds),
+           "for an agent: how long a turn may go without a message of the agent while the agent "
+           "waits for nobody. Then conductor cancels the turn and answers it with an error (in "
+           "ACP v2 a notice says why)"),
+    *(
+        Option(limit.short, limit.measure.upper(), _short_limit(limit.name),
+               f"the same as `limit.{limit.name}`: {limit.bounds}")
+        for limit in limits.TABLE if limit.short
+    ),
+    Option("config", "FILE", _field("config_file", _file),
+           "its settings, in a TOML or a `.json` file. Conductor sends them again when the file "
+           "has changed, at SIGHUP or with `--watch`"),
+    Option("config.KEY", "VALUE", _config,
+           "one of its settings; conductor reads a VALUE that is JSON as JSON"),
+    Option("limit.KEY", "NUMBER", _limit,
+           "any of its [limits](limits.md): a number, a size such as `32MiB`, a time such as "
+           "`500ms` (without a unit milliseconds)"),
 )
-_LIKE_OPTION: Final = re.compile(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
-_HINT: Final = f"options are: {', '.join(NAMES)}"
+# fmt: on
+
+NAMES: Final = tuple(option.name for option in OPTIONS if option.help)
+"""Every option but those of older versions."""
+
+_PLACES: Final = {option.name: place for place, option in enumerate(OPTIONS)}
+_WORDS: Final = "|".join(re.escape(name).replace("KEY", r"\w+") for name in _PLACES)
+_BARE: Final = "|".join(option.name for option in OPTIONS if option.bare)
+PATTERN: Final = re.compile(rf",(?:({_WORDS})=|({_BARE})(?=,|$))")
+"""An option behind a comma, up to its value: with one, or bare."""
+
+HINT: Final = f"options are: {', '.join(NAMES)}"
 
 
-def _loose(value: Any) -> Any:
-    """A configuration value: JSON where it is JSON, else text."""
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def apply(spec: Spec, options: Options) -> Spec:
+    """The spec with its options. Raises `UsageError` with a hint."""
+    name = spec.name
+    _refuse_contradiction(name, options)
+    for key, value in sorted(options, key=lambda option: _place(option[0])):
+        try:
+            place = _place(key)
+            if place == len(OPTIONS):
+                raise ValueError("there is no such option")
+            option = OPTIONS[place]
+            # The quotes of `config.KEY="5"` say that the setting is a text.
+            quoted = isinstance(value, str) and value.startswith('"') and option.change != _config
+            spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
+        except ValueError as error:
+            written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            raise UsageError(f"`{key}={written}` of `{name}`: {error}", HINT) from None
+    return spec
+
+
+def _place(key: str) -> int:
+    """Where an option is in the table; behind it if there is no such option."""
+    base, _, inner = key.partition(".")
+    return _PLACES.get(f"{base}.KEY" if inner else key, len(OPTIONS))
+
+
+def _refuse_contradiction(name: str, options: Options) -> None:
+    denied: frozenset[str] = frozenset().union(*(words(v) for k, v in options if k == "deny"))
+    for key, value in options:
+        for grant in sorted(words(value)) if key in ("grant", "grants") else ():
+            if _denies(denied, grant):
+                raise UsageError(
+                    f"`{name}` is granted `{grant}` and denied it",
+                    f"leave out `grant={grant}`, or the `deny` that takes it away",
+                )
+
+
+def _json(value: Any) -> Any:
+    """A value: JSON where it is JSON, else text."""
     if not isinstance(value, str):
         return value
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
         return value
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,18 +1,21 @@
-"""SHA-256 of files and of folders, and whether they still are what they were."""
+"""SHA-256 of files and folders, compared with what a lock pins."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from conductor.errors import ComponentError
 from conductor.spec import untrusted_files
 
-_MOST = 2 * 1024**3
-"""Bytes of a file whose digest is taken: programs are smaller, and it takes a second or two."""
+_MOST: Final = 2 * 1024**3
+"""Bytes of a file: programs are smaller, and a digest of so many takes a second or two."""
 
-CACHES = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-"""Folders that are no part of a program."""
+_CACHES: Final = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+"""Folders that tools write beside a program: a digest that counted them would change by use."""
+
+ACCEPT: Final = "look at what has changed; accept it with `conductor lock COMPONENT…`"
 
 
 def of(path: str) -> str:
@@ -21,28 +24,31 @@ def of(path: str) -> str:
 
 
 def verify(pins: Mapping[str, str], label: str, lock: str) -> None:
-    """Raises `ComponentError` if one of `pins` (path: digest) has changed.
+    """Compares files with their digests.
 
-    `label` is the component they belong to, `lock` the file that says what they were.
+    Args:
+        pins: Digests by path.
+        label: The component that the files belong to.
+        lock: The lock file that holds the digests.
+
+    Raises:
+        ComponentError: A file has changed, or cannot be read.
     """
     for path, digest in pins.items():
         try:
-            found = of(path)
+            now = of(path)
         except OSError as error:
             raise ComponentError(
                 f"{label} is pinned by {lock}, and `{path}` cannot be read: "
                 f"{error.strerror or error}",
                 "put the file back, or accept that it is gone with `conductor lock`",
             ) from None
-        if found != digest:
-            raise ComponentError(f"{label}: {changed(path, lock, digest, found)}", ACCEPT)
-
-
-ACCEPT = "look at what has changed; accept it with `conductor lock COMPONENT…`"
+        if now != digest:
+            raise ComponentError(f"{label}: {changed(path, lock, digest, now)}", ACCEPT)
 
 
 def changed(path: str, lock: str, before: str, now: str) -> str:
-    """One sentence about a file that is not what was locked."""
+    """A sentence about a file that is not what was locked."""
     return f"`{path}` is not what {lock} pins: sha256 {short(before)} → {short(now)}"
 
 
@@ -61,12 +67,12 @@ def _file(path: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """Names and contents count; what tools keep beside them does not."""
     import hashlib
 
+    # As `sha256sum` writes it: names count as well as contents.
     lines = []
     for folder, folders, files in os.walk(path):
-        folders[:] = [name for name in folders if name not in CACHES]
+        folders[:] = [name for name in folders if name not in _CACHES]
         for name in files:
             whole = os.path.join(folder, name)
             shown = os.path.relpath(whole, path).replace(os.sep, "/")

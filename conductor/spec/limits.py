@@ -1,9 +1,8 @@
 """Every limit of a component: one table, and how sizes, times and counts are written.
 
-`docs/limits.md` is drawn from the table. A limit is set behind a component
-(`proxy.wasm,memory=32MiB,limit.timers=4`) or in its manifest.
-
-Loaded where an editor waits: patterns are compiled when there is something to read.
+A limit is set behind a component (`proxy.wasm,memory=32MiB,limit.timers=4`) or in its manifest. The
+table of docs/limits.md is drawn from `TABLE`, as are the short options (`memory=`).
+The start path loads this module, so patterns are compiled when there is something to read.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ _MIB: Final = 1024**2
 _UNITS: Final = {"": 1, "k": _KIB, "m": _MIB, "g": 1024**3}
 _TIME: Final = r"(\d{1,12}(?:\.\d{1,12})?)\s*(ms|s)?"
 _MOST: Final = 2**53
-"""Of any measure: what every program can count to."""
+"""Of any measure: JSON readers that keep numbers as doubles count exactly up to this."""
+_MOST_STACK: Final = 1024 * 1024
 
 
 class Limit(NamedTuple):
@@ -36,8 +36,11 @@ class Limit(NamedTuple):
     bounds: str
     beyond: str
     """What happens to what is over."""
+    short: str = ""
+    """The option that sets it, of the limits people set most; the others are `limit.NAME`."""
 
 
+# fmt: off
 TABLE: Final = (
     Limit("module_bytes", "size", 64 * _MIB, "module", "the file", "refused"),
     Limit("functions", "count", 100_000, "module", "functions of a module", "refused"),
@@ -47,102 +50,56 @@ TABLE: Final = (
     Limit("sections", "count", 10_000, "module", "sections", "refused"),
     Limit("compile_bytes", "size", 2048 * _MIB, "compiler", "memory to compile it", "refused"),
     Limit("compile_ms", "time", 120_000, "compiler", "processor time to compile it", "refused"),
-    Limit("memory_bytes", "size", 64 * _MIB, "guest", "one linear memory", "ended"),
-    Limit("cpu_ms", "time", 1000, "guest", "one delivery", "ended"),
+    Limit("memory_bytes", "size", 64 * _MIB, "guest", "one linear memory", "ended", "memory"),
+    Limit("cpu_ms", "time", 1000, "guest", "one delivery", "ended", "cpu"),
     Limit("fuel", "count", None, "guest", "instructions of one delivery, roughly", "ended"),
-    Limit("stack_bytes", "size", 512 * _KIB, "guest", "its native stack", "ended"),
+    Limit("stack_bytes", "size", 512 * _KIB, "guest", "its native stack", "ended", "stack"),
     Limit("table_elements", "count", 100_000, "guest", "entries of one table", "ended"),
-    Limit(
-        "message_bytes", "size", 16 * _MIB, "guest", "one line, either way", "not delivered; ended"
-    ),
-    Limit(
-        "messages_per_delivery", "count", 100_000, "guest", "lines one delivery returns", "ended"
-    ),
-    Limit("outbox_bytes", "size", 64 * _MIB, "guest", "bytes one delivery returns", "ended"),
-    Limit(
-        "json_depth",
-        "count",
-        128,
-        "guest",
-        "nesting of one line, either way",
-        "not delivered; ended",
-    ),
-    Limit(
-        "json_values",
-        "count",
-        250_000,
-        "guest",
-        "values in one line, either way",
-        "not delivered; ended",
-    ),
-    Limit(
-        "waiting_bytes",
-        "size",
-        64 * _MIB,
-        "chain",
-        "what it has sent and nobody has taken",
-        "others come first; ended where all wait for each other",
-    ),
+    Limit("message_bytes", "size", 16 * _MIB, "guest",
+          "one line, in either direction", "not delivered; ended", "message"),
+    Limit("messages_per_delivery", "count", 100_000, "guest",
+          "lines one delivery returns", "ended"),
+    Limit("outbox_bytes", "size", 64 * _MIB, "guest",
+          "bytes one delivery returns", "ended", "outbox"),
+    Limit("json_depth", "count", 128, "guest",
+          "nesting of one line, in either direction", "not delivered; ended", "depth"),
+    Limit("json_values", "count", 250_000, "guest",
+          "values in one line, in either direction", "not delivered; ended"),
+    Limit("waiting_bytes", "size", 64 * _MIB, "chain", "what it has sent and nobody has taken",
+          "others come first; ended where all wait for each other"),
     Limit("open_requests", "count", 10_000, "chain", "its requests without an answer", "refused"),
-    Limit(
-        "open_bytes",
-        "size",
-        128 * _MIB,
-        "chain",
-        "bytes of these requests",
-        "refused",
-    ),
-    Limit(
-        "own_share",
-        "percent",
-        20,
-        "chain",
-        "processor time for what nobody else has caused",
-        "waits",
-    ),
-    Limit(
-        "own_messages",
-        "count",
-        500,
-        "chain",
-        "messages a second that nobody else has caused; a large one counts for each KiB",
-        "waits; ended when it is fifty seconds ahead",
-    ),
-    Limit(
-        "service_bytes",
-        "size",
-        64 * _KIB,
-        "services",
-        "one request to a service, `kv/set` and `fetch` apart",
-        "refused",
-    ),
-    Limit(
-        "calls",
-        "count",
-        32,
-        "services",
-        "requests to `files`, `fetch` and `kv` under way",
-        "refused",
-    ),
+    Limit("open_bytes", "size", 128 * _MIB, "chain", "bytes of these requests", "refused"),
+    Limit("own_share", "percent", 20, "chain",
+          "processor time for what nobody else has caused", "waits"),
+    Limit("own_messages", "count", 500, "chain",
+          "messages a second that nobody else has caused; a large one counts for each KiB",
+          "waits; ended when it is fifty seconds ahead"),
+    Limit("service_bytes", "size", 64 * _KIB, "services",
+          "one request to a service other than `kv/set` and `fetch`", "refused"),
+    Limit("calls", "count", 32, "services",
+          "requests to `files`, `fetch` and `kv` under way", "refused"),
     Limit("timers", "count", 64, "services", "timers that run", "refused"),
     Limit("series", "count", 1000, "services", "series of `metric`", "refused"),
-    Limit(
-        "log_lines", "count", 100, "services", "lines in the log a second", "dropped, and counted"
-    ),
+    Limit("log_lines", "count", 100, "services",
+          "lines in the log a second", "dropped, and counted"),
 )
 """In the order in which a component meets them."""
+# fmt: on
 
-LIMITS: Final[dict[str, str]] = {one.name: one.measure for one in TABLE}
+LIMITS: Final[dict[str, str]] = {limit.name: limit.measure for limit in TABLE}
 """The limits and what each is measured in."""
 
 DEFAULT_LIMITS: Final[dict[str, int]] = {
-    one.name: one.default for one in TABLE if one.default is not None
+    limit.name: limit.default for limit in TABLE if limit.default is not None
 }
 """Those that are off are missing."""
 
+SHORT: Final = {limit.short: limit.name for limit in TABLE if limit.short}
+"""Limits by their short option."""
+
 PLACES: Final[dict[str, frozenset[str]]] = {
-    place: frozenset(one.name for one in TABLE if one.place == place)
-    for place in ("module", "compiler", "guest", "chain", "services")
+    place: frozenset(limit.name for limit in TABLE if limit.place == place)
+    for place in dict.fromkeys(limit.place for limit in TABLE)
 }
 
 GUEST: Final = ("module", "compiler", "guest")
@@ -163,25 +120,12 @@ def allowance(limits: dict[str, int]) -> Allowance:
 def together(guests: Sequence[dict[str, int]]) -> Allowance:
     """What a host of guests may cost: as many values in a line as any of them, and as many open
     requests as all."""
-    each = [allowance(one) for one in guests]
+    each = [allowance(limits) for limits in guests]
     return Allowance(
-        json_values=max(one.json_values for one in each),
-        open_requests=sum(one.open_requests for one in each),
-        open_bytes=sum(one.open_bytes for one in each),
+        json_values=max(guest.json_values for guest in each),
+        open_requests=sum(guest.open_requests for guest in each),
+        open_bytes=sum(guest.open_bytes for guest in each),
     )
-
-
-SHORT: Final = {
-    "memory": "memory_bytes",
-    "cpu": "cpu_ms",
-    "stack": "stack_bytes",
-    "message": "message_bytes",
-    "outbox": "outbox_bytes",
-    "depth": "json_depth",
-}
-"""Short names of the limits people set most."""
-
-_MOST_STACK: Final = 1024 * 1024
 
 
 def read(key: str, value: Any) -> int:

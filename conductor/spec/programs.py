@@ -1,6 +1,6 @@
-"""Finds the programs of components that are commands, and names for them.
+"""Finds the programs and Python modules that components run, and names for components.
 
-Loaded before the event loop's modules: imports nothing heavy.
+The start path loads this module before the event loop's: it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INSTALL: Final = {
     "gemini": "npm install -g @google/gemini-cli",
     "opencode": "npm install -g opencode-ai",
 }
-"""How agents people ask for are installed; for the hint only, nothing is run."""
+"""How well-known agents are installed; for the hint only, nothing is run."""
 
 AGENT: Final = "agent"
 NAME_RULE: Final = "up to 64 of the letters a to z, digits and `._@+-`"
@@ -33,9 +33,9 @@ _LONGEST: Final = 60
 
 RESERVED: Final = frozenset(
     {
-        # What an entry in the log, or an error, begins with.
+        # The first word of an entry in the log, or of an error.
         "debug", "info", "warning", "error", "hint", "note", "health",
-        # Who speaks there besides components.
+        # Other speakers in the log.
         "conductor", "host", "trace", "audit", "mcp",
         # The ends of a chain in traces; of components only an agent may be called `agent`.
         "client", AGENT, "upstream",
@@ -47,9 +47,9 @@ _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exe
 
 
 def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
-    """The command with its program found; `conductor` itself is found without PATH.
+    """The command with the path of its program; `conductor` itself needs no PATH.
 
-    `known` names the bundled components. Raises `UsageError` with a hint.
+    `known` names the bundled components, for the hint. Raises `UsageError`.
     """
     program = words[0]
     path = which(program)
@@ -86,7 +86,7 @@ def which(program: str) -> str | None:
 
 
 def name_of(words: Sequence[str]) -> str:
-    """What a command is called: its script or program, without what merely runs that."""
+    """A name for a command: its script or program, not the interpreter that runs it."""
     for word in words:
         short = stem(word) or word
         if not _RUNNERS.match(short) and not _RUNNERS.match(word):
@@ -95,20 +95,41 @@ def name_of(words: Sequence[str]) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a component may be called so: names are ASCII, so that no two look the same."""
+    """Whether it is a valid name: names are ASCII, so that no two look the same."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a component of this name would pass for something else in a log or a record."""
+    """Whether a component of this name could be mistaken for another speaker in a log."""
     return name.strip("._@+-").lower() in RESERVED
 
 
 def plain(name: str) -> str:
-    """A name made of what names may be made of: it is written into logs and records."""
+    """A valid name made of any text: names are written into logs and records."""
     return _UNNAMEABLE.sub("-", name).strip("-")[:_LONGEST] or "component"
 
 
 def stem(path: str) -> str:
     """The last part of a path, without its ending."""
     return os.path.splitext(os.path.basename(path))[0]
+
+
+def module_file(module: str) -> str | None:
+    """The file of a Python module. Runs no code of it or of the packages it is in."""
+    from importlib.machinery import PathFinder
+
+    path, file = None, None
+    names = module.split(".")
+    for depth in range(1, len(names) + 1):
+        try:
+            spec = PathFinder.find_spec(".".join(names[:depth]), path)
+        except (ImportError, KeyError, ValueError):
+            return None
+        if spec is None:
+            return None
+        file = spec.origin if spec.has_location else None
+        try:
+            path = list(spec.submodule_search_locations or ())
+        except KeyError:  # a namespace in a namespace knows its folders only when imported
+            return None
+    return file

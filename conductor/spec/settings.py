@@ -1,25 +1,50 @@
-"""The settings of a component: those in a file of its own, and those given one by one.
+"""The settings of a component: from a file and from the command line, held to its manifest.
 
-The file (`config=FILE`, TOML or JSON) may change while the chain runs: what is told to a component
-when it starts, or at a reload, is what the file says then. What was given one by one wins.
+The file (`config=FILE`, TOML or JSON) may change while the chain runs: a component that starts, or
+is reloaded, receives what the file says then. A setting from the command line wins over the file.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.spec import untrusted_files
+from conductor.spec.model import Spec
 
-_MOST: int = 1024 * 1024
+if TYPE_CHECKING:
+    from conductor.spec.manifest.reading import Setting
+
+_MOST: Final = 1024 * 1024
 """Bytes of a file of settings."""
 
+_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
 
-def settings(config: dict[str, Any], file: str | None) -> dict[str, Any]:
-    """All of them. Raises `UsageError` for a file that cannot be read, or is not a table."""
-    return config if file is None else {**_read(file), **config}
+
+def configuration(spec: Spec) -> dict[str, object]:
+    """The params of `configure`: what a proxy receives about itself before anything else.
+
+    Raises `UsageError` for settings that cannot be read at this moment.
+    """
+    config = spec.config
+    if spec.config_file is not None:
+        config = {**_read(spec.config_file), **config}
+    return {
+        "name": spec.name,
+        "config": checked(spec.schema, config, spec.name),
+        "grants": sorted(spec.grants) if spec.grants is not None else None,
+        "limits": spec.limits,
+    }
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -28,12 +53,59 @@ def _read(path: str) -> dict[str, Any]:
         text = untrusted_files.read(path, _MOST)
         if path.endswith(".json"):
             return msgspec.json.decode(text, type=dict[str, Any])
-        from conductor.spec import toml
+        from conductor.spec import toml_files
 
-        return toml.loads(text.decode())
+        return toml_files.loads(text.decode())
     except untrusted_files.TooLargeError:
         raise UsageError(f"{path}: settings are at most {_MOST:,} bytes", hint) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "check the path behind `config=`") from None
-    except ValueError as error:  # of JSON, TOML and UTF-8 alike
+    except ValueError as error:  # of JSON, of TOML or of UTF-8
         raise UsageError(f"{path}: {error}", hint) from None
+
+
+def checked(schema: Mapping[str, Setting], config: dict[str, Any], who: str) -> dict[str, Any]:
+    """The settings, with the defaults of those that are missing.
+
+    `who` names the component. Raises `UsageError` that names the setting. Without a schema every
+    setting is accepted.
+    """
+    if not schema:
+        return config
+    for key, value in config.items():
+        _check(schema, key, value, who)
+    for key, setting in schema.items():
+        if setting.required and key not in config:
+            what = f": {setting.description}" if setting.description else ""
+            raise UsageError(
+                f"`{who}` needs the setting `{key}`{what}",
+                f"give it as `,config.{key}=VALUE`, or in a file: `,config=FILE`",
+            )
+    defaults = {key: one.default for key, one in schema.items() if one.default is not None}
+    return {**defaults, **config}
+
+
+def _check(schema: Mapping[str, Setting], key: str, value: object, who: str) -> None:
+    setting = schema.get(key)
+    if setting is None:
+        hint = did_you_mean(key, schema, f"settings are: {', '.join(schema)}")
+        raise UsageError(f"`{who}` has no setting `{key}`", hint)
+    if not is_a(value, setting.type):
+        raise UsageError(
+            f"the setting `{key}` of `{who}` must be of type {setting.type}, not {value!r}",
+            f"`{key}`: {setting.description}"
+            if setting.description
+            else "`conductor inspect` lists them",
+        )
+    if setting.enum and value not in setting.enum:
+        choices = ", ".join(repr(choice) for choice in setting.enum)
+        raise UsageError(
+            f"the setting `{key}` of `{who}` cannot be {value!r}", f"possible values: {choices}"
+        )
+
+
+def is_a(value: object, kind: str) -> bool:
+    """Whether a JSON value has a type of `Setting.type`."""
+    if isinstance(value, bool):  # which is an `int` for Python, and no number in JSON
+        return kind in ("boolean", "any")
+    return kind == "any" or isinstance(value, _JSON_TYPES[kind])

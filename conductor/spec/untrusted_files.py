@@ -1,8 +1,8 @@
-"""Opens files that a stranger's folder holds, or that were named: none of them hangs or fills us.
+"""Opens files that a stranger has made or named, so that none hangs the process or fills memory.
 
-Only ordinary files are read: a named pipe would hold us up until somebody writes to it, a device
-may never end. What is raised is an `OSError` with words in `strerror`, as of any other file.
-Imports nothing heavy: manifests are read where an editor waits.
+Only ordinary files are read: a named pipe would block until somebody writes to it, and a device may
+never end. Errors are `OSError`s with a text in `strerror`, as of any other file.
+The start path loads this module: it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from io import BufferedReader
 from typing import Final
 
 MOST_ENTRIES: Final = 10_000
-"""Files and folders that are looked at below a component's folder."""
+"""Files and folders that `below` visits in a component's folder."""
 
 _MIB: Final = 1024 * 1024
 _FLAGS: Final = (
@@ -29,8 +29,8 @@ _FLAGS: Final = (
 def ordinary(path: str, *, links: bool = True) -> BufferedReader:
     """Opens an ordinary file. Raises `OSError` for anything else.
 
-    Without `links` the last part of the path may not be one: in a stranger's folder it may lead to
-    any file.
+    Without `links` the last part of the path may not be a link: in a stranger's folder a link may
+    lead to any file.
     """
     flags = _FLAGS | (0 if links else getattr(os, "O_NOFOLLOW", 0))
     try:
@@ -41,6 +41,7 @@ def ordinary(path: str, *, links: bool = True) -> BufferedReader:
         if error.errno == errno.ELOOP and not links:
             raise OSError(errno.ELOOP, "it is a link; put a copy there", path) from None
         raise
+    # Of the open descriptor: a check before opening would leave time to replace the file.
     kind = os.fstat(fd).st_mode
     if not stat.S_ISREG(kind):
         os.close(fd)
@@ -60,7 +61,7 @@ def read(path: str, most: int, *, links: bool = True) -> bytes:
 
 
 class TooLargeError(OSError):
-    """A file, or a line of it, is larger than what is read of it."""
+    """A file, or a line of it, is larger than its bound."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(errno.EFBIG, why, path)
@@ -77,8 +78,8 @@ def lines(file: BufferedReader, path: str, most: int) -> Iterator[bytes]:
 def below(folder: str, wanted: Callable[[str], bool]) -> Iterator[str]:
     """The paths below a folder, relative to it and in order; links to folders are not followed.
 
-    Into folders whose names are not `wanted` nobody looks. Raises `OSError` where there are more
-    than `MOST_ENTRIES` entries.
+    Folders whose names are not `wanted` are skipped. Raises `OSError` for more than `MOST_ENTRIES`
+    entries.
     """
     left = MOST_ENTRIES
     waiting = [""]
@@ -86,12 +87,12 @@ def below(folder: str, wanted: Callable[[str], bool]) -> Iterator[str]:
         inner = waiting.pop()
         names: list[tuple[str, bool]] = []
         with os.scandir(os.path.join(folder, inner)) as entries:
-            for one in entries:
+            for entry in entries:
                 left -= 1
                 if left < 0:
                     why = f"it holds more than {MOST_ENTRIES:,} files and folders"
                     raise TooLargeError(folder, why)
-                names.append((one.name, one.is_dir(follow_symlinks=False)))
+                names.append((entry.name, entry.is_dir(follow_symlinks=False)))
         folders = []
         for name, is_folder in sorted(names):
             path = f"{inner}/{name}" if inner else name

@@ -1,8 +1,8 @@
-"""A listening socket, and who stands at it: connections that have not shown a secret yet.
+"""A listening socket, and its strangers: connections that have not shown a secret yet.
 
 Strangers compete with strangers only: when there are too many, or when descriptors run short, the
-one that has waited longest is closed. A stranger that shows the secret leaves the crowd at once, so
-nobody who has it is kept out, however many have not.
+one that has waited longest is closed. A stranger that shows the secret is none from then on, so no
+number of strangers keeps out a client that has the secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPARE: Final = 64
 _AT_ONCE: Final = 16
 """Connections taken in one turn of the event loop; what strangers have sent is read in between."""
 
-_REST: Final = 0.5
+REST: Final = 0.5
 """Seconds without new connections when there is no descriptor for one."""
 
 _QUIET: Final = 10.0
@@ -63,15 +63,16 @@ class Entrance:
         complain: Callable[[str], None],
         make_room: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`greet` takes a new connection, and calls `leave` when that is known or gone. `complain`
-        puts a sentence in the log. `make_room` closes a connection that is known but idle, where no
-        stranger is left to be closed; whether there was one."""
+        """`greet` takes a new connection, and calls `leave` when it has shown a secret or ended.
+        `complain` logs a sentence. `make_room` closes an idle connection that has shown a secret,
+        for when no stranger is left to be closed; False if there is none."""
         self._listening = listening
         self._greet = greet
         self._log = complain
         self._others = make_room
         self._strangers: dict[Stranger, None] = {}
-        self._said: dict[str, float] = {}
+        self._complaints: dict[str, float] = {}
+        """When each complaint was last logged."""
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
@@ -79,15 +80,15 @@ class Entrance:
         self._watch()
 
     def __len__(self) -> int:
-        """How many strangers there are."""
+        """The number of strangers."""
         return len(self._strangers)
 
     def leave(self, stranger: Stranger) -> None:
-        """A stranger is none any more, or gone."""
+        """A stranger has shown a secret, or its connection has ended."""
         self._strangers.pop(stranger, None)
 
     def make_room(self) -> bool:
-        """Closes a connection that can best be spared; whether there was one."""
+        """Closes the oldest stranger, or else an idle connection; False if there is neither."""
         oldest = next(iter(self._strangers), None)
         if oldest is None:
             return self._others()
@@ -96,14 +97,14 @@ class Entrance:
         return True
 
     def complain(self, text: str) -> None:
-        """Puts a sentence in the log, unless that has been done a moment ago."""
+        """Logs a sentence, unless the log had it a moment ago."""
         now = self._loop.time()
-        if now - self._said.get(text, -_QUIET) >= _QUIET:
-            self._said[text] = now
+        if now - self._complaints.get(text, -_QUIET) >= _QUIET:
+            self._complaints[text] = now
             self._log(text)
 
     def close(self) -> None:
-        """Lets nobody in any more; strangers are sent away."""
+        """Stops listening, and closes all strangers."""
         if self._closed:
             return
         self._closed = True
@@ -154,7 +155,7 @@ class Entrance:
 
     def _rest(self) -> None:
         self._loop.remove_reader(self._listening.fileno())
-        self._retry = self._loop.call_later(_REST, self._watch)
+        self._retry = self._loop.call_later(REST, self._watch)
 
 
 def shut_down(fd: int, how: int = socket.SHUT_RDWR) -> None:
@@ -164,7 +165,7 @@ def shut_down(fd: int, how: int = socket.SHUT_RDWR) -> None:
 
 
 class Login:
-    """A stranger that has to begin with so many bytes and a newline: its secret."""
+    """A stranger whose first line must have `length` bytes: its secret."""
 
     def __init__(
         self,
@@ -173,29 +174,29 @@ class Login:
         patience: float,
         ended: Callable[[Login, bytes | None], None],
     ) -> None:
-        """`ended` takes what was shown, and then owns `connection`; or None when that has left, or
-        took longer than `patience` seconds."""
+        """`ended` takes the bytes and then owns `connection`, or takes None if the client has left
+        or needed more than `patience` seconds."""
         self.connection = connection
         self._wanted = length + 1
         self._ended = ended
-        self._said = b""
+        self._received = b""
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(patience, self._leave)
         self._loop.add_reader(connection.fileno(), self._read)
 
     def _read(self) -> None:
         try:
-            more = self.connection.recv(self._wanted - len(self._said))
+            more = self.connection.recv(self._wanted - len(self._received))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             more = b""
-        self._said += more
+        self._received += more
         if not more:
             self._leave()
-        elif len(self._said) == self._wanted:
+        elif len(self._received) == self._wanted:
             self._detach()
-            self._ended(self, self._said[:-1])
+            self._ended(self, self._received[:-1])
 
     def _leave(self) -> None:
         self.turn_away()

@@ -13,8 +13,8 @@ import wasm_host
 from benchmarks.languages import __main__ as bench
 from benchmarks.languages import report, rows, ways
 from benchmarks.languages.measure import Found
-from conductor.cli import new_
-from conductor.run.guest_host import cache_folder
+from conductor.author import project
+from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,7 +28,7 @@ def python_guest() -> None:
     """The guest of `.py` proxies, built and compiled before anything waits for it."""
     path, digest = scripts.guest()
     limits = wasm_host.Limits(**scripts.LIMITS)
-    wasm_host.load(path, limits=limits, cache_dir=Path(cache_folder()), digest=digest)
+    wasm_host.load(path, limits=limits, cache_dir=Path(compiled_modules()), digest=digest)
 
 
 @pytest.mark.usefixtures("python_guest")
@@ -69,7 +69,7 @@ def test_a_module_that_lies_there_stands_in_for_missing_tools(tmp_path: Path) ->
 
 
 def test_every_language_there_is_a_template_for_has_a_row() -> None:
-    assert {row.template for row in rows.ROWS} == set(new_.languages())
+    assert {row.template for row in rows.ROWS} == set(project.languages())
 
 
 def test_a_proxy_that_does_something_else_is_an_error(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import wasmtime
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 from wasm_host.harden import missing, probe
 
 from .support import ROOT, conductor

@@ -179,7 +179,7 @@ def test_the_account_is_of_what_is_as_it_was_written(
         file.write_text(broken)
         assert show(str(file), Filter(), as_json=True) == 1
         assert capsys.readouterr().out == "".join(lines[:at])
-        assert verify(str(file), None, as_json=True) == 1
+        assert verify(str(file), None, json_=True) == 1
         assert json.loads(capsys.readouterr().out)["line"] == at + 1
     file.write_text("")
     assert show(str(file), Filter(), as_json=False) == 1

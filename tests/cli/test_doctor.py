@@ -14,7 +14,7 @@ import pytest
 import wasm_host
 from conductor.cli import doctor
 from conductor.cli.doctor import Check
-from conductor.spec import catalog
+from conductor.spec import paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache.store import Cache
 from wasm_host.engine import engine_identity
@@ -60,8 +60,8 @@ def test_each_fence_of_the_cage_is_shown() -> None:
 def test_a_module_that_was_changed_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(catalog.components_folder(), tmp_path / "components")
-    monkeypatch.setattr(catalog, "components_folder", lambda: tmp_path / "components")
+    shutil.copytree(paths.components_folder(), tmp_path / "components")
+    monkeypatch.setattr(paths, "components_folder", lambda: tmp_path / "components")
     assert doctor.failed(doctor.checks(str(tmp_path / "cache"))) == []
     changed = tmp_path / "components/passthrough/passthrough.wasm"
     changed.write_bytes(changed.read_bytes() + b"\0")
@@ -148,7 +148,7 @@ def test_machines_see_the_same(
 
 
 def test_the_python_guest_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "guest_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(paths, "python_guests", lambda: str(tmp_path))
     monkeypatch.setattr(scripts, "guest_name", lambda: "python-test")
     tools = {"there": "componentize-py 1.2"}
     monkeypatch.setattr(doctor, "_toolchain", lambda: tools["there"])

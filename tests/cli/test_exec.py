@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 
 from .support import Running, conductor
 

@@ -9,8 +9,10 @@ import pytest
 
 from conductor.cli import first_use
 from conductor.errors import UsageError
-from conductor.spec.catalog import components_folder, resolve
+from conductor.spec import paths
+from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
+from conductor.spec.paths import components_folder
 
 PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
@@ -199,4 +201,4 @@ def test_where_it_is_remembered(
     monkeypatch.setenv("HOME", str(here / "home"))
     monkeypatch.setenv("LOCALAPPDATA", str(here / "local"))
     monkeypatch.setattr("sys.platform", platform)
-    assert first_use.folder() == str(here / base / "conductor" / "first-use")
+    assert paths.first_use() == str(here / base / "conductor" / "first-use")

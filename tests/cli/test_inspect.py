@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import wasmtime
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 
 from .support import ROOT, conductor, environment
 

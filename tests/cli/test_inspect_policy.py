@@ -14,7 +14,7 @@ from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, SAYS, TRUSTED, Grants
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 
 from .support import conductor, environment
 
@@ -53,8 +53,8 @@ def test_full_is_everything_within_every_guard() -> None:
     assert [one["name"] for one in policy["guards"]] == [one.name for one in GUARDS]
     assert not any(one["lifted"] for one in policy["guards"])
     text = card("passthrough")
-    assert "change the handshake, a session's set-up, prompts, what is said" in text
-    assert "turns send prompts of its own, within a turn of the user's" in text
+    assert "change the handshake, a session's set-up, prompts, messages, thoughts" in text
+    assert "turns send prompts of its own, during a turn of the user" in text
     assert all(guard.name in text for guard in GUARDS)
     assert "WIDENED" not in text
     assert "undoes and reports what breaks a rule; the session goes on" in text
@@ -73,10 +73,10 @@ def test_each_profile_is_told_in_sentences(profile: str) -> None:
         "of its messages reaches anybody",
         "context": "change a session's set-up, prompts serve MCP servers of its own it does not "
         "see any other message",
-        "filter": "change a session's set-up, prompts, what is said, thought and planned change "
-        "answers to prompts drop what is said, thought and planned serve",
+        "filter": "change a session's set-up, prompts, messages, thoughts and plans change "
+        "answers to prompts drop messages, thoughts and plans serve",
         "tools": "change a session's set-up serve MCP servers of its own",
-        "full": "answer prompts drop what is said, thought and planned send of its own",
+        "full": "answer prompts drop messages, thoughts and plans send of its own",
     }[profile]
     assert said in text
     assert ("permission-answers" in text) == (profile not in ("none", "observer"))
@@ -124,11 +124,11 @@ def test_each_named_grant_is_told() -> None:
     for said in (
         "turns send prompts of its own, at any time",
         "commands list and send commands: review, plan",
-        "permission take options of permission requests away, and reject these",
+        "permission remove options of permission requests, and reject the requests",
         "mcp read, change and answer the traffic of others' MCP servers",
         "sessions open sessions of its own",
         "modes have modes and options of its own",
-        "editor reach the user beside the session: panel",
+        "editor reach the user outside the session: panel",
         "methods send, change and answer extension methods: _x/*",
         "texts change words inside tool calls",
         "capabilities claim capabilities: any",
@@ -198,7 +198,7 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("name = ", "a manifest is a few tables: a TOML file"),
-        ("name = 3", "line 1: `name`: expected `text`"),
+        ("name = 3", "line 1: `name` should be a valid string"),
         ('name = "x"\nfile = "datetime.wasm"\n[wants]\nservices = 3', "line 4: `wants.services`"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 
 from .support import Ran, conductor, environment
 

@@ -13,7 +13,7 @@ from conductor.cli import app, fast, options, run
 from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
 from conductor.run.plan import Options
-from conductor.spec import catalog, component_options
+from conductor.spec import catalog, syntax
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +165,7 @@ def test_no_sizes(text: str) -> None:
     ],
 )
 def test_where_options_begin_and_end(text: str, base: str, given: list[tuple[str, str]]) -> None:
-    assert component_options.split(text) == (base, given)
+    assert syntax.split(text) == (base, given)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import Grants
+from conductor.core.policy.rules import GRANT_NAMES, Grants
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options
+from conductor.spec import catalog, component_options, syntax
 
 NONE = Grants()
 
@@ -126,10 +126,14 @@ def test_what_cannot_be(option: str, said: str) -> None:
     assert "turns" in refused.value.hint
 
 
+def test_every_named_grant_is_an_option() -> None:
+    assert set(GRANT_NAMES) <= set(component_options.NAMES)
+
+
 def test_words_that_may_stand_alone_end_a_component_like_others() -> None:
-    assert component_options.split("p,modes,texts") == ("p", [("modes", "yes"), ("texts", "yes")])
-    assert component_options.split("p,models") == ("p,models", [])
-    assert component_options.split("a,textsb.wasm") == ("a,textsb.wasm", [])
+    assert syntax.split("p,modes,texts") == ("p", [("modes", "yes"), ("texts", "yes")])
+    assert syntax.split("p,models") == ("p,models", [])
+    assert syntax.split("a,textsb.wasm") == ("a,textsb.wasm", [])
 
 
 # -- words of older versions ---------------------------------------------------------------------
@@ -203,7 +207,7 @@ def test_words_of_older_versions_are_read(
     spec = catalog.resolve(f"passthrough,profile=none,{option}")
     assert spec.policy == PolicyWords("none", allow, named)
     (one,) = spec.older
-    assert (one.said, one.today) == (option, today)
+    assert (one.written, one.today) == (option, today)
     assert lost in one.lost
     assert bool(lost) == bool(one.lost)
     if today:
@@ -214,7 +218,7 @@ def test_words_of_older_versions_are_read(
 def test_several_guards_are_read_one_by_one() -> None:
     spec = catalog.resolve("passthrough,unguard=own-sessions+session-mode")
     assert spec.policy.grants == Grants(sessions="own", modes=True)
-    assert [one.said for one in spec.older] == ["unguard=own-sessions", "unguard=session-mode"]
+    assert [one.written for one in spec.older] == ["unguard=own-sessions", "unguard=session-mode"]
 
 
 # -- what a program must keep --------------------------------------------------------------------

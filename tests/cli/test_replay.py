@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 import wasmtime
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 from tests.e2e.test_guest_failures import FUSED
 from tests.record.trace.test_trace import PROXY, conversation, heard, lines, services, talk
 

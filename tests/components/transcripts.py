@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.author.transcripts import transcript
+from conductor.author import transcripts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def read_transcript(path: Path) -> list[transcript.Delivery]:
+def read_transcript(path: Path) -> list[transcripts.Delivery]:
     """The deliveries of a transcript, in order. Raises `ValueError` for one that is none."""
-    return transcript.read(path.read_bytes(), path.name)
+    return transcripts.read(path.read_bytes(), path.name)

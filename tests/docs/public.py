@@ -38,7 +38,8 @@ PAGES: Final = (
     Page(
         "conductor",
         {
-            "Components": _of("spec.catalog", "resolve_all", "resolve", "bundled", "Spec"),
+            "Components": (*_of("spec.catalog", "resolve_all", "resolve", "bundled"),
+                           "spec.model:Spec"),
             "A chain": ("run.plan:Options", "run.launch:plan", "run.runtime:Runtime"),
             "Its ends": (*_of("transports.memory", "MemoryTransport", "Channel"),
                          "transports.stdio:StdioTransport",
@@ -70,11 +71,11 @@ INSIDE: Final = {
         "Services": "asked",
     },
     "conductor": {
-        "Spec": "label what",
+        "Spec": "label what aliases",
         "Runtime": "*",
         "MemoryTransport": "*",
         "StdioTransport": "*",
-        "Channel": "on_received waiting",
+        "Channel": "waiting",
     },
     "wasm_host": {},
 }

@@ -25,9 +25,11 @@ from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS, Row
 from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAYS, TRUSTED, Grants
 from conductor.core.policy.states import MOVES
+from conductor.core.service_table import TABLE as CALLS
+from conductor.core.service_table import Call
 from conductor.mcp import limits as mcp
-from conductor.run.launch import Options
-from conductor.spec import catalog
+from conductor.run.plan import Options
+from conductor.spec import catalog, component_options
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
 from tests.core.test_guards.attack import sources
@@ -86,6 +88,20 @@ def _methods(request: str | None, notification: str | None) -> str:
     return " ".join(f"`{name}`" for name in dict.fromkeys((request, notification)) if name)
 
 
+def services() -> str:
+    """What proxies may call on side `c`."""
+    rows = [
+        (f"`{call.name}`", call.summary, _granted(call), call.params, call.result) for call in CALLS
+    ]
+    return table(("method", "does", "granted", "params", "result"), rows)
+
+
+def _granted(call: Call) -> str:
+    if not call.grant:
+        return "always"
+    return "when granted" if call.grant == call.name else f"with `{call.grant}`"
+
+
 def limits() -> str:
     """The limits of one component, with their defaults."""
     short = {name: word for word, name in SHORT.items()}
@@ -133,7 +149,7 @@ FLOW: Final = {
     "drain": "after the client's end of file, time in which nobody works at requests still open",
     "drain_total": "after the client's end of file, time for requests still open altogether",
 }
-"""What bounds the conductor itself, by the field of `launch.Options`."""
+"""What bounds the conductor itself, by the field of `conductor.run.plan.Options`."""
 
 
 def flow() -> str:
@@ -149,7 +165,7 @@ def components() -> str:
     """The bundled components."""
     rows = []
     for name in catalog.bundled():
-        found = catalog.manifest(name)
+        found = catalog.bundled_manifest(name)
         assert found is not None
         wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
         profile = f"`{found.wants.profile or TRUSTED}`"
@@ -341,6 +357,16 @@ def options(*commands: str) -> str:
     return table(("option", "meaning", "default"), rows)
 
 
+def component_options_table() -> str:
+    """What may stand behind a component."""
+    rows = [
+        (f"`{option.name}={option.value}`".replace("|", r"\|"), option.help)
+        for option in component_options.OPTIONS
+        if option.help
+    ]
+    return table(("key", "meaning"), rows)
+
+
 def _option(parameter: Any) -> list[str]:
     """The row of an option. Its help ends with the default, unless typer shows that."""
     value = "" if parameter.is_flag else f" {parameter.metavar}"
@@ -354,6 +380,7 @@ def _option(parameter: Any) -> list[str]:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "component_options": component_options_table,
     "options_chain": partial(options, "agent", "proxy", "exec"),
     "options_agent_proxy": partial(options, "agent", "proxy"),
     **{
@@ -361,6 +388,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
         for name in ("agent", "proxy", "exec", "lock", "new", "test", "check", "replay")
     },
     "dialects": dialects,
+    "services": services,
     "limits": limits,
     "doors": doors,
     "flow": flow,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wasm_host
-from conductor.cli import new_
-from conductor.run.guest_host import cache_folder
+from conductor.author import project
+from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Path) -> None:
     path, digest = scripts.guest()
     limits = wasm_host.Limits(**scripts.LIMITS)
-    cache = cache_folder()
+    cache = compiled_modules()
     wasm_host.load(path, limits=limits, cache_dir=Path(cache), digest=digest)
     folder = tmp_path / "mine"
-    for name, text in new_.project("python", "mine"):
+    for name, text in project.files("python", "mine"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     chain = rig.run(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from conductor.mcp.bridge import effects as known
+from conductor.mcp.bridge import effects as kinds
 from conductor.mcp.bridge.bridge import Bridge
 from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
@@ -51,9 +51,9 @@ class McpClient:
 
     def answer(self, id_: object) -> Json:
         """The answer to a request, which has to be there, once."""
-        found = [one for one in self.frames if "method" not in one and one.get("id") == id_]
-        assert len(found) == 1, (id_, self.frames)
-        return found[0]
+        answers = [f for f in self.frames if "method" not in f and f.get("id") == id_]
+        assert len(answers) == 1, (id_, self.frames)
+        return answers[0]
 
     def call(self, method: str, params: Json | None = None) -> Json:
         """Sends a request; its answer."""
@@ -81,7 +81,7 @@ class McpClient:
 
     def notifications(self, method: str) -> list[Json]:
         """The params of the notifications it got."""
-        return [one["params"] for one in self.frames if one.get("method") == method]
+        return [frame["params"] for frame in self.frames if frame.get("method") == method]
 
     def take(self, frame: Json, related: bytes | None) -> None:
         """One line of the bridge's."""
@@ -112,12 +112,12 @@ class Rig:
         """What went up and was not for the component."""
         self.wire: list[str] = []
         self.listeners: dict[str, str] = {}
-        self.waits: list[known.Wait] = []
+        self.waits: list[kinds.Wait] = []
         self.notes: list[str] = []
         self.serves: Callable[[str, str], None] = self.listen
         self.sent = 0
         self._names = 0
-        self._queue: list[known.Effect] = []
+        self._queue: list[kinds.Effect] = []
         self._busy = False
 
     # -- the chain -----------------------------------------------------------------------------
@@ -150,14 +150,14 @@ class Rig:
     def client(self, name: str = "tools", listener: str | None = None) -> McpClient:
         """A client that comes in at the (last) server of this name."""
         self._names += 1
-        found = listener or [key for key, server in self.servers() if server == name][-1]
+        listener = listener or [key for key, server in self.servers() if server == name][-1]
         made = self.clients[f"k{self._names}"] = McpClient(self, f"k{self._names}")
-        self.perform(self.bridge.client_opened(made.name, found))
+        self.perform(self.bridge.client_opened(made.name, listener))
         return made
 
     def servers(self) -> list[tuple[str, str]]:
         """Listener and name of each server there is."""
-        return [(key, one.name) for key, one in self.bridge.servers.items()]
+        return [(key, server.name) for key, server in self.bridge.servers.items()]
 
     def hold(self) -> list[Json]:
         """The frames that the component gets from now on; it answers none of them."""
@@ -183,7 +183,7 @@ class Rig:
         self.wire.append("C> " + json.dumps(whole))
         self.down(whole)
 
-    def perform(self, effects: list[known.Effect]) -> None:
+    def perform(self, effects: list[kinds.Effect]) -> None:
         """Does what the bridge asks, in order."""
         self._queue += effects
         if self._busy:
@@ -191,36 +191,36 @@ class Rig:
         self._busy = True
         try:
             while self._queue:
-                self._one(self._queue.pop(0))
+                self._perform(self._queue.pop(0))
         finally:
             self._busy = False
 
-    def _one(self, effect: known.Effect) -> None:
+    def _perform(self, effect: kinds.Effect) -> None:
         match effect:
-            case known.ToChain(frame):
+            case kinds.ToChain(frame):
                 held = json.loads(frame)
                 if self._is_for_component(held):
                     self._to_component(held)
                 else:
                     self.upstream.append(held)
-            case known.ToAgent(frame):
+            case kinds.ToAgent(frame):
                 assert frame.endswith(b"\n")
                 self.agent.append(json.loads(frame))
-            case known.Listen(listener, kind):
+            case kinds.Listen(listener, kind):
                 self.listeners[listener] = kind
                 self.serves(listener, kind)
-            case known.CloseListener(listener):
+            case kinds.CloseListener(listener):
                 del self.listeners[listener]
-            case known.ToClient(connection, frame, related):
+            case kinds.ToClient(connection, frame, related):
                 assert b"\n" not in frame
                 self.clients[connection].take(json.loads(frame), related)
-            case known.NoResponse(connection, id_):
+            case kinds.NoResponse(connection, id_):
                 self.clients[connection].finished.append(id_)
-            case known.CloseClient(connection):
+            case kinds.CloseClient(connection):
                 self.clients[connection].dropped = True
-            case known.Wait():
+            case kinds.Wait():
                 self.waits.append(effect)
-            case known.Log(_, text):
+            case kinds.Log(_, text):
                 self.notes.append(text)
 
     def _is_for_component(self, frame: Json) -> bool:

@@ -17,7 +17,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,7 +57,7 @@ class Bridge:
         self.quiet = False
         """Answers nothing at all."""
         self.doors: Doors
-        self._asked: dict[Any, tuple[str, Any]] = {}
+        self._forwarded: dict[Any, tuple[str, Any]] = {}
         self._changed = asyncio.Event()
 
     def log(self, level: str, name: str, text: str) -> None:
@@ -118,9 +118,11 @@ class Bridge:
 
     def _react(self, connection: str, message: Json) -> None:
         if "method" not in message:
-            asked = self._asked.pop(message["id"], None)
-            if asked is not None:
-                self.send(asked[0], {"id": asked[1], "result": {"answered": message["result"]}})
+            forwarded = self._forwarded.pop(message["id"], None)
+            if forwarded is not None:
+                self.send(
+                    forwarded[0], {"id": forwarded[1], "result": {"answered": message["result"]}}
+                )
             return
         if "id" not in message:
             return
@@ -136,7 +138,7 @@ class Bridge:
             case "refuse":
                 self.send(connection, {"id": message["id"], "error": {"code": -32601}})
             case "ask":
-                self._asked["s1"] = (connection, message["id"])
+                self._forwarded["s1"] = (connection, message["id"])
                 asking = {"id": "s1", "method": "sampling/createMessage", "params": {}}
                 self.send(connection, asking, json.dumps(message["id"]).encode())
             case "progress" | "log":
@@ -160,3 +162,17 @@ async def running(line_limit: int = 64 * 1024 * 1024) -> AsyncIterator[Bridge]:
         yield bridge
     finally:
         await bridge.doors.aclose()
+
+
+def with_listener(
+    kind: str,
+    body: Callable[[Bridge, Any], Awaitable[None]],
+    line_limit: int = 64 * 1024 * 1024,
+) -> None:
+    """Runs `body` with a bridge and the declaration of one listener, called `7:tools`."""
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
+            await body(bridge, await bridge.doors.listen("7:tools", kind))
+
+    run_loop(main())

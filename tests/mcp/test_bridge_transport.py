@@ -19,6 +19,7 @@ from conductor.mcp.bridge.effects import (
     ToClient,
 )
 from conductor.mcp.doors import doors as real_doors
+from conductor.mcp.doors.door import DoorEvents
 from conductor.mcp.transport import BridgedTransport
 from conductor.transports.base import Ended, Events
 
@@ -103,7 +104,7 @@ class Doors:
     why: ComponentError | None = None
     gate: asyncio.Event | None = None
 
-    def __init__(self, events: real_doors.DoorEvents, *, log: object, line_limit: int) -> None:
+    def __init__(self, events: DoorEvents, *, log: object, line_limit: int) -> None:
         self.events = events
         self.did: list[tuple[object, ...]] = []
         Doors.made = self

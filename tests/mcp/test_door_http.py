@@ -16,7 +16,7 @@ import pytest
 
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import HttpDeclaration
-from tests.mcp.door_rig import PATIENCE, Bridge, Json, descriptors, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Bridge, Json, descriptors, with_listener
 
 STATELESS = "2026-07-28"
 META = {
@@ -102,15 +102,12 @@ Body = Callable[[Bridge, Client], Awaitable[None]]
 def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
     """Runs `body` with one listener called `7:tools`."""
 
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.doors.listen("7:tools", "http")
-            assert isinstance(declaration, HttpDeclaration)
-            client = Client(declaration)
-            async with client.http:
-                await body(bridge, client)
+    async def with_client(bridge: Bridge, declaration: HttpDeclaration) -> None:
+        client = Client(declaration)
+        async with client.http:
+            await body(bridge, client)
 
-    run_loop(main())
+    with_listener("http", with_client, line_limit)
 
 
 def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() -> None:

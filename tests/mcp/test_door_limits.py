@@ -18,7 +18,7 @@ from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
 from conductor.transports import entrance
 from conductor.transports.base import Ended
 from conductor.transports.socket import ListeningTransport
-from tests.mcp.door_rig import PATIENCE, Bridge, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Bridge, run_loop, with_listener
 
 WRONG = "Bearer 0"
 
@@ -85,18 +85,15 @@ class Http:
 def http(body: Callable[[Http], Awaitable[None]], line_limit: int = 1 << 26) -> None:
     """Runs `body` with the HTTP door of one listener."""
 
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.doors.listen("7:tools", "http")
-            assert isinstance(declaration, HttpDeclaration)
-            door = Http(bridge, declaration)
-            try:
-                await body(door)
-            finally:
-                for raw in door.opened:
-                    raw.writer.close()
+    async def with_door(bridge: Bridge, declaration: HttpDeclaration) -> None:
+        door = Http(bridge, declaration)
+        try:
+            await body(door)
+        finally:
+            for raw in door.opened:
+                raw.writer.close()
 
-    run_loop(main())
+    with_listener("http", with_door, line_limit)
 
 
 HALF = {
@@ -221,7 +218,7 @@ def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.Monke
 
 def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "SPARE", 0)
-    monkeypatch.setattr(entrance, "_REST", 0.05)
+    monkeypatch.setattr(entrance, "REST", 0.05)
 
     async def body(door: Http) -> None:
         one = socket.socket()
@@ -368,20 +365,6 @@ def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatc
 # -- the stdio shims' -----------------------------------------------------------------------------
 
 
-def shims(
-    body: Callable[[Bridge, StdioDeclaration], Awaitable[None]], line_limit: int = 1 << 26
-) -> None:
-    """Runs `body` with the socket of one listener."""
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.doors.listen("7:tools", "stdio")
-            assert isinstance(declaration, StdioDeclaration)
-            await body(bridge, declaration)
-
-    run_loop(main())
-
-
 @asynccontextmanager
 async def at(path: str, first: bytes = b"") -> AsyncIterator[Raw]:
     """A connection to a Unix socket."""
@@ -406,7 +389,7 @@ def test_strangers_at_the_socket_make_room_for_each_other(monkeypatch: pytest.Mo
             client.writer.write(b'{"jsonrpc":"2.0","id":1,"method":"hello"}\n')
             assert json.loads(await client.reader.readline())["id"] == 1
 
-    shims(body)
+    with_listener("stdio", body)
 
 
 def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,7 +402,7 @@ def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(bridge.opens) == 1
         assert bridge.logs == ["warning: mcp: a client was sent away: 1 are connected"]
 
-    shims(body)
+    with_listener("stdio", body)
 
 
 def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,7 +419,7 @@ def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPat
                 "warning: mcp: an MCP client does not end its line; it is closed"
             ]
 
-    shims(body, line_limit=600_000)
+    with_listener("stdio", body, line_limit=600_000)
 
 
 def test_wrong_secrets_do_not_fill_the_log() -> None:
@@ -446,7 +429,7 @@ def test_wrong_secrets_do_not_fill_the_log() -> None:
                 assert await raw.rest() == b""
         assert len(bridge.logs) == 1
 
-    shims(body)
+    with_listener("stdio", body)
 
 
 # -- the socket of a proxy that launches its successor ---------------------------------------------

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import shim
 from tests.mcp.door_rig import PATIENCE, Json, run_loop, running
@@ -252,7 +254,7 @@ def test_what_is_open_when_input_ends_is_still_answered() -> None:
 IMPATIENT = """
 import sys
 from conductor.mcp.doors import shim
-shim._GRACE = 0.01
+shim.GRACE = 0.01
 sys.exit(shim.main(sys.argv[1:]))
 """
 
@@ -329,12 +331,11 @@ def test_it_imports_next_to_nothing() -> None:
     assert loaded & heavy == set()
 
 
-def test_open_requests_are_refused_once() -> None:
-    held = shim.Shim("nowhere", "")
-    said: list[bytes] = []
-    held._write = said.append  # type: ignore[method-assign,assignment]
-    held.open = {str(n): n for n in range(100)}
-    held.gone = "gone"
-    held._refuse_open()
-    held._refuse_open()
-    assert sorted(json.loads(line)["id"] for line in said) == list(range(100))
+def test_open_requests_are_refused_once(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    lost = shim.Shim("nowhere", "")
+    lost.open = {str(n): n for n in range(100)}
+    lost.gone = "gone"
+    lost.refuse_open()
+    lost.refuse_open()
+    refused = [json.loads(line)["id"] for line in capfdbinary.readouterr().out.splitlines()]
+    assert sorted(refused) == list(range(100))

@@ -20,7 +20,7 @@ from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import stdio
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
-from tests.mcp.door_rig import PATIENCE, Bridge, descriptors, run_loop, running
+from tests.mcp.door_rig import PATIENCE, Bridge, descriptors, with_listener
 
 Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
 
@@ -28,21 +28,18 @@ Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
 def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
     """Runs `body` with one listener called `7:tools`."""
 
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            declaration = await bridge.doors.listen("7:tools", "stdio")
-            assert isinstance(declaration, StdioDeclaration)
-            try:
-                await body(bridge, declaration)
-            finally:
-                while CLIENTS:
-                    await CLIENTS.pop().close()
+    async def then_close(bridge: Bridge, declaration: StdioDeclaration) -> None:
+        try:
+            await body(bridge, declaration)
+        finally:
+            while CLIENTS:
+                await CLIENTS.pop().close()
 
-    run_loop(main())
+    with_listener("stdio", then_close, line_limit)
 
 
 CLIENTS: list[Client] = []
-"""Those a test has made; closed behind it."""
+"""The clients of a test, which ends by closing them."""
 
 
 def address(declaration: StdioDeclaration) -> str:

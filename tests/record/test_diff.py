@@ -22,6 +22,7 @@ from conductor.record.diff import (
     parse,
     pointer,
     repeated,
+    same,
 )
 
 Told = tuple[str, str, object, object]
@@ -292,3 +293,30 @@ def test_a_long_text_deep_inside_is_not_written_at_each_level() -> None:
     tracemalloc.stop()
     assert len(found_) == 1
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (b'{"a": 1}', b'{"a":1}', True),
+        (b'{"a":1,"b":2}', b'{"b":2,"a":1}', True),
+        (b'"\\u0041\\/"', b'"A/"', True),
+        (b'{"a":1}', b'{"a":1.0}', False),
+        (b"1.10", b"1.1", False),
+        (b"1e400", b"Infinity", False),
+        (b'{"a":1}', b'{"a":"1"}', False),
+        (b'{"a":1,"a":1}', b'{"a":1}', False),
+        (b'"\\ud800"', b'"?"', False),
+        (b"[]", b"{}", False),
+        (b"[", b"[ ", False),
+    ],
+)
+def test_values_are_compared_as_they_are_written(one: bytes, other: bytes, equal: bool) -> None:
+    assert same(one, other, exact_numbers=True) is equal
+    assert same(other, one, exact_numbers=True) is equal
+
+
+def test_numbers_are_the_same_by_value_unless_their_spelling_counts() -> None:
+    assert same(b'{"a":[1.10,1e2]}', b'{"a": [1.1, 100.0]}')
+    assert not same(b'{"a":[1.10,1e2]}', b'{"a": [1.1, 100.0]}', exact_numbers=True)
+    assert not same(b"1", b"true")

@@ -23,5 +23,5 @@ SOME = b'{"name":"x","config":{"n":1.10},"grants":[],"limits":{}}'
     ],
 )
 def test_what_it_is_configured_with(carrier: str, configure: bytes, told: bytes | None) -> None:
-    spec = GuestSpec("x", "x.wasm", configure=msgspec.Raw(configure))
+    spec = GuestSpec(name="x", wasm="x.wasm", configure=msgspec.Raw(configure))
     assert guest_module.component(spec, carrier).configure == told

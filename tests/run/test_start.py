@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
+from conductor.run import spawn
 from conductor.spec import catalog
-from conductor.transports import spawn
 
 ROOT: Final = Path(__file__).parents[2]
 SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sandboxed]
@@ -24,10 +24,14 @@ def started(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> bool:
     return bool(calls)
 
 
-def run(code: str) -> list[str]:
+def run(code: str, *arguments: str) -> list[str]:
     """What a fresh interpreter prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
     )
     return done.stdout.split()
 
@@ -61,6 +65,23 @@ def test_it_is_not_started_for_nothing(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     assert not started(monkeypatch, arguments)
+
+
+STARTED: Final = """
+import sys
+from pathlib import Path
+from conductor.spec.catalog import resolve_all
+import conductor.run.launch, conductor.run.guest_host
+folder = Path(sys.argv[1])
+(folder / "component.toml").write_text("name = 'x'\\ncommand = ['sh']\\n[wants]\\nprofile = 'none'")
+resolve_all(["datetime,memory=1MiB", f"{folder}/", "demo"])
+print(*(name for name in ("pydantic", "tomlkit", "typer", "platformdirs") if name in sys.modules))
+"""
+
+
+def test_manifests_are_read_without_what_takes_long_to_import(tmp_path: Path) -> None:
+    """pydantic and tomlkit are for files that are wrong, and for those that are written."""
+    assert run(STARTED, str(tmp_path)) == []
 
 
 LEAN: Final = """

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from conductor.errors import UsageError
-from conductor.services.globs import matches
-from conductor.services.scopes import Destination, check, destination, patterns
-from conductor.spec.component_options import read
+from conductor.services.scopes import Destination, check, destination, matches, patterns
+from conductor.spec.component_options import apply
+from conductor.spec.model import Spec
 
+SPEC = Spec(name="p")
 READING = frozenset({"GET", "HEAD"})
 
 
@@ -126,10 +127,10 @@ def test_grants_that_are_none(grant: str) -> None:
 
 
 def test_grants_are_read_from_the_command_line() -> None:
-    given = read("p", [("grant", "clock+files:**/*.md+fetch:a.org"), ("grant", "files:x")])
+    given = apply(SPEC, [("grant", "clock+files:**/*.md+fetch:a.org"), ("grant", "files:x")])
     assert given.grants == frozenset({"clock", "files:**/*.md", "fetch:a.org", "files:x"})
     assert sorted(patterns(given.grants)) == ["**/*.md", "x"]
     with pytest.raises(UsageError, match="such as files:"):
-        read("p", [("grant", "files")])
+        apply(SPEC, [("grant", "files")])
     with pytest.raises(UsageError, match="services are: clock, fetch"):
-        read("p", [("grant", "shell")])
+        apply(SPEC, [("grant", "shell")])

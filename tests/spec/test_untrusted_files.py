@@ -17,12 +17,12 @@ from typing import Final
 import pytest
 
 from conductor.errors import ComponentError, UsageError
-from conductor.spec import catalog, toml, untrusted_files
+from conductor.run import spawn
+from conductor.spec import catalog, toml_files, untrusted_files
 from conductor.spec.manifest import reading, section
 from conductor.spec.python_guest import scripts
 from conductor.spec.python_guest.facts import declared
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports import spawn
 from tests.cli.support import COMMAND, DEADLINE, Ran, environment
 
 _MEMORY: Final = 6 * 1024**3
@@ -240,9 +240,9 @@ def test_defaults_by_name_are_told_once_they_are_not_much() -> None:
 )
 def test_toml_is_read_within_bounds(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        toml.loads(text)
-    assert toml.loads("a = 1979-05-27") == {"a": "1979-05-27"}
-    assert toml.loads("a.b.c = 1\n[d.e]\nf = 'x.y.z'") == {
+        toml_files.loads(text)
+    assert toml_files.loads("a = 1979-05-27") == {"a": "1979-05-27"}
+    assert toml_files.loads("a.b.c = 1\n[d.e]\nf = 'x.y.z'") == {
         "a": {"b": {"c": 1}},
         "d": {"e": {"f": "x.y.z"}},
     }
@@ -266,16 +266,16 @@ def test_a_limit_is_a_number_that_can_be_counted(limit: str, value: object) -> N
 def test_a_trace_has_lines_of_bounded_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from conductor.record.replay import agent, record
+    from conductor.record.replay import agent, recording
 
     line = {"type": "_conductor", "format": 1, "content": "all", "components": ["p"]}
     path = tmp_path / "t.jsons"
     path.write_text(json.dumps(line, separators=(",", ":")) + "\n" + "x" * 2000 + "\n")
-    monkeypatch.setattr(record, "MOST_LINE", 1000)
+    monkeypatch.setattr(recording, "MOST_LINE", 1000)
     monkeypatch.setattr(agent, "MOST_LINE", 1000)
-    for load in (lambda: record.load(str(path), "p"), lambda: agent.load(str(path))):
+    for load in (lambda: recording.load(str(path), "p"), lambda: agent.load(str(path))):
         with pytest.raises(UsageError, match=r"a line of more than 1,000 bytes"):
             load()
-    monkeypatch.setattr(record, "MOST_HELD", 50)
+    monkeypatch.setattr(recording, "MOST_HELD", 50)
     with pytest.raises(UsageError, match="holds more than"):
-        record.load(str(path), "p")
+        recording.load(str(path), "p")

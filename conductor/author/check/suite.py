@@ -1,8 +1,8 @@
-"""How each check is run: by itself, on a component of its own, in bounded time.
+"""Runs each check by itself, on an instance of its own, in bounded time.
 
-The component is trusted here: what it does itself is what is looked at, not what its policy lets
-through. Sandboxed ones run locked up in a process of their own, as behind `conductor agent`,
-but without a router there: what they say is seen as they say it.
+The component is trusted here: a check is about what the component does, not about what its policy
+lets through. A sandboxed one runs caged, as behind `conductor agent`, but without a router there:
+its lines are seen as it returns them.
 """
 
 from __future__ import annotations
@@ -12,41 +12,50 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from conductor.author.caged.guests import Cages
-from conductor.author.check import ending
-from conductor.author.check.chain import Chain, Fault, Skipped
-from conductor.author.check.table import CHECKS, Check, OverChain
-from conductor.author.check.tap import Tap
-from conductor.author.transcripts import playing
+from conductor.author.caged import CagedGuests
+from conductor.author.check import robustness
+from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
+from conductor.author.check.table import CHECKS, Check
+from conductor.author.subject import subjects
 from conductor.core.component import Component
 from conductor.core.effects import Closure
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
-from conductor.run.launch import Options, Planned
+from conductor.run.plan import Options, Planned
 from conductor.run.runtime import Runtime
-from conductor.spec.catalog import Spec
+from conductor.spec import paths
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.transports.guardian import Guardian
+from conductor.spec.model import Spec
+from conductor.spec.settings import configuration
 from conductor.transports.memory import MemoryTransport
+from conductor.transports.process_groups import Guardian
 
 TIMEOUT: Final = 30.0
-"""Seconds one check may take, unless told otherwise."""
+"""Seconds one check may take by default."""
 
 _ENDING: Final = 2.0
-"""Seconds a component is given to end after its check, before each harder step."""
+"""Seconds a component may take to end after its check, before each harder step."""
+
+_INAPPLICABLE: Final = {
+    "guest": "only sandboxed components have limits",
+    "channel guest": "it is given no lines of channel/1; its ids are the conductor's",
+    "program": "a guest has no input that ends",
+}
+"""Why a check is skipped, by what it needs."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one check went: `pass`, `fail`, `skip` or, for what is only advised, `note`."""
+    """How one check went."""
 
     name: str
     status: str
+    """`pass`, `fail`, `skip` or, for a rule that is only advice, `note`."""
     rule: str
     see: str
     why: str = ""
@@ -56,129 +65,78 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The last messages at either end, before it failed."""
     stderr: list[str] = []
     stuck: bool = False
-    """Whether it failed, or nothing more came."""
+    """Whether the component failed, or nothing more came."""
 
 
 def outcomes(
-    spec: Spec, chosen: Sequence[str], timeout: float, cache: str | None = None
+    spec: Spec,
+    chosen: Sequence[str],
+    timeout: float,
+    cache: str | None = None,
+    checks: Sequence[Check] = CHECKS,
 ) -> Iterator[Outcome]:
-    """Runs the checks, all or those chosen by name. Raises `ConductorError` where the component
-    cannot even be loaded."""
+    """Runs checks on a component.
+
+    Args:
+        chosen: names of checks; empty for all.
+        timeout: seconds that one check may take.
+        cache: the folder of compiled modules.
+
+    Raises:
+        ConductorError: the component cannot even be loaded.
+    """
     with (
-        Cages(cache or guest_host.cache_folder()) as cages,
+        CagedGuests(cache or paths.compiled_modules()) as guests,
         tempfile.TemporaryDirectory(prefix="conductor-check-") as place,
     ):
-        folder = os.path.join(os.path.realpath(place), "project")
-        os.mkdir(folder)
-        values = os.path.join(place, "kv.sqlite")
-        yield from _outcomes(spec, chosen, _Means(cages, folder, values, timeout))
-
-
-class _Means(NamedTuple):
-    """What checks are run with."""
-
-    cages: Cages
-    folder: str
-    """Where sessions are: an empty folder, as none of the user's files are meant."""
-    values: str
-    """Where the component keeps values: those it keeps for the user stay as they are."""
-    bound: float
-    """Seconds a check may take."""
-
-
-def _outcomes(spec: Spec, chosen: Sequence[str], means: _Means) -> Iterator[Outcome]:
-    kind = _kind(spec, means.cages)
-    stuck = ""
-    for check in CHECKS:
-        if chosen and check.name not in chosen:
-            continue
-        missing = _inapplicable(check, kind) or (stuck if check.over_chain is not None else "")
-        if missing:
-            yield _outcome(check, "skip", why=missing)
-        elif check.over_lines is not None:
-            yield _over_lines(check, spec, means.cages)
-        else:
-            outcome = _run(check, spec, means)
-            if check is CHECKS[0] and outcome.stuck:
+        runner = _Runner(spec, guests, os.path.realpath(place), timeout)
+        stuck = ""
+        for check in checks:
+            if chosen and check.name not in chosen:
+                continue
+            reason = runner.inapplicable(check) or (stuck if check.over_chain is not None else "")
+            if reason:
+                yield _outcome(check, "skip", why=reason)
+                continue
+            outcome = runner.run(check)
+            if check is checks[0] and outcome.stuck:  # then every check over a chain would be
                 stuck = "it does not get past `initialize`"
             yield outcome
 
 
-def _run(check: Check, spec: Spec, means: _Means) -> Outcome:
-    """Runs a check over a chain, first under its tight limits where it has such."""
-    if check.tight:
-        tight = msgspec.structs.replace(check, limits={**check.limits, **check.tight})
-        outcome = asyncio.run(_over_chain(tight, spec, means))
-        if outcome.status == "pass":
-            return outcome
-    return asyncio.run(_over_chain(check, spec, means))
-
-
-def _kind(spec: Spec, cages: Cages) -> str:
-    """`channel guest`, `guest`, `program` or `code`. Raises `ConductorError`."""
-    if not spec.sandboxed:
-        return "program" if spec.command is not None else "code"
-    from conductor.transports.guest import GuestTransport
-
-    transport = guest_host.inline(spec, Options(), cages.instantiate).transport
-    assert isinstance(transport, GuestTransport)
-    return "guest" if transport.carrier == "wasi" else "channel guest"
-
-
-def _inapplicable(check: Check, kind: str) -> str:
-    if not check.needs or check.needs in kind:
-        return ""
-    return {
-        "guest": "only sandboxed components have limits",
-        "channel guest": "it is given no lines of channel/1; its ids are the conductor's",
-        "program": "a guest has no input that ends",
-    }[check.needs]
-
-
 def _outcome(
-    check: Check, status: str, chain: Chain | None = None, *, stuck: bool = False, **more: str
+    check: Check,
+    status: str,
+    chain: ScriptedChain | None = None,
+    *,
+    stuck: bool = False,
+    **more: str,
 ) -> Outcome:
-    failed = status in ("fail", "note")
+    if status not in ("fail", "note"):
+        chain = None  # its traffic explains nothing then
     return Outcome(
         name=check.name,
         status=status,
         rule=check.rule,
         see=check.see,
-        traffic=chain.traffic if chain is not None and failed else [],
-        stderr=list(chain.stderr) if chain is not None and failed else [],
+        traffic=chain.traffic if chain is not None else [],
+        stderr=list(chain.stderr) if chain is not None else [],
         stuck=stuck,
         **more,
     )
 
 
 def _failed(
-    check: Check, fault: Fault, chain: Chain | None = None, *, stuck: bool = False
+    check: Check, fault: Fault, chain: ScriptedChain | None = None, *, stuck: bool = False
 ) -> Outcome:
     status = "note" if check.advice else "fail"
-    said = {"why": str(fault), "sent": fault.sent, "came": fault.came}
-    return _outcome(check, status, chain, stuck=stuck, **said)
-
-
-def _over_lines(check: Check, spec: Spec, cages: Cages) -> Outcome:
-    assert check.over_lines is not None
-    config = msgspec.json.encode(guest_host.configuration(spec)["config"])
-    try:
-        with playing.guests(spec, cages) as make:
-            check.over_lines(make, config)
-    except Fault as fault:
-        return _failed(check, fault)
-    except Skipped as reason:
-        return _outcome(check, "skip", why=str(reason))
-    except ComponentError as error:
-        return _outcome(check, "fail", why=error.text)
-    return _outcome(check, "pass")
-
-
-# -- over a chain ------------------------------------------------------------------------------
+    return _outcome(
+        check, status, chain, stuck=stuck, why=str(fault), sent=fault.sent, came=fault.came
+    )
 
 
 def as_checked(check: Check, spec: Spec) -> Spec:
-    """The component as it is looked at: nothing is undone for it, and it fails once."""
+    """The component as a check tries it: trusted, not restarted, under the check's limits."""
     limits = {**DEFAULT_LIMITS, **check.loose, **spec.limits}
     stricter = {key: min(value, limits.get(key, value)) for key, value in check.limits.items()}
     return msgspec.structs.replace(
@@ -190,111 +148,159 @@ def as_checked(check: Check, spec: Spec) -> Spec:
     )
 
 
-async def _over_chain(check: Check, spec: Spec, means: _Means) -> Outcome:
-    chain = Chain(spec.name, means.folder)
-    trusted = as_checked(check, spec)
-    chain.memory = {**DEFAULT_LIMITS, **trusted.limits}["memory_bytes"]
-    options = Options(grace=_ENDING, drain=0.0, values=means.values)
-    try:
-        planned, guardian = _planned(trusted, chain, options, means.cages)
-    except ConductorError as error:
-        return _outcome(check, "fail", chain, why=error.text)
-    reasons: list[Closure] = []
-    runtime = Runtime(
-        planned,
-        "agent",
-        MemoryTransport(chain.client.run),
-        options,
-        log=lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"),
-        on_failure=reasons.append,
-    )
-    name = planned[0].component.name
-    chain.dialect = lambda: _spoken(runtime, name)
-    try:
-        return await _judged(check, chain, runtime, reasons, means.bound)
-    finally:
-        guardian.release()
+class _Runner:
+    """Runs checks on one component."""
 
+    def __init__(self, spec: Spec, guests: CagedGuests, place: str, bound: float) -> None:
+        """`place`: a folder for this run; `bound`: seconds a check may take."""
+        self._spec = spec
+        self._guests = guests
+        self._bound = bound
+        # Sessions are in an empty folder: a grant to read a project must not reach user's files.
+        self._folder = os.path.join(place, "project")
+        os.mkdir(self._folder)
+        # Values the component keeps for the user stay as they are: it gets a store of its own.
+        self._values = os.path.join(place, "kv.sqlite")
+        self._kind = self._kind_of(spec)
 
-def _planned(
-    spec: Spec, chain: Chain, options: Options, cages: Cages
-) -> tuple[list[Planned], Guardian]:
-    if spec.sandboxed:
-        planned, guardian = [guest_host.inline(spec, options, cages.instantiate)], Guardian()
-    else:
-        planned, guardian = launch.plan(
-            [spec], options, agent_last=False, on_stderr=lambda _, line: chain.stderr.append(line)
+    def _kind_of(self, spec: Spec) -> str:
+        """`channel guest`, `guest`, `program` or `code`. Raises `ConductorError`."""
+        if not spec.sandboxed:
+            return "program" if spec.command is not None else "code"
+        from conductor.transports.guest import GuestTransport
+
+        transport = guest_host.inline(spec, Options(), self._guests.instantiate).transport
+        assert isinstance(transport, GuestTransport)
+        return "guest" if transport.carrier == "wasi" else "channel guest"
+
+    def inapplicable(self, check: Check) -> str:
+        """Why a check does not apply to the component; empty if it does."""
+        return "" if check.needs in self._kind else _INAPPLICABLE[check.needs]
+
+    def run(self, check: Check) -> Outcome:
+        """Runs one check, first under its tight limits if it has any."""
+        if check.over_chain is None:
+            return self._over_lines(check)
+        if check.tight:
+            tight = msgspec.structs.replace(check, limits={**check.limits, **check.tight})
+            outcome = asyncio.run(self._over_chain(tight))
+            if outcome.status == "pass":
+                return outcome
+        return asyncio.run(self._over_chain(check))
+
+    def _over_lines(self, check: Check) -> Outcome:
+        assert check.over_lines is not None
+        config = msgspec.json.encode(configuration(self._spec)["config"])
+        try:
+            with subjects(self._spec, guests=self._guests) as make:
+                check.over_lines(make, config)
+        except Fault as fault:
+            return _failed(check, fault)
+        except ComponentError as error:
+            return _outcome(check, "fail", why=error.text)
+        return _outcome(check, "pass")
+
+    async def _over_chain(self, check: Check) -> Outcome:
+        chain = ScriptedChain(self._folder)
+        spec = as_checked(check, self._spec)
+        chain.memory = {**DEFAULT_LIMITS, **spec.limits}["memory_bytes"]
+        options = Options(grace=_ENDING, drain=0.0, values=self._values)
+        try:
+            planned, guardian = self._planned(spec, chain, options)
+        except ConductorError as error:
+            return _outcome(check, "fail", chain, why=error.text)
+        closures: list[Closure] = []
+        runtime = Runtime(
+            planned,
+            "agent",
+            MemoryTransport(chain.client.run),
+            options,
+            log=lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"),
+            on_failure=closures.append,
         )
-    chain.tap = Tap(planned[0].transport)
-    agent = Planned(
-        Component("agent" if spec.name != "agent" else "checker", "agent `checker`"),
-        MemoryTransport(chain.agent.run),
-        mcp_bridge="acp",
-    )
-    return [msgspec.structs.replace(planned[0], transport=chain.tap, renew=None), agent], guardian
 
+        def dialect() -> str:
+            known = runtime.router.peers[planned[0].component.name].dialect
+            return known.name if known is not None else ""
 
-async def _judged(
-    check: Check, chain: Chain, runtime: Runtime, reasons: list[Closure], bound: float
-) -> Outcome:
-    assert check.over_chain is not None
-    loop = asyncio.get_running_loop()
-    running = loop.create_task(runtime.run())
-    trying = loop.create_task(_tried(check.over_chain, chain))
-    try:
-        await asyncio.wait({running, trying}, timeout=bound, return_when=asyncio.FIRST_COMPLETED)
-        if not trying.done() and running.done():
-            # The chain may have ended because of what is tried: what that says of it counts.
-            await asyncio.wait({trying}, timeout=0)
-        return _verdict(check, chain, trying, reasons, bound)
-    finally:
-        trying.cancel()
-        await asyncio.gather(trying, return_exceptions=True)
-        for end in (chain.client, chain.agent):
-            end.close()
-        await _ended(runtime, running)
+        chain.dialect = dialect
+        try:
+            return await self._tried(check, chain, runtime, closures)
+        finally:
+            guardian.release()
 
+    def _planned(
+        self, spec: Spec, chain: ScriptedChain, options: Options
+    ) -> tuple[list[Planned], Guardian]:
+        """The component behind the tap, and the scripted agent."""
+        guardian = Guardian()
+        if spec.sandboxed:
+            component = guest_host.inline(spec, options, self._guests.instantiate)
+        else:
+            (component,), guardian = launch.plan(
+                [spec],
+                options,
+                agent_last=False,
+                on_stderr=lambda _, line: chain.stderr.append(line),
+            )
+        agent = Planned(
+            Component("agent" if spec.name != "agent" else "checker", "agent `checker`"),
+            MemoryTransport(chain.agent.run),
+            mcp_bridge="acp",
+        )
+        tapped = chain.tapped(component.transport)
+        return [msgspec.structs.replace(component, transport=tapped, renew=None), agent], guardian
 
-def _spoken(runtime: Runtime, name: str) -> str:
-    dialect = runtime.router.peers[name].dialect
-    return dialect.name if dialect is not None else ""
+    async def _tried(
+        self, check: Check, chain: ScriptedChain, runtime: Runtime, closures: list[Closure]
+    ) -> Outcome:
+        assert check.over_chain is not None
+        running = asyncio.ensure_future(runtime.run())
+        trying = asyncio.ensure_future(check.over_chain(chain))
+        try:
+            await asyncio.wait(
+                {running, trying}, timeout=self._bound, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not trying.done() and running.done():
+                # The end of the chain may be what the check waits for: let it see that first.
+                await asyncio.wait({trying}, timeout=0)
+            return self._verdict(check, chain, trying, closures)
+        finally:
+            trying.cancel()
+            await asyncio.gather(trying, return_exceptions=True)
+            chain.client.close()
+            chain.agent.close()
+            await asyncio.wait({running}, timeout=_ENDING)
+            runtime.stop()
+            with contextlib.suppress(ComponentError):
+                await running
 
-
-async def _tried(over_chain: OverChain, chain: Chain) -> None:
-    await over_chain(chain)
-
-
-def _verdict(
-    check: Check,
-    chain: Chain,
-    trying: asyncio.Task[None],
-    reasons: list[Closure],
-    bound: float,
-) -> Outcome:
-    if not trying.done():
-        text = f"nothing more came within {bound:g} s"
-        said = f"it failed: {reasons[0].text}" if reasons else text
-        wrote = chain.tap.lines if chain.tap is not None else []
-        odd = ending.odd(wrote)
-        if odd is not None:
-            said += "; it wrote a line that is no message, or a batch of several"
-        last = odd or (wrote[-1] if wrote else b"nothing")
-        return _failed(check, Fault(said, came=last), chain, stuck=True)
-    match trying.exception():
-        case None:
-            return _outcome(check, "pass", chain)
-        case Skipped() as reason:
-            return _outcome(check, "skip", why=str(reason))
-        case Fault() as fault:
-            said = f"it failed: {reasons[0].text}" if reasons else str(fault)
-            return _failed(check, Fault(said, fault.sent, fault.came), chain, stuck=bool(reasons))
-        case defect:
-            raise defect
-
-
-async def _ended(runtime: Runtime, running: asyncio.Task[int]) -> None:
-    """Waits until nothing of the chain is left."""
-    await asyncio.wait({running}, timeout=_ENDING)
-    runtime.stop()
-    with contextlib.suppress(ComponentError):
-        await running
+    def _verdict(
+        self,
+        check: Check,
+        chain: ScriptedChain,
+        trying: asyncio.Future[None],
+        closures: list[Closure],
+    ) -> Outcome:
+        failure = f"it failed: {closures[0].text}" if closures else ""
+        if not trying.done():
+            why = failure or f"nothing more came within {self._bound:g} s"
+            lines = chain.tap.lines
+            odd = robustness.not_a_message(lines)
+            if odd is not None:
+                why += "; it wrote a line that is no message, or a batch of several"
+            last = odd or (lines[-1] if lines else b"nothing")
+            return _failed(check, Fault(why, came=last), chain, stuck=True)
+        match trying.exception():
+            case None:
+                return _outcome(check, "pass", chain)
+            case Skipped() as reason:
+                return _outcome(check, "skip", why=str(reason))
+            case Fault() as fault:
+                # That it failed explains the rest: a lost message is only what followed.
+                why = failure or str(fault)
+                return _failed(
+                    check, Fault(why, fault.sent, fault.came), chain, stuck=bool(failure)
+                )
+            case defect:
+                raise defect

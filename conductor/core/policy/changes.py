@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import UnsetType
 
 from conductor.core.effects import Changed, Effect
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.entries import Notification
+from conductor.core.policy.headings import Message
+from conductor.core.state import Carried, Lane, Peer, PendingRequest
 from conductor.core.tracing import best_effort
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.policy.headings import Params
-    from conductor.core.policy.ordering import Notification
-    from conductor.core.state import Carried, Lane, Peer, PendingRequest
 
 
 @best_effort
@@ -71,9 +68,7 @@ def _of_notification(
 def originated(
     exchange: Exchange,
     lane: Lane,
-    method: str,
-    session: str | None,
-    params: Params,
+    message: Message,
     out: list[Effect],
     pending: PendingRequest | None = None,
 ) -> None:
@@ -85,11 +80,11 @@ def originated(
                 change="originated",
                 kind="notification" if pending is None else "request",
                 direction=lane.direction.value,
-                method=method,
-                session=session,
+                method=message.method,
+                session=message.session,
                 number=exchange.number,
                 before=None,
-                after=shown(params),
+                after=shown(message.params),
                 source=None,
                 source_id=None,
                 target=_towards(lane),

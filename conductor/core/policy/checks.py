@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from conductor.core import guards, jsonrpc
 from conductor.core.effects import Closure, Effect, Violated
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import INVALID_REQUEST
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.jsonrpc import INVALID_REQUEST, Params
+from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
@@ -27,12 +28,9 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES
+from conductor.core.state import Carried, Peer, PendingRequest
 
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Carried, Peer, PendingRequest
-
-_SAYS: Final = {
+_MISSING: Final = {
     ORIGINATE: "may not send `{}` of its own",
     CARRY: "may not change `{}`",
     AMEND: "may not change the answer to `{}`",
@@ -42,7 +40,7 @@ _SAYS: Final = {
 RIGHTS: Final = "rights"
 """The rule that is broken where a right is missing; all others are guards."""
 IDENTITY: Final = "identity"
-"""The rule that is broken by what is not the message it pretends to be."""
+"""The rule that is broken by a message that is not the one whose id it has."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
 
@@ -51,22 +49,24 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]{1,80}")
 _decode = msgspec.json.Decoder().decode
 
 
-def equal(one: Params | bytes, other: Params | bytes) -> bool:
-    """Whether two payloads say the same, however they are spelled."""
-    if one == other:
+def equal(first: Params | bytes, second: Params | bytes) -> bool:
+    """Whether two payloads are equal as JSON, however they are spelled."""
+    if first == second:
         return True
-    if isinstance(one, msgspec.UnsetType) or isinstance(other, msgspec.UnsetType):
+    if isinstance(first, msgspec.UnsetType) or isinstance(second, msgspec.UnsetType):
         return False
-    if too_many_values(bytes(one), MOST_JUDGED) or too_many_values(bytes(other), MOST_JUDGED):
-        return bytes(one) == bytes(other)
+    payloads = bytes(first), bytes(second)
+    # Decoding what holds too many values takes too long; equal bytes have been seen above.
+    if any(too_many_values(payload, MOST_JUDGED) for payload in payloads):
+        return payloads[0] == payloads[1]
     try:
-        return bool(_decode(one) == _decode(other))
+        return bool(_decode(payloads[0]) == _decode(payloads[1]))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return bytes(one) == bytes(other)
+        return payloads[0] == payloads[1]
 
 
 class Checks:
-    """The checks, and how their outcome is told."""
+    """The checks, and the reports of what they find."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -75,52 +75,45 @@ class Checks:
         self,
         policy_state: PolicyState,
         direction: Direction,
-        method: str,
-        params: Params,
+        message: Message,
         rights: int,
-        heading: Heading,
         *,
-        asks: bool,
+        is_request: bool,
     ) -> Violation | None:
-        """What is wrong with a message of the component's own; `asks`: it is a request."""
+        """What is wrong with a message of the component's own."""
+        method = message.method
         if not policy_state.enforced:
             return None
         if not rights & ORIGINATE:
-            return lacks(ORIGINATE, direction, heading.key)
-        if method in (NOTIFICATIONS if asks else REQUESTS):
-            form = "a request" if asks else "a notification"
+            return lacks(ORIGINATE, direction, message.key)
+        if method in (NOTIFICATIONS if is_request else REQUESTS):
+            form = "a request" if is_request else "a notification"
             return Violation(RIGHTS, f"may not send `{method}` as {form}")
-        context = self._context(policy_state, heading.session)
-        return guards.originated(context, direction.value, method, params)
+        context = self._context(policy_state, message.session)
+        return guards.originated(context, direction.value, method, message.params)
 
     def forwards(
         self,
         policy_state: PolicyState,
         direction: Direction,
-        method: str,
-        given: Params,
+        message: Message,
         sent: Params,
         rights: int,
-        heading: Heading,
     ) -> Violation | None:
-        """What is wrong with a message it was given going on as `sent`."""
-        if given == sent or not policy_state.enforced:
+        """What is wrong with a message that a component was given going on with params `sent`."""
+        method, params, _ = message
+        if params == sent or not policy_state.enforced:
             return None
         if not rights & CARRY:
-            return None if equal(given, sent) else lacks(CARRY, direction, heading.key)
-        context = self._context(policy_state, heading.session)
-        return guards.forwarded(context, direction.value, method, given, sent)
+            return None if equal(params, sent) else lacks(CARRY, direction, message.key)
+        context = self._context(policy_state, message.session)
+        return guards.forwarded(context, direction.value, method, params, sent)
 
     def answers(
-        self,
-        policy_state: PolicyState,
-        carried: Carried,
-        direction: Direction,
-        member: bytes,
-        body: bytes,
+        self, carried: Carried, direction: Direction, member: bytes, body: bytes
     ) -> Violation | None:
-        """What is wrong with its answer to a request, of which `carried.upstream` came back."""
-        upstream = carried.upstream
+        """What is wrong with a component's answer to a request."""
+        policy_state, upstream = carried.lane.peer.policed, carried.upstream
         if not policy_state.enforced or upstream == (member, body):
             return None
         needed = ANSWER if upstream is None else AMEND
@@ -128,14 +121,9 @@ class Checks:
             if upstream is not None and upstream[0] == member and equal(body, upstream[1]):
                 return None
             return lacks(needed, direction, carried.heading.key)
+        context = self._context(policy_state, carried.heading.session)
         return guards.answered(
-            self._context(policy_state, carried.heading.session),
-            direction.value,
-            carried.method,
-            carried.params,
-            member,
-            body,
-            upstream,
+            context, direction.value, carried.method, carried.params, member, body, upstream
         )
 
     # -- reports ---------------------------------------------------------------------------------
@@ -145,34 +133,35 @@ class Checks:
         peer: Peer,
         direction: Direction,
         key: str,
-        wrong: Violation,
+        violation: Violation,
         pending: PendingRequest,
         out: list[Effect],
     ) -> None:
-        """Reports a violation, and tells the component which rule its request broke."""
-        self.report(peer, direction, key, wrong, out)
-        self._exchange.reply(pending, b"error", error(peer, wrong), out)
+        """Reports a violation, and answers the request that broke a rule with it."""
+        self.report(peer, direction, key, violation, out)
+        self._exchange.reply(pending, b"error", error(peer, violation), out)
 
     @staticmethod
     def report(
-        peer: Peer, direction: Direction, key: str, wrong: Violation, out: list[Effect]
+        peer: Peer, direction: Direction, key: str, violation: Violation, out: list[Effect]
     ) -> None:
         """Reports a violation."""
-        owner, policy_state = peer.launched_by or peer, peer.policy_state
-        assert policy_state is not None
-        kind = (wrong.guard, direction.value, key)
+        owner, policy_state = peer.launched_by or peer, peer.policed
+        kind = (violation.guard, direction.value, key)
         again = kind in policy_state.reported
         if not again and len(policy_state.reported) < 1024:
             policy_state.reported.add(kind)
         fatal = policy_state.policy.on_violation == "fail"
-        text = sentence(owner, wrong)
+        text = sentence(owner, violation)
         out.append(
-            Violated(owner.name, wrong.guard, kind[1], key, wrong.pointer, text, fatal, again)
+            Violated(
+                owner.name, violation.guard, kind[1], key, violation.pointer, text, fatal, again
+            )
         )
 
     def _context(self, policy_state: PolicyState, session: str | None) -> guards.Context:
         known = self._exchange.sessions
-        found = known.find(session)
+        held = known.find(session)
         return guards.Context(
             version=self._exchange.version,
             grants=policy_state.policy.grants,
@@ -180,11 +169,11 @@ class Checks:
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
             known=session is not None and session in known.ids,
-            folders=known.folders if session is None else found.folders,
-            commands=found.commands,
-            modes=found.modes,
-            options=found.options,
-            added=found.added.get(policy_state.name, frozenset()),
+            folders=known.folders if session is None else held.folders,
+            commands=held.commands,
+            modes=held.modes,
+            options=held.options,
+            added=held.added.get(policy_state.name, frozenset()),
             sessions=known.ids.keys(),
             own_sessions=known.own(policy_state.name)
             if policy_state.policy.grants.sessions
@@ -195,7 +184,9 @@ class Checks:
 
 def lacks(right: int, direction: Direction, key: str) -> Violation:
     """A missing right as a violation, with what to add for it."""
-    return Violation(RIGHTS, f"{_SAYS[right].format(key)}\nhint: {_remedy(right, direction, key)}")
+    return Violation(
+        RIGHTS, f"{_MISSING[right].format(key)}\nhint: {_remedy(right, direction, key)}"
+    )
 
 
 def _remedy(right: int, direction: Direction, key: str) -> str:
@@ -212,7 +203,7 @@ def _remedy(right: int, direction: Direction, key: str) -> str:
 def _written(name: str, key: str) -> str:
     """A named grant that lets a component have to do with a key, as it is written behind one.
 
-    A method is the component's own word: one that would read as more than a method is not shown.
+    The component chose the method: what would read as more than a method is not shown.
     """
     match name:
         case "commands":
@@ -220,22 +211,22 @@ def _written(name: str, key: str) -> str:
         case "methods":
             return f"methods={key if _PLAIN.fullmatch(key) else 'NAME'}"
         case "editor":
-            choices = (one for one in CHOICES[name] if one in key)
+            choices = (word for word in CHOICES[name] if word in key)
             return f"editor={next(choices, CHOICES[name][-1])}"
     return f"{name}={CHOICES[name][0]}" if name in CHOICES else name
 
 
-def error(peer: Peer, wrong: Violation) -> bytes:
+def error(peer: Peer, violation: Violation) -> bytes:
     """A violation as a JSON-RPC error object for who runs into it."""
     owner = peer.launched_by or peer
-    data = {"rule": wrong.guard, "pointer": wrong.pointer, "component": owner.name}
-    return jsonrpc.error_object(INVALID_REQUEST, sentence(owner, wrong), data)
+    data = {"rule": violation.guard, "pointer": violation.pointer, "component": owner.name}
+    return jsonrpc.error_object(INVALID_REQUEST, sentence(owner, violation), data)
 
 
-def sentence(peer: Peer, wrong: Violation) -> str:
+def sentence(peer: Peer, violation: Violation) -> str:
     """A violation as a sentence about a component."""
-    joint = " " if wrong.guard in (RIGHTS, IDENTITY, HOLD) else ": "
-    return f"{peer.label}{joint}{wrong.text}"
+    joint = " " if violation.guard in (RIGHTS, IDENTITY, HOLD) else ": "
+    return f"{peer.label}{joint}{violation.text}"
 
 
 def closure(violation: Violated) -> Closure:

@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.effects import Effect, Wake
-
-if TYPE_CHECKING:
-    from conductor.core.state import Peer
+from conductor.core.state import Peer
 
 Then = Callable[[list[Effect]], None]
 
@@ -35,8 +33,7 @@ class Deadlines:
     def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
         """Has `then` called when a component that has no rounds, or none now, has had as long as
         one."""
-        assert peer.policy_state is not None
-        if not (peer.policy_state.rounds and peer.ready):
+        if not (peer.policed.rounds and peer.ready):
             self.after(ROUND, then, out)
 
     def woken(self, token: int, out: list[Effect]) -> None:

@@ -1,20 +1,20 @@
 """Enforces policies: what a component may see, change, answer and send, message by message.
 
-A message enters here where it leaves a peer's lane, if that peer or the one across has a gate.
-First what the sender did is found out by identity (it passed on what it was given, it sends of its
-own) and checked. Then the message walks on: past components that hold nothing on it, as a copy to
-those that may look, into the first that carries it.
+A message enters here where it leaves a peer's lane, if that peer or the one across has a policy
+state. First the engine identifies what the sender did (it passed on what it was given, or sends a
+message of its own) and checks that. Then it routes the message on: past components that hold no
+right on it, with a copy to those that may look, to the first that carries it.
 
 A violation changes nothing for the others: the conversation goes on as if the component had passed
-the message on as it was given.
+the message on unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.policy.checks import Checks
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
@@ -24,14 +24,11 @@ from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.turns import Turns
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Peer
+from conductor.core.state import Carried, Peer
 
 
 class Enforcer:
-    """The engine of one chain. Used only for lanes with a gate at one end."""
+    """The engine of one chain. Used only for lanes with a policy state at one end."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -39,9 +36,7 @@ class Enforcer:
         self.deadlines = Deadlines()
         self.observers = Observers(exchange)
         self.mcp_ownership = McpOwnership(self._policy_states)
-        self.turns = turns = Turns(
-            exchange, self.observers, self.deadlines, lambda *args: self.requests.over(*args)
-        )
+        self.turns = turns = Turns(exchange, self.observers, self.deadlines, self._over)
         self.notifications = PolicedNotifications(
             exchange, checks, self.observers, turns, self.deadlines
         )
@@ -56,6 +51,9 @@ class Enforcer:
         )
         self.handshake = PolicedHandshake(exchange, checks)
 
+    def _over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+        self.requests.over(carried, member, body, out)
+
     def _policy_states(self) -> Iterator[PolicyState]:
         return (
             peer.policy_state
@@ -63,13 +61,12 @@ class Enforcer:
             if peer.policy_state is not None
         )
 
-    def heard(self, peer: Peer, out: list[Effect]) -> None:
-        """A guest has been given everything written to it before its round began, and has said all
-        it had to say to that."""
-        policy_state = peer.policy_state
-        assert policy_state is not None
-        self.notifications.heard(peer.p, policy_state.round, out)
-        self.notifications.heard(peer.s, policy_state.round, out)
+    def round_over(self, peer: Peer, out: list[Effect]) -> None:
+        """A guest has been delivered everything that was written to it before its round began, and
+        has returned all it had to send for that."""
+        policy_state = peer.policed
+        self.notifications.round_over(peer.p, policy_state.round, out)
+        self.notifications.round_over(peer.s, policy_state.round, out)
 
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component is gone: what it carried, and what waits for that."""

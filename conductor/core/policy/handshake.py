@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
-from conductor.core.state import Carried, Handshake
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Carried, Handshake, Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
@@ -60,29 +58,28 @@ class PolicedHandshake:
     ) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
         peer = lane.peer.launched_by or lane.peer
-        policy_state, handshake = peer.policy_state, peer.handshake
-        assert policy_state is not None
+        policy_state, handshake = peer.policed, peer.handshake
         if handshake is None or handshake.onward is not None:
             if not policy_state.enforced:
-                changes.originated(self._exchange, lane, INITIALIZE, None, params, out, pending)
+                message = Message(INITIALIZE, params, _HEADING)
+                changes.originated(self._exchange, lane, message, out, pending)
                 return params
-            wrong = Violation(IDENTITY, f"sent an `{INITIALIZE}` that it was not given")
-            self._checks.refuse(peer, _DOWN, INITIALIZE, wrong, pending, out)
+            text = f"sent an `{INITIALIZE}` that it was not given"
+            self._checks.refuse(peer, _DOWN, INITIALIZE, Violation(IDENTITY, text), pending, out)
             return None
         handshake.onward = pending
         if pending.traced is not None:
             pending.traced.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
-        given, rights = handshake.params, policy_state.rights(_DOWN, INITIALIZE)
-        verdict = self._checks.forwards(
-            policy_state, _DOWN, INITIALIZE, given, params, rights, _HEADING
+        carried = self._carried(peer, handshake)
+        violation = self._checks.forwards(
+            policy_state, _DOWN, carried.message, params, carried.rights
         )
-        if verdict is None:
-            carried = self._carried(peer, handshake)
+        if violation is None:
             changes.request(self._exchange, carried, params, pending, out)
             return params
-        self._checks.report(peer, _DOWN, INITIALIZE, verdict, out)
-        return given
+        self._checks.report(peer, _DOWN, INITIALIZE, violation, out)
+        return handshake.params
 
     @staticmethod
     def _came_back(handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
@@ -94,15 +91,11 @@ class PolicedHandshake:
         self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
     ) -> tuple[bytes, bytes] | None:
         """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
-        policy_state = peer.policy_state
-        assert policy_state is not None
-        upstream = handshake.upstream
-        rights = policy_state.rights(_DOWN, INITIALIZE)
-        carried = self._carried(peer, handshake)
-        wrong = self._checks.answers(policy_state, carried, _DOWN, *answer)
-        if wrong is not None:
-            self._checks.report(peer, _DOWN, INITIALIZE, wrong, out)
-        elif upstream is None or rights & AMEND:
+        upstream, carried = handshake.upstream, self._carried(peer, handshake)
+        violation = self._checks.answers(carried, _DOWN, *answer)
+        if violation is not None:
+            self._checks.report(peer, _DOWN, INITIALIZE, violation, out)
+        elif upstream is None or carried.rights & AMEND:
             if handshake.pending.traced is not None and handshake.onward is not None:
                 handshake.pending.traced.answers = handshake.onward.answer_number
             changes.answer(self._exchange, carried, *answer, out)
@@ -114,14 +107,11 @@ class PolicedHandshake:
     @staticmethod
     def _carried(peer: Peer, handshake: Handshake) -> Carried:
         """A handshake as a request that is carried."""
-        policy_state = peer.policy_state
-        assert policy_state is not None
-        rights, number = policy_state.rights(_DOWN, INITIALIZE), handshake.number
-        found = Carried(
-            peer.p, INITIALIZE, handshake.params, _HEADING, handshake.pending, rights, number
-        )
-        found.upstream = handshake.upstream
-        return found
+        message = Message(INITIALIZE, handshake.params, _HEADING)
+        rights = peer.policed.rights(_DOWN, INITIALIZE)
+        carried = Carried(peer.p, message, handshake.pending, rights)
+        carried.number, carried.upstream = handshake.number, handshake.upstream
+        return carried
 
 
 def _goes_past(handshake: Handshake) -> None:

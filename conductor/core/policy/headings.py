@@ -1,4 +1,4 @@
-"""What a policy has to know of a message: its key, its session, and which of many it is about."""
+"""What a policy reads of a message: its key, its session, and which of many things it is about."""
 
 from __future__ import annotations
 
@@ -9,18 +9,35 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import hide_surrogates
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
-
-Params = Raw | UnsetType
 
 
 class Heading(NamedTuple):
-    """What is read of a message before anything is decided about it."""
+    """What the engine reads of a message before it decides anything about it."""
 
     key: str
     session: str | None
     detail: str | tuple[str, ...] | None = None
     """The tool call or message an update is about, or the addresses of an MCP message."""
+
+
+class Message(NamedTuple):
+    """A request or a notification on its way, with its heading."""
+
+    method: str
+    params: Params
+    heading: Heading
+
+    @property
+    def key(self) -> str:
+        """What policies call it by."""
+        return self.heading.key
+
+    @property
+    def session(self) -> str | None:
+        """The session it belongs to; None if it names none."""
+        return self.heading.session
 
 
 class _Update(msgspec.Struct):
@@ -29,18 +46,16 @@ class _Update(msgspec.Struct):
     messageId: str | None = None  # noqa: N815
 
 
-class _Told(msgspec.Struct):
-    sessionId: str | None = None  # noqa: N815
-    session_id: str | None = None
-    update: _Update | None = None
-
-
 class _Session(msgspec.Struct):
     sessionId: str | None = None  # noqa: N815
     session_id: str | None = None
 
 
-_told: Final = msgspec.json.Decoder(_Told).decode
+class _SessionUpdate(_Session):
+    update: _Update | None = None
+
+
+_session_update: Final = msgspec.json.Decoder(_SessionUpdate).decode
 _session: Final = msgspec.json.Decoder(_Session).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _text: Final = msgspec.json.Decoder(str).decode
@@ -78,8 +93,8 @@ def session_of(params: Params) -> str | None:
     """The session a message belongs to, or None if it names none."""
     if isinstance(params, UnsetType):
         return None
-    found = _read(_session, params)
-    return None if found is None else found.sessionId or found.session_id
+    read = _read(_session, params)
+    return None if read is None else read.sessionId or read.session_id
 
 
 def heading(method: str, params: Params) -> Heading:
@@ -87,32 +102,37 @@ def heading(method: str, params: Params) -> Heading:
     if method == UPDATE:
         if isinstance(params, UnsetType):
             return Heading(_UNKNOWN, None)
-        told = _read(_told, params)
-        if told is None:
+        read = _read(_session_update, params)
+        if read is None:
             return Heading(_UNKNOWN, session_of(params))
-        found, session = told.update, told.sessionId or told.session_id
-        if found is None:
+        held, session = read.update, read.sessionId or read.session_id
+        if held is None:
             return Heading(_UNKNOWN, session)
-        key = _KEYS.get(found.sessionUpdate, _UNKNOWN)
-        return Heading(key, session, found.toolCallId or found.messageId)
+        key = _KEYS.get(held.sessionUpdate, _UNKNOWN)
+        return Heading(key, session, held.toolCallId or held.messageId)
     if method.startswith(MCP_FAMILIES):
         return Heading(method, session_of(params), addresses(method, params))
     return Heading(method, session_of(params))
+
+
+def read_message(method: str, params: Params) -> Message:
+    """A message with its heading."""
+    return Message(method, params, heading(method, params))
 
 
 def addresses(method: str, params: Params) -> tuple[str, ...]:
     """The servers and connections that an MCP message names."""
     if isinstance(params, UnsetType):
         return ()
-    held = _read(_members, params) or {}
-    found = []
+    members = _read(_members, params) or {}
+    named = []
     for name in _SCP if method == "_scp/mcp" else _ADDRESSES:
-        if name in held:
+        if name in members:
             try:
-                found.append(_text(held[name]))
+                named.append(_text(members[name]))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                found.append("")  # nobody's
-    return tuple(found)
+                named.append("")  # nobody's
+    return tuple(named)
 
 
 class _Inner(msgspec.Struct):
@@ -126,8 +146,8 @@ def inner_method(method: str, params: Params) -> str | None:
     """The method of MCP that a message of MCP over ACP is about."""
     if not method.startswith(MCP_FAMILIES) or isinstance(params, UnsetType):
         return None
-    found = _read(_inner, params)
-    return None if found is None else found.method
+    read = _read(_inner, params)
+    return None if read is None else read.method
 
 
 def size_of(params: Params) -> int:

@@ -1,36 +1,32 @@
-"""What comes back for requests that components carry, and how it is over with each of them.
+"""Requests that components carry: their answers, and how each of them ends.
 
-An answer goes to the component that passed the request on: to amend, or as a copy while it goes
-past. A request that a component fails with goes on without it, as it was given.
+An answer goes to the component that passed the request on: to amend, or as a copy while the answer
+goes past. A request that a component fails with goes on without it, unchanged.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.entries import Excuse, Held
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
-from conductor.core.policy.ordering import Excuse, Held
+from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import State
 from conductor.core.policy.turns import Turns
-from conductor.core.state import AnswerTo, Carried, PendingRequest, unread
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.policy.ownership import McpOwnership
-    from conductor.core.policy.policy_state import PolicyState
-    from conductor.core.state import Lane
+from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest, unread
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -40,13 +36,13 @@ _MOST_CLOSED: Final = 256
 
 
 class HeldRequests(ABC):
-    """The half of `conductor.core.policy.requests` that begins when a component has a request."""
+    """The requests that components hold; `PolicedRequests` adds how they come to them and leave."""
 
     def __init__(
         self,
         exchange: Exchange,
         checks: Checks,
-        copies: Observers,
+        observers: Observers,
         mcp_ownership: McpOwnership,
         turns: Turns,
         deadlines: Deadlines,
@@ -54,23 +50,17 @@ class HeldRequests(ABC):
     ) -> None:
         self._exchange = exchange
         self._checks = checks
-        self._observers = copies
+        self._observers = observers
         self._mcp_ownership = mcp_ownership
         self._turns = turns
         self._deadlines = deadlines
         self._notifications = notifications
 
     @abstractmethod
-    def walk(
-        self,
-        lane: Lane,
-        method: str,
-        params: Params,
-        found: Heading,
-        pending: PendingRequest,
-        out: list[Effect],
+    def route(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> None:
-        """Walks a request on from `lane` until somebody carries it."""
+        """Routes a request on from `lane` to the first component that carries it."""
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -82,88 +72,77 @@ class HeldRequests(ABC):
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """The answer to what a component passed on has come, and the component has got it: to
-        amend, or as a copy."""
+        """The answer to a request that a component passed on is delivered to it: to amend, or as a
+        copy."""
         carried.upstream = (member, body)
         carried.pending.followers = tuple(
-            one for one in carried.pending.followers if one is not pending
+            follower for follower in carried.pending.followers if follower is not pending
         )
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
             self._reply_past(carried, out)
             return
-        policy_state = carried.lane.peer.policy_state
-        assert policy_state is not None
+        policy_state = carried.lane.peer.policed
         carried.state, carried.round = State.RETURNED, policy_state.round
         carried.order = 0
-        # Programs have no rounds, and an array's answer may be long in coming: what waits for these
-        # might wait for ever.
+        # Programs have no rounds, and an array's answer may be long in coming: messages that wait
+        # for these might wait for ever.
         if policy_state.rounds and pending.batch is None and policy_state.enforced:
             carried.order = carried.lane.in_flight.comes()
             carried.lane.in_flight.queue.append(carried)
         self._limit(carried, out)
 
     def _reply_past(self, carried: Carried, out: list[Effect]) -> None:
-        """An answer goes past the component that passed its request on: in its order."""
-        in_flight, found = carried.lane.in_flight, Heading("", carried.heading.session)
-        policy_state = carried.lane.peer.policy_state
-        assert policy_state is not None
+        """An answer goes past the component that passed its request on, in order."""
+        lane, place = carried.lane, Heading("", carried.heading.session)
         # An array is written once all its answers are there: nothing may wait for a round with it.
         whole = carried.forwarded is not None and carried.forwarded.batch is not None
-        up = carried.lane.direction is Direction.UP
-        placed = bool(carried.rights & PLACE) and up and not whole
-        if not placed and not in_flight.must_wait(found):
-            changes.went_past(self._exchange, carried.lane, found.session)
+        placed = bool(carried.rights & PLACE) and lane.direction is Direction.UP and not whole
+        if not placed and not lane.in_flight.must_wait(place):
+            changes.went_past(self._exchange, lane, place.session)
             self._finish(carried, out)
             return
-        held = Held(found, partial(self._finish, carried), policy_state.round, ready=not placed)
-        carried.held = held
-        in_flight.hold(held)
-        self._deadlines.round(
-            carried.lane.peer, partial(self._notifications.waited, carried.lane, held), out
-        )
+        resume = partial(self._finish, carried)
+        carried.held = Held(place, resume, lane.peer.policed.round, ready=not placed)
+        self._notifications.defer(lane, carried.held, out)
 
     def reply_in_order(
         self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """Answers a request, once the answer overtakes nothing that a bypassed component has."""
-        if not self._waits_for_bypassed(pending, member, body, out):
-            self._exchange.reply(pending, member, body, out)
-
-    def _waits_for_bypassed(
-        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
-    ) -> bool:
-        """Keeps an answer that goes past components in its order: it waits for what they were given
-        before, and where its place means something for their round with their copy of it."""
+        """Answers a request in order: the answer waits for what the components that it goes past
+        were given before, or for their round with their copy, where its place among texts means
+        something."""
         while pending.bypassed:
-            lane, found, copy = pending.bypassed[-1]
+            lane, heading, copy = pending.bypassed[-1]
             pending.bypassed = pending.bypassed[:-1]
-            policy_state, in_flight = lane.peer.policy_state, lane.in_flight
-            assert policy_state is not None
             if lane.peer.closure is not None:
                 continue
-            placed = (
-                copy is not None
-                and any(one.origin is not None for one in copy.forwarded)
-                and all(one.batch is None for one in copy.forwarded)
-                and lane.direction is Direction.UP
-                and bool(lane.rights_on(found) & PLACE)
-            )
-            place = Heading("", found.session)
-            if not placed and not in_flight.must_wait(place):
-                changes.went_past(self._exchange, lane, found.session)
+            placed = self._placed_copy(lane, heading, copy)
+            place = Heading("", heading.session)
+            if placed is None and not lane.in_flight.must_wait(place):
+                changes.went_past(self._exchange, lane, heading.session)
                 continue
-            if placed and copy is not None:
-                self._observers.answered(copy, member, body, out)
             resume = partial(self.reply_in_order, pending, member, body)
-            held = Held(place, resume, policy_state.round, ready=not placed)
-            if placed and copy is not None:
-                copy.held = held
-            in_flight.hold(held)
-            self._deadlines.round(lane.peer, partial(self._notifications.waited, lane, held), out)
-            return True
-        return False
+            held = Held(place, resume, lane.peer.policed.round, ready=placed is None)
+            if placed is not None:
+                self._observers.answered(placed, member, body, out)
+                placed.held = held
+            self._notifications.defer(lane, held, out)
+            return
+        self._exchange.reply(pending, member, body, out)
+
+    @staticmethod
+    def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:
+        """The copy whose answer a component must have had its round with; None if there is none."""
+        placed = (
+            copy is not None
+            and any(request.origin is not None for request in copy.forwarded)
+            and all(request.batch is None for request in copy.forwarded)
+            and lane.direction is Direction.UP
+            and bool(lane.rights_on(heading) & PLACE)
+        )
+        return copy if placed else None
 
     def _finish(self, carried: Carried, out: list[Effect]) -> None:
         """Answers a request as those after the component did."""
@@ -185,9 +164,7 @@ class HeldRequests(ABC):
         out: list[Effect],
     ) -> None:
         """A component answers a request that it was given."""
-        lane, policy_state = carried.lane, carried.lane.peer.policy_state
-        direction = lane.other.direction
-        assert policy_state is not None
+        policy_state = carried.lane.peer.policed
         if carried.excused is not None and member == b"error" and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
             if ends or not self.lost(carried, out):
@@ -195,42 +172,65 @@ class HeldRequests(ABC):
             return
         match carried.state:
             case State.GIVEN | State.RETURNED:
-                wrong = self._checks.answers(policy_state, carried, direction, member, body)
-                if wrong is None:
-                    self._noted(policy_state, carried, member, body)
-                    changes.answer(self._exchange, carried, member, body, out)
-                    if pending.traced is not None and carried.forwarded is not None:
-                        pending.traced.answers = carried.forwarded.answer_number
-                    self._notifications.leaves(lane, carried, out)
-                    self.over(carried, member, body, out)
-                    return
-                self._checks.report(lane.peer, direction, carried.heading.key, wrong, out)
-                if carried.state is State.RETURNED:
-                    self._finish(carried, out)
-                else:
-                    self._without(carried, error(lane.peer, wrong), out)
+                self._answer_held(carried, pending, member, body, out)
+            case State.PASSED if carried.held is not None:  # the answer waits for just this
+                self.answered_past(carried, pending, member, body, out)
+                carried.held.ready = True
+                release(carried.lane, out)
+            case State.PASSED if policy_state.enforced:
+                text = f"answered `{carried.method}` that it had passed on, too early"
+                self._report(carried, Violation(IDENTITY, text), out)
+                carried.rights &= ~AMEND
             case State.PASSED:
-                if carried.held is not None:  # the answer waits for just this
-                    self.answered_past(carried, pending, member, body, out)
-                    carried.held.ready = True
-                    release(lane, out)
-                    return
-                wrong = Violation(
-                    IDENTITY, f"answered `{carried.method}` that it had passed on, too early"
-                )
-                if policy_state.enforced:
-                    self._checks.report(lane.peer, direction, carried.heading.key, wrong, out)
-                    carried.rights &= ~AMEND
-                else:
-                    changes.answer(self._exchange, carried, member, body, out)
-                    self.over(carried, member, body, out)
+                changes.answer(self._exchange, carried, member, body, out)
+                self.over(carried, member, body, out)
             case _:
                 self._turns.end(carried, out)
 
-    def _noted(
-        self, policy_state: PolicyState, carried: Carried, member: bytes, body: bytes
+    def _answer_held(
+        self,
+        carried: Carried,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
+        out: list[Effect],
     ) -> None:
-        """Takes note of what an answer that goes on says of sessions."""
+        """A component answers a request that it holds, or whose answer it holds."""
+        lane = carried.lane
+        violation = self._checks.answers(carried, lane.other.direction, member, body)
+        if violation is None:
+            self._learn(carried, member, body)
+            changes.answer(self._exchange, carried, member, body, out)
+            if pending.traced is not None and carried.forwarded is not None:
+                pending.traced.answers = carried.forwarded.answer_number
+            self._notifications.leaves(lane, carried, out)
+            self.over(carried, member, body, out)
+            return
+        self._report(carried, violation, out)
+        self._give_up(carried, violation, out)
+
+    def _report(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
+        lane = carried.lane
+        direction, key = lane.other.direction, carried.heading.key
+        self._checks.report(lane.peer, direction, key, violation, out)
+
+    def _give_up(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
+        """A component loses a request by a violation.
+
+        Its answer is the one that came back. One that was not passed on goes on unchanged, or if
+        the component fails closed is answered with the violation.
+        """
+        peer = carried.lane.peer
+        if carried.state is State.RETURNED:
+            self._finish(carried, out)
+        elif peer.policed.policy.fails == "closed":
+            self._fail(carried, error(peer, violation), out)
+        else:
+            self._continue_without(carried, out)
+
+    def _learn(self, carried: Carried, member: bytes, body: bytes) -> None:
+        """Remembers what an answer that goes on says about sessions."""
+        policy_state = carried.lane.peer.policed
         if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
             return
         sessions = self._exchange.sessions
@@ -247,29 +247,28 @@ class HeldRequests(ABC):
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A component answers what has been answered past it: that is not sent, and if it says
-        something else the component lacks a right."""
-        upstream, lane = carried.upstream, carried.lane
+        """A component answers a request whose answer has gone past it: its own is not sent, and if
+        that differs the component lacks a right."""
+        upstream = carried.upstream
         excused = carried.excused is not None and member == b"error"
         if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
             return
-        direction = lane.other.direction
-        wrong = lacks(AMEND, direction, carried.heading.key)
-        self._checks.report(lane.peer, direction, carried.heading.key, wrong, out)
+        direction, key = carried.lane.other.direction, carried.heading.key
+        self._report(carried, lacks(AMEND, direction, key), out)
 
     def _answered_elsewhere(
         self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """A request has its answer, from anybody: nothing waits for the component any more."""
+        """A request has its answer, from any side: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
             self._close(carried)
             self._release(carried, out)
 
-    # -- it is over with what a component was given ----------------------------------------------
+    # -- the end of a carried request --------------------------------------------------------------
 
     def _close(self, carried: Carried) -> None:
-        """A request is not the component's any more; what it still says about it is known for what
-        it is, for a while."""
+        """The component does not hold a request any more. For a while its messages about that are
+        still recognised."""
         before, carried.state = carried.state, State.CLOSED
         carried.pending.carried = None
         lane = carried.lane
@@ -286,8 +285,7 @@ class HeldRequests(ABC):
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
-        """A request is answered, once those it went past before have no earlier word; and then goes
-        what has waited for it."""
+        """Answers a request in order, and sends on what has waited for it."""
         self._close(carried)
         carried.pending.answer_to, carried.pending.subject = AnswerTo.ASKER, None
         self.reply_in_order(carried.pending, member, body, out)
@@ -295,7 +293,7 @@ class HeldRequests(ABC):
 
     @staticmethod
     def _release(carried: Carried, out: list[Effect]) -> None:
-        """Sends on what has waited for a request, once that has gone on or is answered."""
+        """Sends on what has waited for a request."""
         release(carried.lane.other, out)
         release(carried.lane, out)
 
@@ -308,29 +306,19 @@ class HeldRequests(ABC):
             del requests[carried.id]
             requests[carried.id] = carried
         if len(requests) > 2 * _MOST_CLOSED:
-            closed = [id_ for id_, one in requests.items() if one.state is State.CLOSED]
+            closed = [id_ for id_, other in requests.items() if other.state is State.CLOSED]
             for id_ in closed[:-_MOST_CLOSED]:
                 del requests[id_]
 
-    def _without(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
-        """A component has failed with a request it was given: that goes on as it was given, or if
-        it fails closed is answered with the failure."""
-        policy_state = carried.lane.peer.policy_state
-        assert policy_state is not None
-        if policy_state.policy.fails == "closed":
-            self._fail(carried, failure, out)
-        else:
-            self._goes_past(carried, out)
-
-    def _goes_past(self, carried: Carried, out: list[Effect]) -> None:
+    def _continue_without(self, carried: Carried, out: list[Effect]) -> None:
+        """A request goes on unchanged, past the component that has lost it."""
         lane, pending = carried.lane, carried.pending
         self._close(carried)
         if carried.method == PROMPT:
-            assert lane.peer.policy_state is not None
-            self._turns.another(lane.peer.policy_state, carried.heading.session, pending)
+            self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
         pending.answer_to, pending.subject, pending.target = AnswerTo.ASKER, None, None
         pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
-        self._past(lane.other, carried.method, carried.params, carried.heading, pending, out)
+        self._bypass(lane.other, carried.message, pending, out)
         self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
@@ -339,37 +327,28 @@ class HeldRequests(ABC):
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""
-        policy_state = carried.lane.peer.policy_state
-        assert policy_state is not None
+        policy_state = carried.lane.peer.policed
         seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = policy_state.policy.hold
         if seconds is not None and policy_state.enforced:
-            unforwarded = partial(
-                self._held_too_long, carried, carried.state, carried.retries, seconds
-            )
-            self._deadlines.after(seconds, unforwarded, out)
+            late = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
+            self._deadlines.after(seconds, late, out)
 
     def _held_too_long(
         self, carried: Carried, state: State, retries: int, seconds: float, out: list[Effect]
     ) -> None:
-        if carried.state is not state or carried.retries != retries:
-            return
-        lane = carried.lane
-        wrong = Violation(HOLD, f"held `{carried.method}` for more than {seconds:g} s")
-        self._checks.report(lane.peer, lane.other.direction, carried.heading.key, wrong, out)
-        if state is State.RETURNED:
-            self._finish(carried, out)
-        else:
-            self._without(carried, error(lane.peer, wrong), out)
+        if carried.state is state and carried.retries == retries:
+            text = f"held `{carried.method}` for more than {seconds:g} s"
+            self._report(carried, violation := Violation(HOLD, text), out)
+            self._give_up(carried, violation, out)
 
     # -- components that are gone, frames that are not taken --------------------------------------
 
     def lost(self, carried: Carried, out: list[Effect]) -> bool:
-        """The component is gone, or cannot take the request. Whether that goes on all the same, or
+        """The component is gone, or cannot take the request; whether that goes on without it, or
         has its answer now."""
-        policy_state = carried.lane.peer.policy_state
-        assert policy_state is not None
+        policy_state = carried.lane.peer.policed
         if not policy_state.enforced:
             return False
         match carried.state:
@@ -382,18 +361,12 @@ class HeldRequests(ABC):
             case _:
                 if policy_state.policy.fails == "closed":
                     return False
-                self._goes_past(carried, out)
+                self._continue_without(carried, out)
         return True
 
-    def _past(
-        self,
-        onward: Lane,
-        method: str,
-        params: Params,
-        found: Heading,
-        pending: PendingRequest,
-        out: list[Effect],
+    def _bypass(
+        self, onward: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> None:
         assert onward.across is not None
-        if pending.wanted:  # else: who asked is gone, or has been answered
-            self.walk(onward.across, method, params, found, pending, out)
+        if pending.wanted:  # else: the asker is gone, or has been answered
+            self.route(onward.across, message, pending, out)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import UnsetType
 
 from conductor.core.effects import Effect, Send
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Checks, equal, lacks
-from conductor.core.policy.headings import Heading, Params, heading
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.entries import Held, Notification
+from conductor.core.policy.headings import Heading, Message, read_message
+from conductor.core.policy.headings import heading as read_heading
 from conductor.core.policy.key_table import (
     CARRY,
     COPY,
@@ -23,16 +28,10 @@ from conductor.core.policy.key_table import (
     update,
 )
 from conductor.core.policy.observers import Observers, release
-from conductor.core.policy.ordering import Held, Notification
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.state import Carried, Source
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.policy.deadlines import Deadlines
-    from conductor.core.policy.turns import Turns
-    from conductor.core.state import Lane
+from conductor.core.policy.turns import Turns
+from conductor.core.state import Carried, Lane, Source
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)
@@ -48,15 +47,17 @@ class PolicedNotifications:
         self,
         exchange: Exchange,
         checks: Checks,
-        copies: Observers,
+        observers: Observers,
         turns: Turns,
         deadlines: Deadlines,
     ) -> None:
         self._exchange = exchange
         self._checks = checks
-        self._observers = copies
+        self._observers = observers
         self._turns = turns
         self._deadlines = deadlines
+
+    # -- a notification leaves a peer ------------------------------------------------------------
 
     def notify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """A notification leaves `lane`."""
@@ -64,13 +65,12 @@ class PolicedNotifications:
         assert target is not None
         policy_state, beyond = lane.peer.policy_state, target.peer.policy_state
         if policy_state is None or not policy_state.enforced:
-            found = heading(method, params)
-            if found.key in LEARNT_FROM and beyond is not None and beyond.enforced:
+            message = read_message(method, params)
+            if message.heading.key in LEARNT_FROM and beyond is not None and beyond.enforced:
                 self._exchange.sessions.learn(params)
-        if policy_state is None:
-            source = Source(lane, self._exchange.number)
-            self._walk(target, source, method, params, found, out)
-            return
+            if policy_state is None:
+                self.route(target, Source(lane, self._exchange.number), message, out)
+                return
         queue = lane.in_flight.queue
         if queue:
             first = queue[0]
@@ -84,258 +84,215 @@ class PolicedNotifications:
                 queue.popleft()
                 if self._exchange.audited:
                     changes.notification(self._exchange, lane, first, params, out)
-                if not self._fast(target, lane, first, out):
+                if not self._send_unchanged(target, lane, first, out):
                     source = Source(lane, self._exchange.number, first.number)
-                    self._walk(target, source, method, params, first.heading, out)
+                    self.route(target, source, Message(method, params, first.heading), out)
                 if lane.in_flight.waiting:
                     release(lane, out)
                 return
-        shown = lane.in_flight.copied_notifications.first()
-        if shown and shown.params == params and shown.method == method and not shown.stale:
-            self._copy_back(lane, shown, out)
+        copy = lane.in_flight.copied_notifications.first()
+        if copy and copy.params == params and copy.method == method and not copy.stale:
+            self._copy_back(lane, copy, out)
             return
-        self._sent(lane, method, params, out)
+        self._identify(lane, method, params, out)
 
-    def _fast(
+    def _send_unchanged(
         self, lane: Lane, source: Lane, notification: Notification, out: list[Effect]
     ) -> bool:
-        """Has a notification that came through unchanged go on at once, where the next peer carries
-        it too, or holds nothing at all; else nothing is done."""
+        """Sends an unchanged notification on at once, if the next peer carries it too, or holds
+        nothing at all; else does nothing.
+
+        The record moves to the next queue as it is: the path of most text.
+        """
         peer, exchange = lane.peer, self._exchange
         if exchange.tracing or exchange.audited or not peer.ready or peer.numbers is not None:
             return False
         policy_state = peer.policy_state
         if policy_state is not None:
-            found, queue = notification.heading, lane.other.in_flight.queue
-            drops = lane.rights.get(found.key, 0) & (CARRY | DROP) == CARRY | DROP
-            if not drops or type(found.detail) is tuple:
+            heading, queue = notification.heading, lane.other.in_flight.queue
+            drops = lane.rights.get(heading.key, 0) & (CARRY | DROP) == CARRY | DROP
+            if not drops or type(heading.detail) is tuple or len(queue) >= _MOST_QUEUED:
                 return False
-            if len(queue) >= _MOST_QUEUED:
-                return False
-            notification.source, notification.number, notification.round = (
-                source.peer.name,
-                exchange.number,
-                policy_state.round,
-            )
+            notification.source, notification.number = source.peer.name, exchange.number
+            notification.round = policy_state.round
             queue.append(notification)
-        out.append(
-            Send(peer.name, lane.writer.notification(notification.method, notification.params))
-        )
+        frame = lane.writer.notification(notification.method, notification.params)
+        out.append(Send(peer.name, frame))
         return True
 
-    # -- what a component sends ----------------------------------------------------------------
-
-    def _sent(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
-        """A component sends a notification: what it carries, a copy, or its own."""
-        in_flight, policy_state = lane.in_flight, lane.peer.policy_state
-        assert policy_state is not None
+    def _identify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+        """A component sends a notification: one that it carries, a copy, or its own."""
+        in_flight, policy_state = lane.in_flight, lane.peer.policed
         notification = in_flight.same(method, params)
-        found = heading(method, params) if notification is None else notification.heading
-        rights = lane.other.rights_on(found)
+        heading = read_heading(method, params) if notification is None else notification.heading
+        rights = lane.other.rights_on(heading)
         if notification is None:
-            notification = in_flight.oldest(found)
+            notification = in_flight.oldest(heading)
         if notification is None:
-            self._own(lane, method, params, found, rights, out)
+            self._copy_or_own(lane, Message(method, params, heading), rights, out)
             return
-        sent = self._changed(policy_state, lane, notification, params, rights, out)
+        sent = self._allowed(lane, notification, params, rights, out)
         self.leaves(lane, notification, out)
         if sent is not None:
-            self._noted(policy_state, notification.heading, sent)
+            self._learn(policy_state, notification.heading, sent)
             changes.notification(self._exchange, lane, notification, sent, out)
             assert lane.across is not None
             source = Source(lane, self._exchange.number, notification.number)
-            # Who is trusted may well make another message of it.
-            found = notification.heading if policy_state.enforced else heading(method, sent)
-            self._walk(lane.across, source, method, sent, found, out)
+            # A trusted component may well make another message of it, so that one is read anew.
+            heading = notification.heading if policy_state.enforced else read_heading(method, sent)
+            self.route(lane.across, source, Message(method, sent, heading), out)
         else:
             changes.dropped(self._exchange, lane, notification, out)
         release(lane, out)
 
-    def _changed(
+    def _allowed(
         self,
-        policy_state: PolicyState,
         lane: Lane,
         notification: Notification,
         params: Params,
         rights: int,
         out: list[Effect],
     ) -> Params | None:
-        """What goes on of a carried notification that a component passes on as `params`: where a
-        rule is broken that as it was given, unless its turn is long over."""
-        wrong = self._checks.forwards(
-            policy_state,
-            lane.direction,
-            notification.method,
-            notification.params,
-            params,
-            rights,
-            notification.heading,
+        """The params that go on of a carried notification that a component passes on as `params`.
+
+        Where it breaks a rule these are the ones it was given; None if it is too late for that.
+        """
+        violation = self._checks.forwards(
+            lane.peer.policed, lane.direction, notification.message, params, rights
         )
-        if wrong is None:
+        if violation is None:
             return params
-        self._checks.report(lane.peer, lane.direction, notification.heading.key, wrong, out)
+        key = notification.heading.key
+        self._checks.report(lane.peer, lane.direction, key, violation, out)
         return notification.params if notification in lane.in_flight.queue else None
 
-    def _copy_back(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
-        """A copy comes back: the original has gone on."""
-        lane.in_flight.copied_notifications.remove(notification)
-        if notification.held is not None:
-            notification.held.ready = True
+    def _copy_back(self, lane: Lane, copy: Notification, out: list[Effect]) -> None:
+        """A component passes on a copy: the original has gone on."""
+        lane.in_flight.copied_notifications.remove(copy)
+        if copy.held is not None:
+            copy.held.ready = True
             release(lane, out)
 
-    def _own(
-        self,
-        lane: Lane,
-        method: str,
-        params: Params,
-        found: Heading,
-        rights: int,
-        out: list[Effect],
-    ) -> None:
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        ends_own = method == STOP and policy_state.has_turn(found.session)
-        may_be_own = ends_own or bool(rights & ORIGINATE)
-        shown = lane.in_flight.copied_notifications.same(method, params)
-        if shown is None and not may_be_own:
-            shown = lane.in_flight.copied_notifications.oldest(found)
-        in_round = (
-            shown is not None and policy_state.rounds and policy_state.round <= shown.round + 1
-        )
-        if shown is not None and (in_round or not (may_be_own and shown.stale)):
-            if not equal(shown.params, params):
-                wrong = lacks(CARRY, lane.direction, found.key)
-                self._checks.report(lane.peer, lane.direction, found.key, wrong, out)
-            self._copy_back(lane, shown, out)
-            return
-        held = rights | (ORIGINATE if ends_own else 0)
+    def _copy_or_own(self, lane: Lane, message: Message, rights: int, out: list[Effect]) -> None:
+        """A component passes on a copy, maybe changed, or sends a notification of its own."""
+        policy_state, key = lane.peer.policed, message.key
+        ends_own = message.method == STOP and policy_state.has_turn(message.session)
+        rights |= ORIGINATE if ends_own else 0
+        may_be_own = bool(rights & ORIGINATE)
+        copies = lane.in_flight.copied_notifications
+        copy = copies.same(message.method, message.params)
+        if copy is None and not may_be_own:
+            copy = copies.oldest(message.heading)
+        if copy is not None:
+            in_round = policy_state.rounds and policy_state.round <= copy.round + 1
+            if in_round or not (may_be_own and copy.stale):
+                if not equal(copy.params, message.params):
+                    violation = lacks(CARRY, lane.direction, key)
+                    self._checks.report(lane.peer, lane.direction, key, violation, out)
+                self._copy_back(lane, copy, out)
+                return
         unfit = self._checks.originates(
-            policy_state, lane.direction, method, params, held, found, asks=False
+            policy_state, lane.direction, message, rights, is_request=False
         )
         if unfit is not None:
-            self._checks.report(lane.peer, lane.direction, found.key, unfit, out)
+            self._checks.report(lane.peer, lane.direction, key, unfit, out)
             return
-        self._noted(policy_state, found, params)
+        self._learn(policy_state, message.heading, message.params)
         assert lane.across is not None
-        changes.originated(self._exchange, lane, method, found.session, params, out)
-        source = Source(lane, self._exchange.number)
-        self._walk(lane.across, source, method, params, found, out)
+        changes.originated(self._exchange, lane, message, out)
+        self.route(lane.across, Source(lane, self._exchange.number), message, out)
 
-    def _noted(self, policy_state: PolicyState, found: Heading, params: Params) -> None:
-        """Takes note of the modes and options that a component adds by an update."""
-        if (
-            found.key in _MODES
-            and policy_state.policy.grants.modes
-            and not isinstance(params, UnsetType)
-        ):
-            self._exchange.sessions.added(policy_state.name, params, found.session)
+    def _learn(self, policy_state: PolicyState, heading: Heading, params: Params) -> None:
+        """Remembers the modes and options that a component adds by an update."""
+        adds_modes = heading.key in _MODES and policy_state.policy.grants.modes
+        if adds_modes and not isinstance(params, UnsetType):
+            self._exchange.sessions.added(policy_state.name, params, heading.session)
 
-    def says(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
-        """The conductor says something in the place of the peer of `lane`."""
+    def send_for(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+        """The conductor sends a notification in the place of the peer of `lane`."""
         source = Source(lane, self._exchange.next_number(), own=True)
         assert lane.across is not None
-        self._walk(lane.across, source, method, params, heading(method, params), out)
+        self.route(lane.across, source, read_message(method, params), out)
 
-    # -- what a component is given ---------------------------------------------------------------
+    # -- a notification arrives at the next peers ------------------------------------------------
 
-    def _walk(
-        self,
-        lane: Lane,
-        source: Source,
-        method: str,
-        params: Params,
-        found: Heading,
-        out: list[Effect],
-    ) -> None:
-        """Walks a notification of `source` on from `lane` until somebody carries it."""
+    def route(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+        """Routes a notification on from `lane` to the first component that carries it."""
+        method, params, heading = message
         while (policy_state := lane.peer.policy_state) is not None:
-            rights = lane.rights_on(found)
+            rights = lane.rights_on(heading)
             peer, onward = lane.peer, lane.other
             if method == STOP and policy_state.enforced:
-                self._turns.stopped(lane, params, found, rights, out)
+                self._turns.stopped(lane, message, rights, out)
             elif rights & CARRY and peer.ready_some_time:
-                self._give(lane, source, method, params, found, out)
+                self._give(lane, source, message, out)
                 return
             elif rights & CARRY and not peer.left_out:
                 break
+            elif policy_state.prompts and self._is_for_own_turn(lane, message, out):
+                return
             else:
-                if found.key in _TEXT and self._turns.hidden(policy_state, found.session):
-                    # What the agent says in a turn of the component's own is for that alone.
-                    self._observers.notification(lane, method, params, found, out)
-                    return
-                if self._turns.is_its_own(policy_state, found.session):
-                    if found.key == _STATE:
-                        self._turns.told(policy_state, found.session, params)
-                    self._observers.notification(lane, method, params, found, out, must=True)
-                    return
-                if found.key == _STATE and policy_state.policy.turns:
-                    within = self._turns.runs_within(policy_state, lane, found.session)
-                    self._turns.told(policy_state, found.session, params)
-                    if within:
-                        # To the user their own turn runs on: its end is told when that is over.
-                        self._observers.notification(lane, method, params, found, out, must=True)
-                        return
                 if (rights & COPY or onward.in_flight.queue) and self._waits(
-                    lane, source, method, params, found, rights, out
+                    lane, source, message, rights, out
                 ):
                     return
                 if self._exchange.audited:
-                    changes.went_past(self._exchange, onward, found.session)
+                    changes.went_past(self._exchange, onward, heading.session)
             assert onward.across is not None
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
 
+    def _is_for_own_turn(self, lane: Lane, message: Message, out: list[Effect]) -> bool:
+        """Whether a notification is about a turn of the component's own alone; that gets a copy."""
+        policy_state, turns = lane.peer.policed, self._turns
+        key, session = message.key, message.session
+        if key in _TEXT and turns.hidden(policy_state, session):
+            self._observers.notification(lane, message, out)
+            return True
+        own_session = turns.is_own_session(policy_state, session)
+        # To the user their own turn runs on while one of the component's runs within it.
+        within = (
+            key == _STATE
+            and bool(policy_state.policy.turns)
+            and turns.runs_within(policy_state, lane, session)
+        )
+        if key == _STATE and (own_session or policy_state.policy.turns):
+            turns.state_reported(policy_state, session, message.params)
+        if own_session or within:
+            self._observers.notification(lane, message, out, must=True)
+        return own_session or within
+
     def _waits(
-        self,
-        lane: Lane,
-        source: Source,
-        method: str,
-        params: Params,
-        found: Heading,
-        rights: int,
-        out: list[Effect],
+        self, lane: Lane, source: Source, message: Message, rights: int, out: list[Effect]
     ) -> bool:
-        """Shows a component what goes past it; whether that has to wait for what it was given
-        before, or for its round with the copy."""
-        policy_state, onward = lane.peer.policy_state, lane.other
-        assert policy_state is not None
+        """Copies to a component what goes past it; whether that waits for what the component was
+        given before, or for its round with the copy."""
+        onward = lane.other
         held: Held | None = None
-        if rights & PLACE or onward.in_flight.must_wait(found):
-            resume = partial(self._past, onward, source, method, params, found)
-            held = Held(found, resume, policy_state.round, ready=not rights & PLACE)
+        if rights & PLACE or onward.in_flight.must_wait(message.heading):
+            resume = partial(self._bypass, onward, source, message)
+            round_ = lane.peer.policed.round
+            held = Held(message.heading, resume, round_, ready=not rights & PLACE)
         if rights & COPY:
-            waits_for = held if rights & PLACE else None
-            self._observers.notification(lane, method, params, found, out, waits_for)
-        if held is None or (held.ready and not onward.in_flight.must_wait(found)):
+            self._observers.notification(lane, message, out, held if rights & PLACE else None)
+        if held is None or (held.ready and not onward.in_flight.must_wait(message.heading)):
             return False
-        onward.in_flight.hold(held)
-        self._deadlines.round(lane.peer, partial(self.waited, onward, held), out)
+        self.defer(onward, held, out)
         return True
 
-    def _past(
-        self,
-        onward: Lane,
-        source: Source,
-        method: str,
-        params: Params,
-        found: Heading,
-        out: list[Effect],
-    ) -> None:
-        assert onward.across is not None
-        self._walk(onward.across, source, method, params, found, out)
+    def defer(self, lane: Lane, held: Held, out: list[Effect]) -> None:
+        """Has a message wait that would leave a component by `lane`, no longer than a round."""
+        lane.in_flight.hold(held)
+        self._deadlines.round(lane.peer, partial(self._waited_a_round, lane, held), out)
 
-    def _give(
-        self,
-        lane: Lane,
-        source: Source,
-        method: str,
-        params: Params,
-        found: Heading,
-        out: list[Effect],
-    ) -> None:
+    def _bypass(self, onward: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+        assert onward.across is not None
+        self.route(onward.across, source, message, out)
+
+    def _give(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
         """Gives a component a notification to carry: now, or once it is ready for it."""
         peer, in_flight = lane.peer, lane.other.in_flight
-        notification = Notification(method, params, found, source.lane.peer.name, source.number, -1)
+        notification = Notification(message, source.lane.peer.name, source.number, -1)
         notification.order = in_flight.comes()
         in_flight.queue.append(notification)
         if len(in_flight.queue) > _MOST_QUEUED:
@@ -349,49 +306,52 @@ class PolicedNotifications:
         self, lane: Lane, source: Source, notification: Notification, out: list[Effect]
     ) -> None:
         peer, in_flight, exchange = lane.peer, lane.other.in_flight, self._exchange
-        assert peer.policy_state is not None
         if not peer.ready:
             if peer.closure is None:
                 peer.backlog.append(partial(self._send, lane, source, notification))
         elif notification in in_flight.queue or notification in in_flight.unforwarded.items:
-            notification.round = peer.policy_state.round
-            frame = lane.writer.notification(notification.method, notification.params)
-            exchange.write(peer, frame, source.number, out)
+            notification.round = peer.policed.round
+            method, params = notification.method, notification.params
+            exchange.write(peer, lane.writer.notification(method, params), source.number, out)
             if exchange.tracing:
-                exchange.tracer.notified(
-                    source, lane, notification.method, notification.params, out
-                )
+                exchange.tracer.notified(source, lane, method, params, out)
             if not lane.rights_on(notification.heading) & DROP:
-                self._deadlines.round(peer, partial(self._kept, lane.other, notification), out)
+                kept = partial(self._kept_a_round, lane.other, notification)
+                self._deadlines.round(peer, kept, out)
 
-    def another_turn(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
-        """The user goes on: what a component that passes on by `lane` was told of cancellations,
-        and has not passed on by the end of its round, it may say of its own from now on."""
-        notifications = lane.in_flight.copied_notifications.of(Heading(STOP, session))
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        if policy_state.rounds:
-            _age(notifications, out)
-        elif notifications:
-            self._deadlines.round(lane.peer, partial(_age, notifications), out)
+    def user_goes_on(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+        """The user prompts again: a component may send cancellations of its own that equal copies
+        it got before, and has not passed on by `lane` by the end of its round."""
+        copies = lane.in_flight.copied_notifications.of(Heading(STOP, session))
+        if lane.peer.policed.rounds:
+            _age(copies, out)
+        elif copies:
+            self._deadlines.round(lane.peer, partial(_age, copies), out)
 
-    def _kept(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
+    def _kept_a_round(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
         """A component without rounds has had long enough to pass on what it may not drop."""
         if notification in lane.in_flight.queue:
-            for one in lane.in_flight.until(notification):
-                self.treat_as_swallowed(lane, one, out)
-            release(lane, out)
+            self._time_is_up(lane, lane.in_flight.until(notification), out)
 
     def _shorten(self, lane: Lane, out: list[Effect]) -> None:
+        """A queue is too long: its oldest carried notification holds up nothing any more."""
         first = next(entry for entry in lane.in_flight.queue if type(entry) is Notification)
-        self.treat_as_swallowed(lane, first, out)
+        self._time_is_up(lane, [first], out)
+
+    def _time_is_up(self, lane: Lane, notifications: list[Notification], out: list[Effect]) -> None:
+        """Sends on what has waited for carried notifications that hold up nothing any more."""
+        for notification in notifications:
+            self._treat_as_swallowed(lane, notification, out)
         release(lane, out)
 
     # -- the order -------------------------------------------------------------------------------
 
     def leaves(self, lane: Lane, entry: Notification | Carried, out: list[Effect]) -> None:
-        """A component passes on an entry by `lane`: it has had its say about what it was given
-        before that in the session, and older notifications of the same key are dropped."""
+        """A component passes on an entry by `lane`.
+
+        Its turn is over for what it was given before that in the session: unforwarded notifications
+        count as swallowed. Older ones of the same key are dropped.
+        """
         in_flight = lane.in_flight
         if type(entry) is Notification and entry in in_flight.unforwarded.items:
             in_flight.unforwarded.remove(entry)
@@ -399,9 +359,9 @@ class PolicedNotifications:
         if in_flight.queue and in_flight.queue[0] is not entry and entry in in_flight.queue:
             self._leaves_before(lane, entry, out)
         if type(entry) is Notification and in_flight.unforwarded.items:
-            for unforwarded in in_flight.unforwarded.of(entry.heading):
-                in_flight.unforwarded.remove(unforwarded)
-                changes.dropped(self._exchange, lane, unforwarded, out)
+            for older in in_flight.unforwarded.of(entry.heading):
+                in_flight.unforwarded.remove(older)
+                changes.dropped(self._exchange, lane, older, out)
         in_flight.leave(entry)
 
     def _leaves_before(self, lane: Lane, entry: Notification | Carried, out: list[Effect]) -> None:
@@ -411,7 +371,7 @@ class PolicedNotifications:
             if other.heading.session != session:
                 continue
             if type(other) is Notification:
-                self.treat_as_swallowed(lane, other, out)
+                self._treat_as_swallowed(lane, other, out)
             elif type(other) is Carried:
                 in_flight.leave(other)
         for other in in_flight.before(entry):
@@ -424,52 +384,52 @@ class PolicedNotifications:
                 in_flight.go(other)
                 other.resume(out)
 
-    def heard(self, lane: Lane, round_: int, out: list[Effect]) -> None:
+    def round_over(self, lane: Lane, round_: int, out: list[Effect]) -> None:
         """A guest has had a round: what it was given for that holds up nothing any more."""
         if lane.in_flight.queue:
-            for notification in lane.in_flight.had_round(round_):
-                self.treat_as_swallowed(lane, notification, out)
-            release(lane, out)
+            self._time_is_up(lane, lane.in_flight.had_round(round_), out)
 
-    def waited(self, lane: Lane, held: Held, out: list[Effect]) -> None:
+    def _waited_a_round(self, lane: Lane, held: Held, out: list[Effect]) -> None:
         """A message has waited for a component without rounds long enough."""
         if held not in lane.in_flight.queue:
             return
         if lane.peer.ready:
-            for notification in lane.in_flight.until(held):
-                self.treat_as_swallowed(lane, notification, out)
-            release(lane, out)
-        elif lane.in_flight.overtakes(held):  # what stands before it is still to be given
+            self._time_is_up(lane, lane.in_flight.until(held), out)
+        elif lane.in_flight.overtakes(held):  # the entries before it are still to be delivered
             held.resume(out)
 
-    def treat_as_swallowed(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
-        """A carried notification holds up nothing any more; what may not be dropped goes on as it
-        was given, in its place."""
+    def _treat_as_swallowed(
+        self, lane: Lane, notification: Notification, out: list[Effect]
+    ) -> None:
+        """A carried notification holds up nothing any more; one that the component may not drop
+        goes on unchanged, in its place."""
         in_flight = lane.in_flight
-        if lane.other.rights_on(notification.heading) & DROP:
-            in_flight.leave(notification)
-            gone = in_flight.unforwarded.add(notification)
-            if gone is not None:
-                changes.dropped(self._exchange, lane, gone, out)
+        if not lane.other.rights_on(notification.heading) & DROP:
+            self._continue_without(lane, notification)
             return
-        self._goes_past(lane, notification)
+        in_flight.leave(notification)
+        forgotten = in_flight.unforwarded.add(notification)
+        if forgotten is not None:
+            changes.dropped(self._exchange, lane, forgotten, out)
 
-    def _goes_past(self, lane: Lane, notification: Notification) -> None:
-        resume, in_flight = partial(self._as_given, lane, notification), lane.in_flight
-        in_flight.stand_in(
-            notification, Held(notification.heading, resume, notification.round, ready=True)
-        )
+    def _continue_without(self, lane: Lane, notification: Notification) -> None:
+        resume = partial(self._send_unchanged_past, lane, notification)
+        held = Held(notification.heading, resume, notification.round, ready=True)
+        lane.in_flight.stand_in(notification, held)
 
-    def _as_given(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
+    def _send_unchanged_past(
+        self, lane: Lane, notification: Notification, out: list[Effect]
+    ) -> None:
         assert lane.across is not None
-        source = Source(lane, self._exchange.next_number(), notification.number, own=True)
-        self._walk(
-            lane.across, source, notification.method, notification.params, notification.heading, out
-        )
+        number = self._exchange.next_number()
+        source = Source(lane, number, notification.number, own=True)
+        self.route(lane.across, source, notification.message, out)
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
-        """A component has ended: what it carried is lost with it; `settled`: with its whole chain,
-        so that what it has not passed on it never will."""
+        """A component has ended, and what it carried is lost with it.
+
+        `settled`: its whole chain has ended, so that it never passes on the rest.
+        """
         in_flight = lane.in_flight
         notifications = [entry for entry in in_flight.queue if type(entry) is Notification]
         for notification in (*in_flight.unforwarded.items, *(notifications if settled else ())):
@@ -477,17 +437,16 @@ class PolicedNotifications:
         if settled:
             in_flight.unforwarded.clear()
             return
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
+        policy_state = lane.peer.policed
         for notification in notifications:
             lost = notification.round >= 0 or policy_state.policy.fails == "closed"
             if notification.round < 0 and lane.peer.closure is None:
-                continue  # it will be given that when it is back
+                continue  # it is delivered once the component is back
             if lost and lane.other.rights_on(notification.heading) & DROP:
                 in_flight.leave(notification)
                 changes.dropped(self._exchange, lane, notification, out)
             else:
-                self._goes_past(lane, notification)
+                self._continue_without(lane, notification)
         in_flight.clear()
         for entry in in_flight.queue:
             if type(entry) is Held:

@@ -1,23 +1,21 @@
-"""Copies: the original has gone past the component, and what becomes of the copy changes nothing.
+"""Observers get copies: the original has gone past them, whatever they do with the copy.
 
 A component may pass a copy on under its id, as it would the original: that request is answered as
-the original is. Whatever it answers to a copy is ignored.
+the original is. Its own answer to a copy is ignored.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.effects import Effect, Send
-from conductor.core.policy.headings import Heading, Params, size_of
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.entries import Held, Notification, meant
+from conductor.core.policy.headings import Message, size_of
 from conductor.core.policy.key_table import ORIGINATE
-from conductor.core.policy.ordering import Held, Notification, meant
-from conductor.core.state import AnswerTo, Copied, PendingRequest, unread
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Lane, Peer
+from conductor.core.state import AnswerTo, Copied, Lane, Peer, PendingRequest, unread
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
@@ -25,7 +23,7 @@ _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
 
 
 class Observers:
-    """What components are shown, and what they do with it."""
+    """The copies that components get, and what they do with them."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -37,29 +35,25 @@ class Observers:
     def notification(
         self,
         lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
+        message: Message,
         out: list[Effect],
         held: Held | None = None,
         *,
         must: bool = False,
     ) -> None:
-        """Shows the component at `lane` a notification; `held` waits for its round with it.
-
-        `must`: it is shown it however slow it is."""
-        peer, policy_state = lane.peer, lane.peer.policy_state
-        assert policy_state is not None
+        """Sends the component at `lane` a copy of a notification; `held` waits for its round with
+        that. `must`: also if the component is too slow for copies."""
+        peer, policy_state = lane.peer, lane.peer.policed
         if not peer.ready:
             if held is not None:
                 held.ready = True
-            if self._may_wait(peer, params):
-                peer.backlog.append(partial(self.notification, lane, method, params, heading))
+            if self._may_wait(peer, message.params):
+                peer.backlog.append(partial(self.notification, lane, message))
             return
-        notification = Notification(method, params, heading, "", 0, policy_state.round)
+        notification = Notification(message, "", 0, policy_state.round)
         notification.held = held
         lane.other.in_flight.copied_notifications.add(notification)
-        frame = lane.writer.notification(method, params)
+        frame = lane.writer.notification(message.method, message.params)
         out.append(Send(peer.name, frame, policy_state.watches_only and not must))
 
     # -- requests ------------------------------------------------------------------------------
@@ -67,28 +61,23 @@ class Observers:
     def request(
         self,
         lane: Lane,
-        method: str,
-        params: Params,
-        heading: Heading,
+        message: Message,
         original: PendingRequest,
         out: list[Effect],
     ) -> Copied:
-        """Shows the component at `lane` a request."""
-        copy = self.follow(original, method, params, heading)
+        """Sends the component at `lane` a copy of a request."""
+        copy = self.follow(original, message)
         self._give(lane, copy, original, out)
         return copy
 
-    def follow(
-        self, original: PendingRequest, method: str, params: Params, heading: Heading
-    ) -> Copied:
-        """A copy that is answered as `original` is, given in a way of the caller's own."""
-        copy = Copied(method, params, heading)
+    def follow(self, original: PendingRequest, message: Message) -> Copied:
+        """A copy that is answered as `original` is; the caller sends it."""
+        copy = Copied(message)
         original.watchers = (*original.watchers, partial(self.answered, copy))
         return copy
 
     def _give(self, lane: Lane, copy: Copied, original: PendingRequest, out: list[Effect]) -> None:
         peer = lane.peer
-        assert peer.policy_state is not None
         if not peer.ready:
             if self._may_wait(peer, copy.params):
                 peer.backlog.append(partial(self._give, lane, copy, original))
@@ -99,7 +88,7 @@ class Observers:
         lane.requests.ignore(shadow.target_id, shadow)
         lane.other.in_flight.show(shadow.target_id, copy)
         frame = lane.writer.request(shadow.target_id, copy.method, copy.params)
-        out.append(Send(peer.name, frame, peer.policy_state.watches_only))
+        out.append(Send(peer.name, frame, peer.policed.watches_only))
         if original.cancelled:
             self._exchange.cancel_hop(shadow, out)
         else:
@@ -114,24 +103,23 @@ class Observers:
         if len(peer.backlog) < _MOST_WAITING and held <= _MOST_BYTES_WAITING:
             self._waiting[peer.name] = (peer.backlog, held)
             return True
-        assert peer.policy_state is not None
-        peer.policy_state.lost += 1
+        peer.policed.lost += 1
         return False
 
     @staticmethod
     def unseen(peer: Peer) -> bool:
-        """Whether an observer has still to take a copy of a request that has been answered."""
+        """Whether an observer has not passed on its copy of a request that has been answered."""
         return any(
-            one.answer is not None and not one.passed
+            copy.answer is not None and not copy.passed
             for lane in (peer.p, peer.s)
-            for one in lane.in_flight.copies.values()
+            for copy in lane.in_flight.copies.values()
         )
 
     @staticmethod
     def copy_answered(
         copy: Copied, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        """The component answers a copy: it has had its say about it."""
+        """The component answers a copy: nothing waits for it any more."""
         copy.passed = True
         if copy.held is not None:
             copy.held.ready = True
@@ -146,18 +134,15 @@ class Observers:
             self._exchange.reply(pending, member, body, out, copy=True)
         copy.forwarded.clear()
 
-    def take(
-        self, lane: Lane, method: str, params: Params, heading: Heading, pending: PendingRequest
-    ) -> Copied | None:
+    def take(self, lane: Lane, message: Message, pending: PendingRequest) -> Copied | None:
         """The copy that a component passes on by `lane`; None if it is none."""
-        in_flight, policy_state = lane.in_flight, lane.peer.policy_state
-        assert policy_state is not None
+        in_flight, policy_state = lane.in_flight, lane.peer.policed
         if lane.peer.sideband or policy_state.policy.ids == "kept":
-            found = in_flight.copies.get(pending.key)
-            return found if found is not None and found.method == method else None
-        may_be_own = bool(lane.other.rights_on(heading) & ORIGINATE)
-        left = [one for one in in_flight.copies.values() if not one.passed]
-        return meant(left, method, params, surely=may_be_own)
+            copy = in_flight.copies.get(pending.key)
+            return copy if copy is not None and copy.method == message.method else None
+        may_be_own = bool(lane.other.rights_on(message.heading) & ORIGINATE)
+        left = [copy for copy in in_flight.copies.values() if not copy.passed]
+        return meant(left, message.method, message.params, exactly=may_be_own)
 
     def passed_on(self, copy: Copied, pending: PendingRequest, out: list[Effect]) -> None:
         """A component passes on a copy: it is answered as the original is."""
@@ -169,10 +154,10 @@ class Observers:
 
 
 def release(lane: Lane, out: list[Effect]) -> None:
-    """Sends on what need not wait any more to leave a component by `lane`, in order."""
+    """Sends on, in order, the messages behind a component at `lane` that need not wait any more."""
     in_flight = lane.in_flight
     if in_flight.releasing:
-        return  # the loop that runs already takes what has become free meanwhile
+        return  # the loop that runs already sends what becomes free meanwhile
     in_flight.releasing = True
     while in_flight.waiting and (held := in_flight.freed()) is not None:
         held.resume(out)

@@ -50,6 +50,7 @@ class PolicyState:
         "names_of_others",
         "others",
         "policy",
+        "prompts",
         "reported",
         "round",
         "rounds",
@@ -66,6 +67,7 @@ class PolicyState:
         """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None
         self.policy = policy or Policy()
+        self.prompts = self.policy.prompts
         self.watches_only = policy is not None and policy.watches_only
         self.servers: set[str] = set()
         """Addresses of MCP servers and connections that are its own …"""
@@ -112,5 +114,5 @@ class PolicyState:
     def owns(self, addresses: tuple[str, ...]) -> bool:
         """Whether an MCP message is about its own servers and connections alone."""
         return bool(addresses) and all(
-            one in self.servers and one not in self.foreign for one in addresses
+            address in self.servers and address not in self.foreign for address in addresses
         )

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.dialects import CANCEL
 from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
-from conductor.core.policy.headings import Heading, Params, heading
+from conductor.core.policy.entries import Held, meant
+from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.observers import release
-from conductor.core.policy.ordering import Held, meant
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
-from conductor.core.state import AnswerTo, Carried, Copied, PendingRequest
-
-if TYPE_CHECKING:
-    from conductor.core.state import Lane
+from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -32,7 +30,7 @@ _HELD: Final = (State.GIVEN, State.STOPPED)
 
 
 class PolicedRequests(HeldRequests):
-    """The part of an enforcer that handles requests."""
+    """The part of an enforcer that handles requests on their way."""
 
     # -- a request leaves a peer -----------------------------------------------------------------
 
@@ -40,104 +38,107 @@ class PolicedRequests(HeldRequests):
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
-        policy_state = lane.peer.policy_state
         assert lane.across is not None
-        if policy_state is None:
-            self.walk(lane.across, method, params, heading(method, params), pending, out)
+        if lane.peer.policy_state is None:
+            self.route(lane.across, read_message(method, params), pending, out)
             return
-        carried = self._passed_on(lane, method, params, pending)
+        carried = self._forwarded_by(lane, method, params, pending)
         if carried is not None:
-            self._goes_on(carried, params, pending, out)
+            self._forward(carried, params, pending, out)
             return
-        found = heading(method, params)
-        copy = self._observers.take(lane, method, params, found, pending)
-        if copy is not None:
-            if not equal(copy.params, params):
-                wrong = lacks(CARRY, lane.direction, copy.heading.key)
-                self._checks.report(lane.peer, lane.direction, copy.heading.key, wrong, out)
-            pending.traced = None  # what goes on is the original
-            self._observers.passed_on(copy, pending, out)
-            if copy.held is not None:
-                copy.held.ready = True
-                release(lane, out)
+        message = read_message(method, params)
+        copy = self._observers.take(lane, message, pending)
+        if copy is None:
+            self._originate(lane, message, pending, out)
             return
-        self._own(lane, method, params, found, pending, out)
+        if not equal(copy.params, params):
+            violation = lacks(CARRY, lane.direction, copy.heading.key)
+            self._checks.report(lane.peer, lane.direction, copy.heading.key, violation, out)
+        pending.traced = None  # what goes on is the original
+        self._observers.passed_on(copy, pending, out)
+        if copy.held is not None:
+            copy.held.ready = True
+            release(lane, out)
 
-    def _passed_on(
+    def _forwarded_by(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest
     ) -> Carried | None:
-        """What a component's request passes on, by its id; of programs whose library chooses ids
-        by fixed rules: equal params, else the oldest open one alike in key, session and address."""
-        in_flight, policy_state = lane.in_flight, lane.peer.policy_state
-        assert policy_state is not None
+        """The carried request that a component's request passes on, by its id.
+
+        Of programs whose library chooses ids it is the one of equal params, else the oldest open
+        one with the same key, session and address.
+        """
+        in_flight, policy_state = lane.in_flight, lane.peer.policed
         if not in_flight.requests:
             return None
         if lane.peer.sideband or policy_state.policy.ids == "kept":
-            found = in_flight.requests.get(pending.key)
-            if found is None or found.method != method:
+            carried = in_flight.requests.get(pending.key)
+            if carried is None or carried.method != method:
                 return None
-            # Who is trusted may use an id again for whatever it likes.
-            again = to(found.state, Event.PASSED_ON) is not None and found.retries < MOST_RETRIES
-            return found if policy_state.enforced or again else None
-        return meant(
-            [one for one in in_flight.requests.values() if one.state in _HELD], method, params
-        )
+            # A trusted component may use an id again for any request of its own.
+            event, retries = Event.PASSED_ON, carried.retries
+            again = to(carried.state, event) is not None and retries < MOST_RETRIES
+            return carried if policy_state.enforced or again else None
+        held = [carried for carried in in_flight.requests.values() if carried.state in _HELD]
+        return meant(held, method, params)
 
-    def _goes_on(
+    def _forward(
         self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> None:
         """A component passes on a request that it carries."""
-        event = Event.PASSED_ON
-        after = to(carried.state, event)
         lane = carried.lane.other
         if carried.state is State.STOPPED:
             assert carried.upstream is not None
             self._exchange.reply(pending, *carried.upstream, out)
             self._turns.end(carried, out)
             return
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        again = carried.state is State.RETURNED
-        once_more = again and policy_state.enforced
-        if after is None or (once_more and not self._may_ask_again(carried, policy_state)):
-            wrong = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
-            self._checks.refuse(lane.peer, lane.direction, carried.heading.key, wrong, pending, out)
+        policy_state = lane.peer.policed
+        retries = carried.state is State.RETURNED
+        after = to(carried.state, Event.PASSED_ON)
+        if after is None or (retries and not self._may_retry(carried, policy_state)):
+            violation = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
+            key = carried.heading.key
+            self._checks.refuse(lane.peer, lane.direction, key, violation, pending, out)
             return
-        sent = self._as_allowed(carried, params, pending, out)
-        if sent is None:
+        allowed = self._allowed(carried, params, pending, out)
+        if allowed is None:
             return
-        params = sent
         self._notifications.leaves(lane, carried, out)
         if carried.method == PROMPT:
-            self._turns.another(policy_state, carried.heading.session, pending)
+            self._turns.prompt_passed(policy_state, carried.heading.session, pending)
+        carried.state, carried.forwarded, carried.upstream = after, pending, None
+        carried.retries += retries
+        carried.lane.in_flight.leave(carried)
+        self._link(carried, allowed, pending)
+        self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed, out)
+        changes.request(self._exchange, carried, allowed, pending, out)
+        message = Message(carried.method, allowed, carried.heading)
+        if not policy_state.enforced:  # a trusted component may make another message of it
+            message = read_message(carried.method, allowed)
+        assert lane.across is not None
+        self.route(lane.across, message, pending, out)
+        if carried.pending.cancelled and policy_state.enforced:
+            self._turns.cancel(pending, out, carried.pending.cancelled_by)
+        release(lane, out)
+
+    def _link(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
+        """Ties the request by which a component passes one on to that."""
         pending.turn = carried.turn
-        carried.state, carried.forwarded = after, pending
         if pending.traced is not None:
             pending.traced.passes = carried.number
-        carried.retries += again
-        carried.upstream = None
-        carried.lane.in_flight.leave(carried)
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
-        self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, params, out)
-        changes.request(self._exchange, carried, params, pending, out)
-        if policy_state.enforced:
+        if carried.lane.peer.policed.enforced:
             pending.forwards = carried
             if carried.method in FOLLOWED:
                 self._exchange.sessions.follow(carried.method, params, pending)
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
-        assert lane.across is not None
-        # Who is trusted may well make another message of it.
-        found = carried.heading if policy_state.enforced else heading(carried.method, params)
-        self.walk(lane.across, carried.method, params, found, pending, out)
-        if carried.pending.cancelled and policy_state.enforced:
-            self._turns.cancel(pending, out, carried.pending.cancelled_by)
-        release(lane, out)
 
-    def _may_ask_again(self, carried: Carried, policy_state: PolicyState) -> bool:
-        """Whether a component may pass on once more what it has the answer to: so many times, and
-        no prompt that the user has cancelled, nor one with a command of the user's that the agent
-        has run."""
+    def _may_retry(self, carried: Carried, policy_state: PolicyState) -> bool:
+        """Whether a component may pass on again what it has the answer to: a few times, but no
+        prompt that the user has cancelled, nor one with a command of the user's that has run."""
+        if not policy_state.enforced:
+            return True
         ran = carried.upstream is not None and carried.upstream[0] == b"result"
         if carried.method == PROMPT and ran:
             listed = self._exchange.sessions.find(carried.heading.session).commands
@@ -145,139 +146,107 @@ class PolicedRequests(HeldRequests):
                 return False
         return not carried.turn.stopped and carried.turn.spend(policy_state, "again", MOST_RETRIES)
 
-    def _as_allowed(
+    def _allowed(
         self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> Params | None:
-        """What goes on of a request that a component passes on as `params`: where a rule is broken
-        that as it was given, or nothing where a gatekeeper fails."""
-        lane, policy_state = carried.lane.other, carried.lane.peer.policy_state
-        assert policy_state is not None
-        wrong = self._checks.forwards(
-            policy_state,
-            lane.direction,
-            carried.method,
-            carried.params,
-            params,
-            carried.rights,
-            carried.heading,
+        """The params that go on of a request that a component passes on as `params`.
+
+        Where it breaks a rule these are the ones it was given; None if it fails closed.
+        """
+        lane, policy_state = carried.lane.other, carried.lane.peer.policed
+        violation = self._checks.forwards(
+            policy_state, lane.direction, carried.message, params, carried.rights
         )
-        if wrong is None:
+        if violation is None:
             return params
+        key = carried.heading.key
         if policy_state.policy.fails == "closed":
-            self._checks.refuse(lane.peer, lane.direction, carried.heading.key, wrong, pending, out)
-            self._fail(carried, error(lane.peer, wrong), out)
+            self._checks.refuse(lane.peer, lane.direction, key, violation, pending, out)
+            self._fail(carried, error(lane.peer, violation), out)
             return None
-        self._checks.report(lane.peer, lane.direction, carried.heading.key, wrong, out)
+        self._checks.report(lane.peer, lane.direction, key, violation, out)
         return carried.params
 
-    def _own(
-        self,
-        lane: Lane,
-        method: str,
-        params: Params,
-        found: Heading,
-        pending: PendingRequest,
-        out: list[Effect],
+    def _originate(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> None:
         """A component sends a request of its own."""
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        wrong = self._checks.originates(
-            policy_state,
-            lane.direction,
-            method,
-            params,
-            lane.other.rights_on(found),
-            found,
-            asks=True,
+        policy_state, rights = lane.peer.policed, lane.other.rights_on(message.heading)
+        enforced, is_prompt = policy_state.enforced, message.method == PROMPT
+        violation = self._checks.originates(
+            policy_state, lane.direction, message, rights, is_request=True
         )
-        if (
-            wrong is None
-            and policy_state.enforced
-            and method == PROMPT
-            and lane.direction is Direction.DOWN
-        ):
-            wrong = self._turns.wrong(policy_state, lane, found.session, pending)
-        if wrong is not None:
-            wrong = _with_rule(lane, found, wrong)
-            self._checks.refuse(lane.peer, lane.direction, found.key, wrong, pending, out)
+        if violation is None and enforced and is_prompt and lane.direction is Direction.DOWN:
+            violation = self._turns.violation(policy_state, lane, message.session, pending)
+        if violation is not None:
+            violation = _with_rule(lane, message.heading, violation)
+            self._checks.refuse(lane.peer, lane.direction, message.key, violation, pending, out)
             return
-        pending.originated = policy_state.enforced
-        if policy_state.enforced and method in ENTERING:
-            self._exchange.sessions.entered(found.session, policy_state.name)
-        if policy_state.enforced and method in FOLLOWED:
-            self._exchange.sessions.follow(method, params, pending)
-        if policy_state.enforced and method == PROMPT and found.session is not None:
-            self._turns.opened(policy_state, found.session, pending)
-        self._mcp_ownership.admitted(lane.peer, method, None, params, out)
-        changes.originated(self._exchange, lane, method, found.session, params, out, pending)
+        pending.originated = enforced
+        if enforced and message.method in ENTERING:
+            self._exchange.sessions.entered(message.session, policy_state.name)
+        if enforced and message.method in FOLLOWED:
+            self._exchange.sessions.follow(message.method, message.params, pending)
+        if enforced and is_prompt and message.session is not None:
+            self._turns.opened(policy_state, message.session, pending)
+        self._mcp_ownership.admitted(lane.peer, message.method, None, message.params, out)
+        changes.originated(self._exchange, lane, message, out, pending)
         assert lane.across is not None
-        self.walk(lane.across, method, params, found, pending, out)
+        self.route(lane.across, message, pending, out)
 
     # -- a request arrives at the next peers -------------------------------------------------------
 
-    def walk(
-        self,
-        lane: Lane,
-        method: str,
-        params: Params,
-        found: Heading,
-        pending: PendingRequest,
-        out: list[Effect],
+    def route(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> None:
-        """Walks a request on from `lane` until somebody carries it."""
-        while lane.peer.policy_state is not None:
-            rights, onward = lane.rights_on(found), lane.other
-            if onward.direction is Direction.UP and self._turns.refuses(lane, found, pending, out):
+        """Routes a request on from `lane` to the first component that carries it."""
+        while (policy_state := lane.peer.policy_state) is not None:
+            rights, onward = lane.rights_on(message.heading), lane.other
+            upwards = onward.direction is Direction.UP
+            if upwards and self._turns.refuses(lane, message.heading, pending, out):
                 return
-            if method == PROMPT:
-                self._notifications.another_turn(onward, found.session, out)
+            if message.method == PROMPT:
+                self._notifications.user_goes_on(onward, message.session, out)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
-                carried = Carried(lane, method, params, found, pending, rights, pending.number)
-                self._give(carried, out)
+                self._give(Carried(lane, message, pending, rights), out)
                 return
             if rights & (CARRY | ANSWER) and not lane.peer.left_out:
                 break
             copy = None
             if rights & COPY:
-                copy = self._observers.request(lane, method, params, found, pending, out)
-            if method == PROMPT:
-                self._turns.another(lane.peer.policy_state, found.session, pending)
-            if method in CLOSING:
-                self._turns.closing(lane, found, out)
-            pending.bypassed = (*pending.bypassed, (lane, found, copy))
-            waits = self._waits(lane, method, params, found, rights, copy, pending, out)
-            if waits:
+                copy = self._observers.request(lane, message, pending, out)
+            if message.method == PROMPT:
+                self._turns.prompt_passed(policy_state, message.session, pending)
+            if message.method in CLOSING:
+                self._turns.closing(lane, message.heading, out)
+            pending.bypassed = (*pending.bypassed, (lane, message.heading, copy))
+            if self._waits(lane, message, rights, copy, pending, out):
                 return
-            changes.went_past(self._exchange, onward, found.session)
+            changes.went_past(self._exchange, onward, message.session)
             assert onward.across is not None
             lane = onward.across
-        self._exchange.forward(lane, method, params, pending, out)
+        self._exchange.forward(lane, message.method, message.params, pending, out)
 
     def _waits(
         self,
         lane: Lane,
-        method: str,
-        params: Params,
-        found: Heading,
+        message: Message,
         rights: int,
         copy: Copied | None,
         pending: PendingRequest,
         out: list[Effect],
     ) -> bool:
         """Whether a request that goes past a component waits for what that was given before."""
-        policy_state, onward = lane.peer.policy_state, lane.other
-        assert policy_state is not None
-        # What goes down waits for nothing that the component says: only what goes up has a place.
-        placed = bool(rights & PLACE) and onward.direction is Direction.UP and lane.peer.ready
-        if not placed and not onward.in_flight.must_wait(found):
+        # Only what goes up has a place among the texts of a turn.
+        upwards = lane.other.direction is Direction.UP
+        placed = bool(rights & PLACE) and upwards and lane.peer.ready
+        if not placed and not lane.other.in_flight.must_wait(message.heading):
             return False
-        resume = partial(self._past, onward, method, params, found, pending)
-        held = Held(found, resume, policy_state.round, ready=not placed)
+        resume = partial(self._bypass, lane.other, message, pending)
+        held = Held(message.heading, resume, lane.peer.policed.round, ready=not placed)
         if placed and copy is not None:
             copy.held = held
-        onward.in_flight.hold(held)
-        self._deadlines.round(lane.peer, partial(self._notifications.waited, onward, held), out)
+        self._notifications.defer(lane.other, held, out)
         return True
 
     def _give(self, carried: Carried, out: list[Effect]) -> None:
@@ -310,42 +279,36 @@ class PolicedRequests(HeldRequests):
             elif not (peer.left_out and self.lost(carried, out)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
             return
-        assert peer.policy_state is not None
         carried.lane.other.in_flight.queued.remove(carried)
-        carried.state, carried.round = State.GIVEN, peer.policy_state.round
+        carried.state, carried.round = State.GIVEN, peer.policed.round
         pending.answer_to, pending.subject = AnswerTo.CARRIED, carried
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
         carried.id = pending.target_id
         carried.lane.other.in_flight.requests[carried.id] = carried
         self._limit(carried, out)
 
-    def _enforced(self, carried: Carried) -> bool:
-        policy_state = carried.lane.peer.policy_state
-        assert policy_state is not None
-        return policy_state.enforced
-
     def may_cancel(self, pending: PendingRequest, out: list[Effect]) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
-        and whoever made it has cancelled."""
+        after the asker has cancelled that."""
         carried = pending.forwards
-        if carried is None or not self._enforced(carried):
+        if carried is None or not carried.lane.peer.policed.enforced:
             return True
         if carried.pending.cancelled or carried.pending.origin is None:
             return True
         if carried.excused is not None:
             return False
         lane = carried.lane.other
-        wrong = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
-        self._checks.report(lane.peer, lane.direction, CANCEL, wrong, out)
+        violation = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
+        self._checks.report(lane.peer, lane.direction, CANCEL, violation, out)
         return False
 
 
-def _with_rule(lane: Lane, found: Heading, wrong: Violation) -> Violation:
-    """A refusal that tells the rule of ids, where a request like this one is open."""
-    if wrong.guard not in (RIGHTS, TURNS):
-        return wrong
+def _with_rule(lane: Lane, heading: Heading, violation: Violation) -> Violation:
+    """A refusal that names the rule of ids, where a request like this one is open."""
+    if violation.guard not in (RIGHTS, TURNS):
+        return violation
     for carried in lane.in_flight.requests.values():
-        if carried.heading == found and carried.state is State.GIVEN:
+        if carried.heading == heading and carried.state is State.GIVEN:
             rule = _ID_RULE.format(carried.id.decode(errors="replace"))
-            return Violation(wrong.guard, f"{wrong.text}\nhint: {rule}", wrong.pointer)
-    return wrong
+            return Violation(violation.guard, f"{violation.text}\nhint: {rule}", violation.pointer)
+    return violation

@@ -4,33 +4,31 @@
 turn: then the agent will never know of the prompt. The component hears of it and has its grace to
 pass on, answer or end what it has begun; the requester is then answered as a cancelled turn is,
 whatever the component says, or as the agent has answered if it has. `session/close` and
-`session/delete` end a session's turns alike.
+`session/delete` end a session's turns too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
+from conductor.core.agent_turns import reported_state
 from conductor.core.effects import Effect
+from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
-from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED
+from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.headings import Heading, Params
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
-from conductor.core.state import Carried, Source
-
-if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
-    from conductor.core.state import Lane, PendingRequest
+from conductor.core.state import Carried, Lane, PendingRequest, Source
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
@@ -57,44 +55,41 @@ class Turns:
     """The part of an enforcer that knows of turns."""
 
     def __init__(
-        self, exchange: Exchange, copies: Observers, deadlines: Deadlines, over: Over
+        self, exchange: Exchange, observers: Observers, deadlines: Deadlines, over: Over
     ) -> None:
         self._exchange = exchange
-        self._observers = copies
+        self._observers = observers
         self._deadlines = deadlines
         # Turns end requests, and requests end turns: the one reference upwards.
         self._over = over
 
     # -- cancelled -----------------------------------------------------------------------------
 
-    def stopped(
-        self, lane: Lane, params: Params, heading: Heading, rights: int, out: list[Effect]
-    ) -> None:
-        """The cancellation of a session's turns goes past the component at `lane`, which hears of
-        it if it gets copies, holds a prompt, or has a turn of its own open."""
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        session = heading.session
+    def stopped(self, lane: Lane, message: Message, rights: int, out: list[Effect]) -> None:
+        """The cancellation of a session's turns goes past the component at `lane`, which gets a
+        copy if it holds that right, holds a prompt, or has a turn of its own open."""
+        session = message.session
         held = self._held(lane, session)
-        concerned = _seen(held) or session in policy_state.turns
+        concerned = _seen(held) or session in lane.peer.policed.turns
         if rights & COPY or concerned:
-            self._observers.notification(lane, STOP, params, heading, out, must=concerned)
+            self._observers.notification(lane, message, out, must=concerned)
         self._cancelled(lane, session, held, out)
 
     def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
         """A request that ends a session goes past the component at `lane`."""
-        held = self._held(lane, heading.session)
+        session = heading.session
+        held = self._held(lane, session)
         if _seen(held):
-            params = Raw(msgspec.json.encode({"sessionId": heading.session}))
-            found = Heading(STOP, heading.session)
-            self._observers.notification(lane, STOP, params, found, out, must=True)
-        self._cancelled(lane, heading.session, held, out)
+            params = Raw(msgspec.json.encode({"sessionId": session}))
+            message = Message(STOP, params, Heading(STOP, session))
+            self._observers.notification(lane, message, out, must=True)
+        self._cancelled(lane, session, held, out)
 
     def _cancelled(
         self, lane: Lane, session: str | None, held: list[Carried], out: list[Effect]
     ) -> None:
         """The turns of a session are cancelled: what the component holds of them is answered so,
-        what it has passed on is not asked again, and it sends no prompts of its own within them."""
+        it does not retry what it has passed on, and sends no prompts of its own within them."""
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
         if session is not None:
@@ -114,8 +109,7 @@ class Turns:
         self._exchange.cancel_hop(pending, out, source)
         carried = pending.carried
         if carried is not None and carried.state in _HELD:
-            policy_state = carried.lane.peer.policy_state
-            assert policy_state is not None
+            policy_state = carried.lane.peer.policed
             if policy_state.enforced:
                 self.stop(carried, _REFUSED, out)
         for follower in pending.followers:
@@ -154,19 +148,22 @@ class Turns:
         """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
-        return [one for one in lane.other.in_flight.prompts(session) if one.state in _HELD]
+        prompts = lane.other.in_flight.prompts(session)
+        return [prompt for prompt in prompts if prompt.state in _HELD]
 
     # -- of a component's own --------------------------------------------------------------------
 
-    def wrong(
+    def violation(
         self, policy_state: PolicyState, lane: Lane, session: str | None, pending: PendingRequest
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in policy_state.turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
-        if policy_state.policy.turns == "unprompted" or self.is_its_own(policy_state, session):
+        if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
-        held = next((one for one in self._open(lane, session) if not one.turn.stopped), None)
+        held = next(
+            (prompt for prompt in self._open(lane, session) if not prompt.turn.stopped), None
+        )
         if held is None:
             return Violation(
                 TURNS,
@@ -180,7 +177,7 @@ class Turns:
             )
         return None
 
-    def is_its_own(self, policy_state: PolicyState, session: str | None) -> bool:
+    def is_own_session(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
         if not policy_state.policy.grants.sessions:
             return False
@@ -190,10 +187,9 @@ class Turns:
         self, lane: Lane, heading: Heading, pending: PendingRequest, out: list[Effect]
     ) -> bool:
         """Whether a request of the agent's is refused because it is of a session that the component
-        at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
-        policy_state = lane.peer.policy_state
-        assert policy_state is not None
-        if type(heading.detail) is tuple or not self.is_its_own(policy_state, heading.session):
+        at `lane` has opened: no user is there to answer. MCP has its own owners."""
+        policy_state = lane.peer.policed
+        if type(heading.detail) is tuple or not self.is_own_session(policy_state, heading.session):
             return False
         if heading.key == PERMISSION:
             self._exchange.reply(pending, b"result", _NOT_GIVEN, out)
@@ -231,15 +227,16 @@ class Turns:
             policy_state.turns.pop(session, None)
 
     @staticmethod
-    def told(policy_state: PolicyState, session: str | None, params: Params) -> None:
+    def state_reported(policy_state: PolicyState, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
-        if session is not None and _state(params) == "idle":
+        idle = not isinstance(params, UnsetType) and reported_state(params)[1] == "idle"
+        if session is not None and idle:
             waiting, _ = policy_state.others.get(session, (0, 0))
             _count(policy_state, session, waiting, 0)
             if policy_state.turns.get(session):
                 del policy_state.turns[session]
 
-    def another(
+    def prompt_passed(
         self, policy_state: PolicyState, session: str | None, pending: PendingRequest
     ) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
@@ -259,13 +256,13 @@ class Turns:
         _count(policy_state, session, waiting - 1, running + begun)
 
     def hidden(self, policy_state: PolicyState, session: str | None) -> bool:
-        """Whether what is said in a session is said in a turn of the component's own: there, or in
-        that of a sub-agent of it."""
+        """Whether the text of a session belongs to a turn of the component's own, in that session
+        or in one whose sub-agent it is."""
         if policy_state.turns:
-            for one in self._exchange.sessions.line(session):
-                if one in policy_state.others:
+            for id_ in self._exchange.sessions.line(session):
+                if id_ in policy_state.others:
                     return False
-                if one in policy_state.turns:
+                if id_ in policy_state.turns:
                     return True
         return False
 
@@ -278,21 +275,6 @@ def _count(policy_state: PolicyState, session: str, waiting: int, running: int) 
         policy_state.others.pop(session, None)
 
 
-class _Update(msgspec.Struct):
-    state: str = ""
-
-
-class _Told(msgspec.Struct):
-    update: _Update = msgspec.field(default_factory=_Update)
-
-
-def _state(params: Params) -> str:
-    try:
-        return msgspec.json.decode(params, type=_Told).update.state  # type: ignore[arg-type]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-
-
 def _seen(held: list[Carried]) -> bool:
     """Whether a component has been given one of these."""
-    return any(one.state in (State.GIVEN, State.RETURNED) for one in held)
+    return any(carried.state in (State.GIVEN, State.RETURNED) for carried in held)

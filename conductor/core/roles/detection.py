@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from conductor.core.component import Component, Role
 from conductor.core.dialects import LAUNCH, PACP, PLAIN, ROLE_METHODS, SACP, SCP, Dialect
-from conductor.core.effects import Closure, Effect
+from conductor.core.effects import Closure, Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import read_error
 from conductor.core.roles.initialize import Initializer, successor_name
@@ -30,7 +30,7 @@ class Detection:
         self._exchange = exchange
         self._initializer = initializer
 
-    def envelope_seen(self, peer: Peer, form: Dialect, method: str, out: list[Effect]) -> None:
+    def envelope_seen(self, peer: Peer, form: Dialect, method: str, out: Effects) -> None:
         """A peer whose dialect is not certain has sent `method` in an envelope of `form`, which
         tells apart dialects that answer a role request in the same words."""
         if peer.dialect_state is not DialectState.UNKNOWN:
@@ -50,7 +50,7 @@ class Detection:
         if handshake.role_answer is not None:
             self._not_needed(peer, handshake, out)
 
-    def listening(self, peer: Peer, server: bytes, out: list[Effect]) -> None:
+    def listening(self, peer: Peer, server: bytes, out: Effects) -> None:
         """Asks the proxy to launch its successor.
 
         The peer of the second connection exists from now on, whether or not it is still needed: the
@@ -64,6 +64,7 @@ class Detection:
         successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
         successor.launched_by = peer
         successor.p.wraps = False
+        # One component on two connections: what it may do is counted once.
         successor.policy_state = peer.policy_state
         self._exchange.peers[name] = successor
         handshake = peer.handshake
@@ -81,7 +82,7 @@ class Detection:
         pending: PendingRequest,
         member: bytes,
         body: bytes,
-        out: list[Effect],
+        out: Effects,
     ) -> None:
         """A proxy has answered the request to launch its successor."""
         assert pending.target is not None
@@ -100,7 +101,7 @@ class Detection:
         else:
             self._initializer.not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
 
-    def not_launching(self, peer: Peer, out: list[Effect]) -> None:
+    def not_launching(self, peer: Peer, out: Effects) -> None:
         """The proxy was asked to launch its successor a while ago. One of unknown dialect that has
         neither begun to nor refused ignores requests that it does not know."""
         handshake = peer.handshake
@@ -117,7 +118,7 @@ class Detection:
         peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
         self._not_needed(peer, handshake, out)
 
-    def _not_needed(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+    def _not_needed(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
         """The proxy reaches its successor by envelopes: its answer goes back now."""
         successor = self._exchange.peers.get(successor_name(peer.name))
         if successor is not None:

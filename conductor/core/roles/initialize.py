@@ -10,22 +10,23 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from conductor.core.component import Role, Side
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
-from conductor.core.effects import Closure, Effect, Listen
+from conductor.core.effects import Closure, Effects, Listen
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Malformed,
+    Params,
     read_error,
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,
     RESULT,
@@ -67,12 +68,7 @@ class Initializer:
     # -- requests ------------------------------------------------------------------------------
 
     def request(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        out: list[Effect],
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Handles `initialize` or a role request from any peer.
 
@@ -114,7 +110,7 @@ class Initializer:
         elif pending.traced is not None:  # pragma: no branch - both are there, or none is
             pending.traced.passes = given.number
 
-    def _forwarded(self, lane: Lane, method: str, params: Raw | UnsetType) -> Raw | UnsetType:
+    def _forwarded(self, lane: Lane, method: str, params: Params) -> Params:
         """The params that a proxy passes on to its successor."""
         peer = lane.peer
         if method in ROLE_METHODS:
@@ -127,12 +123,11 @@ class Initializer:
             raise Malformed(INVALID_REQUEST, "`initialize` goes to the successor only")
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
+        # From now on its successor knows of it, so that it cannot be asked afresh.
         (peer.launched_by or peer).forwarded = True
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
-    def deliver(
-        self, lane: Lane, params: Raw | UnsetType, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def deliver(self, lane: Lane, params: Params, pending: PendingRequest, out: Effects) -> None:
         """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
         if not self._enforcer.handshake.takes_part(peer):
@@ -143,6 +138,7 @@ class Initializer:
             pending.answer_to, pending.subject = AnswerTo.LAST, params
             self._exchange.send(lane, INITIALIZE, params, pending, out)
         elif peer.handshake is not None and not peer.ready:
+            # Asked a second time while it is still being asked: the answer may settle its dialect.
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
             peer.initialize = params
@@ -152,7 +148,7 @@ class Initializer:
             self._enforcer.deadlines.after(HOLD_INITIALIZE, late, out)
             self.attempt(peer, handshake, out)
 
-    def attempt(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+    def attempt(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
         """Asks a peer in the next dialect that it may speak."""
         dialect, params = handshake.next_dialect(), handshake.params
         if dialect.offer:
@@ -162,33 +158,33 @@ class Initializer:
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
 
     def initialize_alone(
-        self, peer: Peer, params: Raw | UnsetType, pending: PendingRequest, out: list[Effect]
+        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Asks a peer to initialize while nobody waits for its answer."""
         self.attempt(peer, peer.begin_handshake(pending, params), out)
 
     # -- past a proxy --------------------------------------------------------------------------
 
-    def _bypass(
-        self, lane: Lane, params: Raw | UnsetType, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _bypass(self, lane: Lane, params: Params, pending: PendingRequest, out: Effects) -> None:
         """Initializes a proxy that may not take part with a copy, while the original goes on; what
         the proxy forwards is answered as the original is."""
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
+            peer.shadow = self._enforcer.observers.follow(
+                pending, Message(INITIALIZE, params, _HEADING)
+            )
             self.initialize_alone(peer, params, unread(INITIALIZE), out)
         self._deliver_ahead(peer, params, pending, out)
 
     def _deliver_ahead(
-        self, peer: Peer, params: Raw | UnsetType, pending: PendingRequest, out: list[Effect]
+        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, params, pending, out)
 
-    def _late(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+    def _late(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
         """A proxy has not passed `initialize` on in time: a policed one is initialized with a copy
         from now on, and the original goes on without it; the request of any other fails."""
         if peer.handshake is not handshake or peer.forwarded or peer.restarting:
@@ -206,18 +202,20 @@ class Initializer:
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
         params = handshake.params
-        peer.shadow = self._enforcer.observers.follow(pending, INITIALIZE, params, _HEADING)
+        peer.shadow = self._enforcer.observers.follow(
+            pending, Message(INITIALIZE, params, _HEADING)
+        )
         self._deliver_ahead(peer, params, pending, out)
 
     def _came_back(
-        self, peer: Peer, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]
+        self, peer: Peer, handshake: Handshake, member: bytes, body: bytes, out: Effects
     ) -> None:
         """What a policed proxy passed on of `initialize` is answered: it must answer in time."""
         if handshake.answer_goes_past:
             self._finish(handshake, member, body, out)
             return
 
-        def late(out: list[Effect]) -> None:
+        def late(out: Effects) -> None:
             waits = handshake.role_answer is None and peer.closure is None
             if peer.handshake is handshake and waits:
                 held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
@@ -245,7 +243,7 @@ class Initializer:
         pending: PendingRequest,
         member: bytes,
         body: bytes,
-        out: list[Effect],
+        out: Effects,
     ) -> None:
         """A proxy has answered its role request."""
         assert pending.target is not None
@@ -283,13 +281,13 @@ class Initializer:
             return successor_name(peer.name) not in self._exchange.peers
         return dialect.offer and peer.dialect_state is DialectState.UNKNOWN
 
-    def take_role_answer(self, handshake: Handshake, out: list[Effect]) -> None:
+    def take_role_answer(self, handshake: Handshake, out: Effects) -> None:
         """A proxy that was asked to launch its successor has, or need not: its answer goes back."""
         body, handshake.role_answer = handshake.role_answer, None
         assert body is not None
         self._judge(handshake, b"result", body, out)
 
-    def _judge(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+    def _judge(self, handshake: Handshake, member: bytes, body: bytes, out: Effects) -> None:
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
         assert handshake.pending.target is not None
         peer = handshake.pending.target.peer
@@ -305,7 +303,7 @@ class Initializer:
             member, body = verdict
         self._finish(handshake, member, body, out)
 
-    def _go_without(self, peer: Peer, handshake: Handshake, out: list[Effect]) -> None:
+    def _go_without(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
         """As if a proxy had passed on the `initialize` that it was not to answer by itself."""
         if handshake.onward is not None:  # it has, and the answer is on its way
             handshake.answer_goes_past = True
@@ -315,7 +313,7 @@ class Initializer:
         if not peer.ready:
             peer.resume(out)
 
-    def _finish(self, handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+    def _finish(self, handshake: Handshake, member: bytes, body: bytes, out: Effects) -> None:
         """The handshake is over: its answer goes back, and what waited for it goes on."""
         assert handshake.pending.target is not None
         peer = handshake.pending.target.peer
@@ -323,6 +321,7 @@ class Initializer:
             peer.handshake = None
         if peer.restarting:
             peer.restarting, peer.ready = False, True
+            # The next `initialize` is the client's own, and goes on to the successor again.
             if self._enforcer.handshake.takes_part(peer):
                 peer.shadow = None
             peer.resume(out)
@@ -332,12 +331,7 @@ class Initializer:
             peer.resume(out)
 
     def last_answered(
-        self,
-        params: Raw | UnsetType,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, params: Params, pending: PendingRequest, member: bytes, body: bytes, out: Effects
     ) -> None:
         """The agent has answered, or in proxy mode the outer conductor for its successor."""
         target = pending.target
@@ -362,15 +356,10 @@ class Initializer:
         self._pass_back(pending, member, body, None, out)
 
     def _pass_back(
-        self,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        kept: Shape | None,
-        out: list[Effect],
+        self, pending: PendingRequest, member: bytes, body: bytes, kept: Shape | None, out: Effects
     ) -> None:
         """Answers the sender of an `initialize`, without an offer of the hop it came from."""
-        answer: Raw | UnsetType = Raw(body)
+        answer: Params = Raw(body)
         origin = pending.origin
         if member == b"result" and origin is not None:
             answer = remove_offer(answer, kept)
@@ -385,7 +374,7 @@ class Initializer:
 
     # -- components in the wrong place ---------------------------------------------------------
 
-    def not_a_proxy(self, handshake: Handshake, why: str, out: list[Effect]) -> None:
+    def not_a_proxy(self, handshake: Handshake, why: str, out: Effects) -> None:
         """Ends the chain over a component that cannot take the role."""
         pending = handshake.pending
         assert pending.target is not None
@@ -402,7 +391,7 @@ class Initializer:
         peer.resume(out)
 
     def _not_an_agent(
-        self, peer: Peer, pending: PendingRequest, message: str, out: list[Effect]
+        self, peer: Peer, pending: PendingRequest, message: str, out: Effects
     ) -> None:
         """Ends the chain over a last component that does not know what an agent is asked first."""
         what = peer.label.removeprefix("agent ")

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import read_members, write_members
-from conductor.core.jsonrpc import INVALID_PARAMS, Malformed
+from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 
 # -- the version -----------------------------------------------------------------------------------
 
@@ -28,7 +28,7 @@ _NONE: Final = Raw(b"null")
 _number = msgspec.json.Decoder(int)
 
 
-def select_version(params: Raw | UnsetType) -> Raw:
+def select_version(params: Params) -> Raw:
     """The params to send down the chain, unchanged unless the version must be: 0 becomes 1,
     anything above 2 becomes 2.
 
@@ -86,7 +86,7 @@ RESULT: Final = Shape(f"/{name}" for name in _CAPABILITIES)
 """A result keeps its capability member even if it is empty: its reader may need it there."""
 
 
-def add_offer(body: Raw | UnsetType, who: str) -> Raw | UnsetType:
+def add_offer(body: Params, who: str) -> Params:
     """`initialize` params (`who` is `client`) or result (`agent`) with the flag where peers look.
 
     That is `_meta.proxy`, `_meta.symposium.proxy` and `_meta.symposium.proxy` of the capability
@@ -140,7 +140,7 @@ def offer_shape(body: Raw | bytes | UnsetType) -> Shape:
     return frozenset(paths)
 
 
-def remove_offer(body: Raw | UnsetType, kept: Shape | None = None) -> Raw | UnsetType:
+def remove_offer(body: Params, kept: Shape | None = None) -> Params:
     """`body` without the flag, all else as it is.
 
     Args:

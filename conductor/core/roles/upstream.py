@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from conductor.core.component import Side
 from conductor.core.dialects import INITIALIZE, ROLE_METHODS, SACP
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.roles.initialize_params import (
     add_offer,
     has_offer,
@@ -47,7 +47,7 @@ class UpstreamRole:
             raise Malformed(INVALID_REQUEST, f"expected `{expected}` request")
         self._repeatable = False
 
-    def request(self, lane: Lane, method: str, params: Raw | UnsetType) -> Raw | UnsetType:
+    def request(self, lane: Lane, method: str, params: Params) -> Params:
         """The params that go on of an `initialize` or role request from upstream.
 
         Raises:
@@ -86,7 +86,7 @@ class UpstreamRole:
             peer.dialect_state = DialectState.TENTATIVE
         peer.ready = True
 
-    def answered(self, answer: Raw | UnsetType) -> Raw | UnsetType:
+    def answered(self, answer: Params) -> Params:
         """Rewrites the answer to upstream's `initialize`."""
         assert isinstance(answer, Raw)
         self._exchange.version = version_of(read_members(answer) or {})

@@ -144,8 +144,11 @@ class Bridge:
 
     def _server_cancels(self, params: bytes | None) -> bool:
         key = canonical_id(read(params).get("requestId", b"")) or b""
-        connections = (each for server in self.servers.values() for each in server.connections)
-        return any(connection.received_cancel(key) for connection in connections)
+        return any(
+            connection.received_cancel(key)
+            for server in self.servers.values()
+            for connection in server.connections
+        )
 
     # -- addresses -----------------------------------------------------------------------------
 
@@ -230,9 +233,9 @@ class Bridge:
                 # Revisions before 2025-06-18 have batches.
                 batch = message if isinstance(message, list) else [message]
                 for entry in batch:
-                    each = entry if isinstance(entry, Message) else _parse(bytes(entry))
-                    if each is not None:
-                        _received(client, door, each)
+                    part = entry if isinstance(entry, Message) else _parse(bytes(entry))
+                    if part is not None:
+                        _received(client, door, part)
         return self._effects()
 
     def client_closed(self, connection: str) -> list[Effect]:

@@ -11,7 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import jsonrpc, members
+from conductor.core import jsonrpc
+from conductor.core.json_text import read_members, write_members
+from conductor.mcp.bridge.json import decoded, read, value
 
 _OLD: Final = "mcp_acp_transport"
 
@@ -38,19 +40,25 @@ class Support(msgspec.Struct, frozen=True):
 
 def support(result: Raw | bytes) -> Support:
     """The capabilities in the result of `initialize`; nothing but stdio if it has none."""
-    fields = members.read(result) or {}
-    version = _value(fields.get("protocolVersion"))
-    if version == 2:
-        mcp = _object(
-            _object(_object(_value(fields.get("capabilities"))).get("session")).get("mcp")
-        )
-        return Support(2, _marked(mcp.get("http")), _marked(mcp.get("acp")))
-    agent = _object(_value(fields.get("agentCapabilities")))
-    mcp = _object(agent.get("mcpCapabilities"))
-    metas = (_object(agent.get("_meta")), _object(_value(fields.get("_meta"))))
-    places = [place for meta in metas for place in (meta, _object(meta.get("symposium")))]
+    fields = read(result)
+    if value(fields.get("protocolVersion")) == 2:
+        mcp = _path(decoded(fields.get("capabilities")), "session", "mcp")
+        # An object means support; null is the same as nothing.
+        return Support(2, isinstance(mcp.get("http"), dict), isinstance(mcp.get("acp"), dict))
+    agent = decoded(fields.get("agentCapabilities"))
+    mcp = _path(agent, "mcpCapabilities")
+    metas = (_path(agent, "_meta"), decoded(fields.get("_meta")))
+    places = [place for meta in metas for place in (meta, _path(meta, "symposium"))]
     old = any(place.get(_OLD) is True for place in places)
     return Support(1, mcp.get("http") is True, mcp.get("acp") is True, old)
+
+
+def _path(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The object at a path; empty if there is none."""
+    for name in names:
+        inner = fields.get(name)
+        fields = inner if isinstance(inner, dict) else {}
+    return fields
 
 
 def shown(result: Raw | bytes) -> bytes | None:
@@ -58,7 +66,7 @@ def shown(result: Raw | bytes) -> bytes | None:
 
     None if the result has that already, or has no place for it.
     """
-    agent, fields = support(result), members.read(result)
+    agent, fields = support(result), read_members(result)
     if agent.acp or fields is None:
         return None
     if agent.version == 2:
@@ -96,26 +104,10 @@ def response(
 def _with(fields: dict[str, Raw], path: tuple[str, ...], name: str, new: Raw) -> Raw | None:
     """The object with `name` set at the end of `path`; all else stays, byte by byte."""
     if not path:
-        return members.write({**fields, name: new})
+        return write_members({**fields, name: new})
     inside = fields.get(path[0], Raw(b"null"))
-    below = {} if bytes(inside) == b"null" else members.read(inside)
+    below = {} if bytes(inside) == b"null" else read_members(inside)
     if below is None:
         return None  # not an object, which only the agent can repair
     changed = _with(below, path[1:], name, new)
-    return None if changed is None else members.write({**fields, path[0]: changed})
-
-
-def _value(raw: Raw | None) -> Any:
-    try:
-        return None if raw is None else msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _marked(value: Any) -> bool:
-    """Whether a v2 capability is there: an object. Null means that it is missing."""
-    return isinstance(value, dict)
+    return None if changed is None else write_members({**fields, path[0]: changed})

@@ -65,7 +65,7 @@ class Client:
         if self._translation is not None:
             self._translation.client_message(message)
         elif isinstance(message, Notification) and self._state is _State.NEW:
-            pass  # there is nothing yet that it could be about
+            pass  # it does not show which kind of MCP the client speaks; only requests do
         elif len(self._waiting) < limits.UNANSWERED:
             self._waiting.append(message)
             if isinstance(message, Request) and self._state is _State.NEW:
@@ -102,6 +102,7 @@ class Client:
         """Chooses the translation; first asks the component what it is, if nobody knows."""
         self._first = first.method
         if self._generation is not None and self._generation.stateless:
+            # The generation says it all: the params of such agents need not name a revision.
             self._modern = first.method != protocol.INITIALIZE
         else:
             self._modern = protocol.modern(first.method, first.params)

@@ -185,9 +185,10 @@ class SharedSession(ServerHandler):
     def leave(self, client: ClientConnection) -> None:
         """A client has left: cancels its requests, except suspended ones, which it may resume over
         another connection."""
-        self._waiting = [each for each in self._waiting if each[0] is not client]
-        for request in [each for each in self._requests.values() if each.client is client]:
-            self._drop(request)
+        self._waiting = [entry for entry in self._waiting if entry[0] is not client]
+        for request in list(self._requests.values()):
+            if request.client is client:
+                self._drop(request)
         self._subscriptions.leave(client)
 
     # -- from the component ----------------------------------------------------------------------
@@ -199,8 +200,8 @@ class SharedSession(ServerHandler):
             reply(b"result", EMPTY)
             return
         capability = protocol.NEEDS.get(method)
-        candidates = [each for each in self._requests.values() if each.method in MAY_WANT_INPUT]
-        able = [each for each in candidates if capability in each.capabilities]
+        candidates = [call for call in self._requests.values() if call.method in MAY_WANT_INPUT]
+        able = [call for call in candidates if capability in call.capabilities]
         if not able:
             if capability is not None and len(candidates) == 1:
                 # With several requests in flight, nobody knows which one lacks the capability.

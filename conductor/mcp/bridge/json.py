@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import members
+from conductor.core.json_text import read_members
 
 NULL: Final = b"null"
 EMPTY: Final = b"{}"
@@ -19,7 +19,7 @@ write = msgspec.json.Encoder().encode
 
 def read(raw: Raw | bytes | None) -> dict[str, Raw]:
     """The members of an object; none if `raw` is no object."""
-    return members.read(raw) or {}
+    return read_members(raw) or {}
 
 
 def text(raw: Raw | bytes | None) -> str | None:

@@ -78,7 +78,7 @@ class NativeConnection(ClientConnection):
     def acp_id(self, inner_id: Raw | None) -> bytes | None:
         """The id of ACP of the pending request that has this id inside."""
         wanted = bytes(inner_id) if inner_id is not None else b""
-        matching = (id_ for id_, each in self._pending.items() if each.inner_id == wanted)
+        matching = (id_ for id_, request in self._pending.items() if request.inner_id == wanted)
         return next(matching, None)
 
     def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
@@ -247,7 +247,8 @@ class NativeClients:
             self._agent.respond(id_, member, body)
             return
         self._count += 1
-        # The component's id, unless another component has chosen the same.
+        # The component's id, as if the agent had connected to it directly; unless another
+        # component has chosen the same.
         name = text(body)
         if not name or name in self._clients:
             name = f"conductor-{client.server.listener}-{self._count}"

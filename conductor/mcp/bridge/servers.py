@@ -95,7 +95,7 @@ class Server:
 
     def connection_of(self, call: Call) -> ServerConnection | None:
         """The connection that waits for a call's response; None if the client has cancelled it."""
-        return next((each for each in self.connections if each.has(call)), None)
+        return next((connection for connection in self.connections if connection.has(call)), None)
 
     def addressee(self, message: McpMessage) -> tuple[ServerConnection | None, Call | None]:
         """The connection that a component's message is for, and the call it belongs to."""
@@ -103,11 +103,11 @@ class Server:
             call = self.calls.get(message.request_id)
             return (self.connection_of(call) if call is not None else None), call
         if message.connection is not None:
-            matching = (each for each in self.connections if each.id == message.connection)
-            return next(matching, None), None
+            named = (other for other in self.connections if other.id == message.connection)
+            return next(named, None), None
         # Generations without connections name only the server. Most likely the message belongs to
         # the connection that sent the last request.
-        latest = max(self.connections, key=lambda each: (each.latest, each.number), default=None)
+        latest = max(self.connections, key=lambda other: (other.latest, other.number), default=None)
         return latest, None
 
 
@@ -197,6 +197,7 @@ class ServerConnection:
             self._opened()
 
     def _not_connected(self, error: bytes) -> None:
+        # Any other error is the component's own refusal, which the client must see.
         unknown = error_code(error) in _UNKNOWN_GENERATION
         other = self._next_connect() if unknown else None
         self._client_generation = None
@@ -319,13 +320,16 @@ class ServerConnection:
         client passed them on in."""
         if call.on_other_generation is None or self.server.ladder.current.stateless:
             return False
-        returned = [each for each in self._calls if each.on_other_generation is not None]
-        # All leave this connection first, since the first one may close it.
-        for each in returned:
-            del self._calls[each]
-        for each in returned:
-            assert each.on_other_generation is not None
-            each.on_other_generation()
+        callbacks = {
+            returned: returned.on_other_generation
+            for returned in self._calls
+            if returned.on_other_generation is not None
+        }
+        # All leave this connection first, since the first callback may close it.
+        for returned in callbacks:
+            del self._calls[returned]
+        for give_back in callbacks.values():
+            give_back()
         return True
 
     def _with_own_token(self, call: Call, number: int) -> bytes | None:
@@ -343,6 +347,7 @@ class ServerConnection:
     def _responded(self, call: Call, member: bytes, body: bytes) -> None:
         call.id = None
         server = self.server
+        # Counted here, not when a client leaves: the component has worked on the call until now.
         server.unanswered -= 1
         server.calls.pop(call.key, None)
         if call not in self._calls:

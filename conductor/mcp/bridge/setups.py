@@ -93,8 +93,8 @@ class Setups:
         # A setup of a known session without servers removes those of the setup before.
         if not declared and (session is None or session not in self._sessions):
             return False
-        ids = [each.id for each in declared]
-        twice = next((each for each in ids if ids.count(each) > 1), None)
+        ids = [server.id for server in declared]
+        twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
         if twice is not None:
             reason = f"two MCP servers of one session have the id `{twice}`; ids must be unique"
             self._refuse(id_, error_object(INVALID_PARAMS, reason))
@@ -103,14 +103,13 @@ class Setups:
         wait = Wait(self._last, limits.SESSION_ID_SECONDS)
         setup = _Setup(self._last, message, SessionId(session, lambda: self._emit(wait)))
         self._numbered[setup.number] = setup
-        for each in declared:
-            name = names.give(each.name)
-            if name != each.name:
-                self._log("warning", f"MCP server `{each.name}` is called `{name}`: name is taken")
-            listener = f"{setup.number}-{len(setup.servers)}"
-            server = Server(each, setup.session, listener, name)
+        for number, entry in enumerate(declared):
+            name = names.give(entry.name)
+            if name != entry.name:
+                self._log("warning", f"MCP server `{entry.name}` is called `{name}`: name is taken")
+            server = Server(entry, setup.session, f"{setup.number}-{number}", name)
             setup.servers.append(server)
-            self.servers[listener] = server
+            self.servers[server.listener] = server
             self._offer(setup, server)
         if setup.missing:
             self._preparing = setup

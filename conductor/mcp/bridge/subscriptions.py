@@ -60,7 +60,7 @@ class Subscriptions:
         """A client subscribes. `capabilities`: the component's, which bound what it gets."""
         uris = wanted.get("resourceSubscriptions")
         uris = list(dict.fromkeys(map(str, uris))) if isinstance(uris, list) else []
-        total = sum(len(each.uris) for each in self._open) + len(uris)
+        total = sum(len(subscription.uris) for subscription in self._open) + len(uris)
         if max(len(self._open) + 1, total) > limits.SUBSCRIPTIONS:
             error = self._refusal(f"{limits.SUBSCRIPTIONS} subscriptions are open")
             client.respond(id_, b"error", error)
@@ -92,8 +92,9 @@ class Subscriptions:
 
     def leave(self, client: ClientConnection) -> None:
         """A client has left."""
-        for subscription in [each for each in self._open if each.client is client]:
-            self._remove(subscription)
+        for subscription in list(self._open):
+            if subscription.client is client:
+                self._remove(subscription)
 
     def cancel(self, client: ClientConnection, key: bytes) -> bool:
         """A client ends the subscription with this canonical id; False if there is none."""
@@ -107,16 +108,17 @@ class Subscriptions:
         """Passes a notification of the component to the clients that subscribed to it."""
         if method not in _KINDS and method != _UPDATED:
             return
-        for each in self._open:
-            if each.wants(method, params):
+        for subscription in self._open:
+            if subscription.wants(method, params):
                 fields = read(params)
-                about = {**meta(fields), protocol.SUBSCRIPTION: Raw(each.id)}
-                each.client.notify(method, with_meta(fields, about), each.id)
+                about = {**meta(fields), protocol.SUBSCRIPTION: Raw(subscription.id)}
+                subscription.client.notify(method, with_meta(fields, about), subscription.id)
 
     def end(self) -> None:
         """The session is over; each `subscriptions/listen` gets its result."""
-        for each in self._open:
-            result = {"resultType": "complete", "_meta": {protocol.SUBSCRIPTION: Raw(each.id)}}
-            each.client.respond(each.id, b"result", write(result))
+        for subscription in self._open:
+            about = {protocol.SUBSCRIPTION: Raw(subscription.id)}
+            result = write({"resultType": "complete", "_meta": about})
+            subscription.client.respond(subscription.id, b"result", result)
         self._open.clear()
         self._uris.clear()

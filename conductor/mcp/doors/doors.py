@@ -12,9 +12,6 @@ and loads its modules, when its first listener does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
-
 from conductor.mcp.bridge.declarations import Declaration
 from conductor.mcp.bridge.effects import (
     ClientEffect,
@@ -23,53 +20,7 @@ from conductor.mcp.bridge.effects import (
     NoResponse,
     ToClient,
 )
-
-Log = Callable[[str, str, str], None]
-"""Takes a level, a component's name and a text."""
-
-NAME: Final = "mcp"
-"""The component's name in log lines."""
-
-
-class DoorEvents(Protocol):
-    """What doors report; always from the event loop, never out of a call to a door."""
-
-    def client_opened(self, connection: str, listener: str) -> None:
-        """An MCP client has connected, and shown the listener's secret."""
-
-    def client_received(self, connection: str, frame: bytes) -> None:
-        """It sent one line, which need not be JSON."""
-
-    def client_closed(self, connection: str) -> None:
-        """It has left. Not reported for a connection that the conductor closed."""
-
-
-class Door(Protocol):
-    """One kind of door."""
-
-    async def listen(self, listener: str) -> Declaration:
-        """Opens a listener. Raises `ComponentError` if that is impossible."""
-
-    def owns(self, connection: str) -> bool:
-        """Whether a client came in through this door, and has not left."""
-
-    def send(self, connection: str, frame: bytes, related: bytes | None) -> None:
-        """Queues one frame; never blocks."""
-
-    def no_response(self, connection: str, request: bytes) -> None:
-        """The client's request with this raw id gets no response."""
-
-    def hold(self, connection: str, wait: bool) -> None:
-        """Stops reading from the client, or goes on."""
-
-    def close(self, connection: str) -> None:
-        """Closes a connection without a report."""
-
-    def close_listener(self, listener: str) -> None:
-        """Closes a listener and the connections of its clients."""
-
-    async def aclose(self) -> None:
-        """Ends everything; returns when no socket and no file is left."""
+from conductor.mcp.doors.door import Door, DoorEvents, Log
 
 
 class Doors:

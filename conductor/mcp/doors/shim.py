@@ -6,9 +6,9 @@ port of 127.0.0.1. The secret that opens the session's door comes in the environ
 (`TOKEN_VARIABLE`) and leaves as the first line; without one, nothing is put before the messages.
 `conductor.mcp.doors.stdio` is the other end.
 
-The agent is never left waiting: when the conductor cannot be reached, or is gone, every request
-that is open or comes later is answered with a JSON-RPC error that says so, until standard input
-ends. Standard library only, and little of it: agents wait for this to start.
+The agent never waits in vain: when the shim cannot reach the conductor, or the conductor ends, each
+open and each later request gets a JSON-RPC error, until standard input ends. Standard library only,
+and little of it: agents wait for this to start.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ import socket
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # without importing typing, which takes a while
+if TYPE_CHECKING:  # importing typing takes several milliseconds
     from collections.abc import Callable, Iterator
     from typing import Any
 
 TOKEN_VARIABLE = "CONDUCTOR_MCP_TOKEN"  # noqa: S105 - the variable's name, not a secret
 _CHUNK = 256 * 1024
 _SERVER_ERROR = -32603
-_GRACE = 5.0
-"""Seconds that open requests may take to be answered after standard input has ended."""
+GRACE = 5.0
+"""Seconds for open requests to be answered after standard input has ended."""
 
 _IDLE = 5.0
-"""Seconds a client has for its first request, to be told why there is no conductor."""
+"""Seconds for a first request, which then gets the reason why there is no conductor."""
 
 
 class Shim:
-    """One connection: two pumps, and the ids of the requests that wait for an answer."""
+    """One connection: a thread for each direction, and the ids of open requests."""
 
     def __init__(self, address: str, token: str) -> None:
         self.address = address
         self.token = token
         self.open: dict[str, Any] = {}
-        """Requests of the agent's without an answer: JSON of the id to the id."""
+        """The agent's requests without an answer: JSON of the id to the id."""
         self.gone = ""
-        """Why the conductor serves no longer; empty while it does."""
+        """Why the conductor does not serve any more; empty while it does."""
         self.finishing = False
         self._ended = _thread.allocate_lock()
         self._writing = _thread.allocate_lock()
 
     def run(self) -> int:
-        """Pumps until standard input ends; the exit code: 0, or 1 if the conductor was missing."""
+        """Passes lines until standard input ends; the exit code: 0, or 1 without a conductor."""
         try:
             connection = connect(self.address, self.token)
         except (OSError, ValueError) as error:
@@ -65,7 +65,7 @@ class Shim:
         return 1 if self.gone else 0
 
     def _read_input(self, connection: socket.socket | None) -> None:
-        """The agent's lines to the conductor, whole ones only, until there are no more."""
+        """Passes the agent's lines to the conductor, whole lines only, to the end."""
         for line in lines(lambda: os.read(0, _CHUNK)):
             message = read(line)
             key = _key(message) if "method" in message else None
@@ -77,14 +77,14 @@ class Shim:
                 except OSError:
                     self._lost(f"the conductor at `{self.address}` is gone")
             if self.gone:
-                self._refuse_open()
+                self.refuse_open()
 
     def _read_conductor(self, connection: socket.socket) -> None:
-        """The conductor's lines to the agent; at their end, errors to all who wait."""
-        heard = False
+        """Passes the conductor's lines to the agent; at their end, refuses all open requests."""
+        silent = True
         try:
             for line in lines(lambda: connection.recv(_CHUNK)):
-                heard = True
+                silent = False
                 message = read(line)
                 key = _key(message) if "method" not in message else None
                 self._write(line)
@@ -93,18 +93,18 @@ class Shim:
                     if self.finishing and not self.open:
                         break
         except OSError:
-            pass  # reset: it is gone all the same, which is told below
+            pass  # a reset connection is reported like one that ends, below
         if not self.finishing:
-            said = "is gone" if heard else "closed the connection without a word"
-            self._lost(f"the conductor at `{self.address}` {said}")
-            self._refuse_open()
+            what = "closed the connection without a word" if silent else "is gone"
+            self._lost(f"the conductor at `{self.address}` {what}")
+            self.refuse_open()
         self._ended.release()
 
     def _finish(self, connection: socket.socket) -> None:
-        """Standard input has ended: what is still open gets a moment."""
+        """Standard input has ended: gives open requests a moment."""
         self.finishing = True
         if self.open and not self.gone:
-            self._ended.acquire(timeout=_GRACE)
+            self._ended.acquire(timeout=GRACE)
         try:
             connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -116,8 +116,8 @@ class Shim:
         self.gone = what
         report(what)
 
-    def _refuse_open(self) -> None:
-        """Answers every open request with why it will get no other answer."""
+    def refuse_open(self) -> None:
+        """Answers every open request with an error. Both threads may be here at once."""
         while self.open:
             try:
                 _, identifier = self.open.popitem()
@@ -126,7 +126,7 @@ class Shim:
             self._write(json.dumps(refusal(identifier, self.gone)).encode() + b"\n")
 
     def _write(self, line: bytes) -> None:
-        """A whole line to the agent; ends the process when nobody reads any more."""
+        """Writes a whole line to the agent; ends the process if the agent reads no more."""
         with self._writing:
             view = memoryview(line)
             try:
@@ -137,7 +137,7 @@ class Shim:
 
 
 def connect(address: str, token: str) -> socket.socket:
-    """The conductor's listener, with the secret presented. Raises `OSError`, `ValueError`."""
+    """Connects to the conductor, and sends the secret. Raises `OSError`, `ValueError`."""
     if address.isdecimal():
         connection = socket.create_connection(("127.0.0.1", int(address)))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -152,9 +152,9 @@ def connect(address: str, token: str) -> socket.socket:
 
 
 def lines(read_chunk: Callable[[], bytes]) -> Iterator[bytes]:
-    """Whole lines with their newlines, from a function that gives bytes, and none at the end.
+    """Whole lines with their newlines, from a function that returns bytes, and none at the end.
 
-    A last line without a newline gets one: it is a message like the others.
+    A last line without a newline gets one, since it is a message like the others.
     """
     parts: list[bytes] = []
     while chunk := read_chunk():
@@ -171,7 +171,7 @@ def lines(read_chunk: Callable[[], bytes]) -> Iterator[bytes]:
 
 
 def read(line: bytes) -> dict[str, Any]:
-    """The message of a line; nothing if it is no JSON object (the conductor tells its sender)."""
+    """The message of a line; empty if it is no JSON object, which the conductor will refuse."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -180,13 +180,13 @@ def read(line: bytes) -> dict[str, Any]:
 
 
 def _key(message: dict[str, Any]) -> str | None:
-    """What tells the id of a message from others: 1 is not "1"; None if there is none."""
+    """The id of a message as JSON, so that 1 differs from "1"; None if there is none."""
     identifier = message.get("id")
     return None if identifier is None else json.dumps(identifier)
 
 
 def refusal(identifier: Any, why: str) -> dict[str, Any]:
-    """The answer to a request that the conductor will not answer."""
+    """The error for a request that the conductor will not answer."""
     error = {"code": _SERVER_ERROR, "message": why, "data": {"hint": HINT}}
     return {"jsonrpc": "2.0", "id": identifier, "error": error}
 
@@ -195,15 +195,15 @@ HINT = "its session or its chain has ended; start a new session, and see the con
 
 
 def report(what: str) -> None:
-    """Says on standard error, where agents keep their servers' logs, what went wrong."""
+    """Reports an error on standard error, from which agents log for their servers."""
     try:
         os.write(2, f"error: {what}\n\nhint: {HINT}\n".encode())
     except OSError:
-        return  # nobody reads our standard error: there is nowhere to say so
+        return  # nobody reads standard error, so there is no place for a report
 
 
 def _readable(seconds: float) -> bool:
-    """Whether standard input has something, or its end, within this time."""
+    """Whether standard input has data, or its end, within this time."""
     import select
 
     return bool(select.select([0], [], [], seconds)[0])

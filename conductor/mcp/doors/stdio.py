@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.errors import ComponentError
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import StdioDeclaration
-from conductor.mcp.doors.doors import NAME, DoorEvents, Log
+from conductor.mcp.doors.door import NAME, DoorEvents, Log
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
 from conductor.transports.entrance import Entrance, Login, shut_down
@@ -63,7 +63,7 @@ class _Listener(msgspec.Struct):
 
 
 class StdioDoor:
-    """The door for clients that start the shim; see `conductor.mcp.doors.doors.Door`."""
+    """The door for clients that start the shim; see `conductor.mcp.doors.door.Door`."""
 
     def __init__(self, events: DoorEvents, *, log: Log, line_limit: int) -> None:
         self._events = events
@@ -78,7 +78,7 @@ class StdioDoor:
         self._numbers = itertools.count(1)
         self._clients: dict[str, _Client] = {}
         self._leaving: set[FdWriter] = set()
-        """Writers of closed connections that have unsent bytes."""
+        """Writers of connections that were closed with unsent bytes, for a while."""
 
     # -- listeners -----------------------------------------------------------------------------
 
@@ -98,7 +98,6 @@ class StdioDoor:
         )
 
     def close_listener(self, listener: str) -> None:
-        """Closes a listener and the connections of its clients."""
         key = self._keys.pop(listener, None)
         if key is None:
             return
@@ -108,7 +107,6 @@ class StdioDoor:
             self._close_socket()
 
     async def aclose(self) -> None:
-        """Ends everything."""
         for listener in list(self._keys):
             self.close_listener(listener)
         self._close_socket()
@@ -187,7 +185,6 @@ class StdioDoor:
     # -- connections -----------------------------------------------------------------------------
 
     def owns(self, connection: str) -> bool:
-        """Whether a client came in here, and has not left."""
         return connection in self._clients
 
     def send(self, connection: str, frame: bytes, related: bytes | None = None) -> None:
@@ -198,7 +195,6 @@ class StdioDoor:
         """Does nothing: stdio has no message for a response that does not come."""
 
     def hold(self, connection: str, wait: bool) -> None:
-        """Stops reading from the client, or goes on."""
         self._clients[connection].hold("owner", wait)
 
     def close(self, connection: str) -> None:
@@ -219,11 +215,6 @@ class StdioDoor:
         for frame in frames:
             if connection in self._clients:
                 self._events.client_received(connection, frame)
-
-    def drained(self, connection: str, writer: FdWriter) -> None:
-        """Some queued bytes have left."""
-        if connection not in self._clients and not writer.buffered:
-            self._leaving.discard(writer)
 
     def lost(self, connection: str) -> None:
         """A client has left."""
@@ -323,7 +314,6 @@ class _Client:
     def _drained(self) -> None:
         if self.writer.buffered <= limits.UNREAD:
             self.hold("unread", False)
-        self._door.drained(self._name, self.writer)
 
     def _failed(self, _: OSError) -> None:
         # Later, since writing may fail within a call of the bridge for this client.

@@ -88,6 +88,7 @@ class App:
                 reason = f"`{SESSION}` is missing: a session begins with `initialize`"
                 raise Refused(400, reason, id=incoming.id or b"null")
             response.session = session.key
+            # While the bridge takes no messages, the body stays counted, so waiting is bounded.
             await session.go.wait()
         if not self._listeners.owns(session.name):  # it ended while the bridge took no messages
             raise Refused(404, GONE, id=incoming.id or b"null")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from conductor.errors import ComponentError
 from conductor.mcp.bridge.declarations import HttpDeclaration
-from conductor.mcp.doors.doors import NAME, DoorEvents, Log
+from conductor.mcp.doors.door import NAME, DoorEvents, Log
 from conductor.mcp.http.app import END, App
 from conductor.mcp.http.listeners import Listeners
 from conductor.transports.private import listening_socket
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HttpDoor(Listeners):
-    """The listeners, and the server that serves them; see `conductor.mcp.doors.doors.Door`."""
+    """The listeners, and the server that serves them; see `conductor.mcp.doors.door.Door`."""
 
     def __init__(self, events: DoorEvents, *, log: Log, line_limit: int) -> None:
         super().__init__(events, log)
@@ -35,7 +35,6 @@ class HttpDoor(Listeners):
         )
 
     async def aclose(self) -> None:
-        """Ends everything."""
         self.close_all()
         server, self._server = self._server, None
         if server is not None:

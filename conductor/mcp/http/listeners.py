@@ -9,7 +9,7 @@ from typing import Final
 
 from conductor.core.jsonrpc import INTERNAL_ERROR
 from conductor.mcp import limits
-from conductor.mcp.doors.doors import NAME, DoorEvents, Log
+from conductor.mcp.doors.door import NAME, DoorEvents, Log
 from conductor.mcp.http import requests
 from conductor.mcp.http.requests import Refused
 from conductor.mcp.http.session import Session
@@ -57,7 +57,6 @@ class Listeners:
         return self._listeners.get(key)
 
     def close_listener(self, listener: str) -> None:
-        """Closes a listener and the connections of its clients."""
         key = self._keys.pop(listener, None)
         if key is not None:
             for connection in list(self._listeners.pop(key).connections):
@@ -71,14 +70,12 @@ class Listeners:
     # -- connections -------------------------------------------------------------------------
 
     def owns(self, connection: str) -> bool:
-        """Whether a client came in here, and has not left."""
         return connection in self._owners
 
     def _session(self, connection: str) -> Session:
         return self._owners[connection].connections[connection]
 
     def send(self, connection: str, frame: bytes, related: bytes | None = None) -> None:
-        """Queues one message, on the response it belongs to."""
         self._session(connection).send(frame, related)
 
     def no_response(self, connection: str, request: bytes) -> None:
@@ -107,6 +104,7 @@ class Listeners:
                 raise Refused(503, "too many sessions are open (hint: end one with DELETE)")
             self.lose(oldest.name)
         name = f"http-{next(self._numbers)}"
+        # MCP wants session ids that nobody can guess.
         key = secrets.token_urlsafe(24) if lasting else ""
         session = Session(name, key, self._queued)
         listener.connections[name] = session

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
 from conductor.core.jsonrpc import (
@@ -77,18 +77,6 @@ class Refused(Exception):  # noqa: N818 - it is an answer
         self.body = error(id, code, reason, data)
 
 
-class _Meta(msgspec.Struct):
-    token: Raw | UnsetType = msgspec.field(default=UNSET, name="progressToken")
-    version: Raw | UnsetType = msgspec.field(default=UNSET, name=protocol.VERSION)
-    capabilities: Raw | UnsetType = msgspec.field(default=UNSET, name=protocol.CAPABILITIES)
-
-
-class _Params(msgspec.Struct):
-    meta: _Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
-    name: Raw | UnsetType = UNSET
-    uri: Raw | UnsetType = UNSET
-
-
 class Incoming(msgspec.Struct, frozen=True):
     """A message that a client posted, as far as HTTP has to know it.
 
@@ -99,10 +87,10 @@ class Incoming(msgspec.Struct, frozen=True):
     id: bytes | None
     method: str | None
     token: bytes | None
-    version: bytes | None
+    version: Raw | None
     capable: bool
     """Whether it has the client's capabilities."""
-    named: bytes | None
+    named: Raw | None
     """The member of `params` that `Mcp-Name` must repeat."""
 
     @property
@@ -114,9 +102,6 @@ class Incoming(msgspec.Struct, frozen=True):
     def stateless(self) -> bool:
         """Whether it names its revision, so that it needs no session."""
         return self.version is not None
-
-
-_params = msgspec.json.Decoder(_Params)
 
 
 def read(body: bytes) -> Incoming:
@@ -133,30 +118,20 @@ def read(body: bytes) -> Incoming:
     method = None if message.method is UNSET else message.method
     if method is None and id_ is None:
         raise Refused(400, "the body is neither a request, a notification nor an answer")
-    meta, named = _Meta(), None
-    if message.params is not UNSET:
-        try:
-            params = _params.decode(message.params)
-            meta = _Meta() if params.meta is UNSET else params.meta
-            named = getattr(params, _NAMED.get(method or "", ""), UNSET)
-        except msgspec.DecodeError:
-            named = None  # odd params, which the bridge judges
+    # Params of any other form are left to the bridge; here nothing can be read from them.
+    params = json.read(None if message.params is UNSET else message.params)
+    meta = json.meta(params)
+    token = meta.get("progressToken")
     return Incoming(
         # Frames are lines. Outside strings a line break is white space; strings have none.
         frame=body.replace(b"\n", b" ").replace(b"\r", b" "),
         id=id_,
         method=method,
-        token=_raw(meta.token, canonical=True),
-        version=_raw(meta.version),
-        capable=meta.capabilities is not UNSET,
-        named=_raw(named) if isinstance(named, Raw) else None,
+        token=jsonrpc.canonical_id(token) if token is not None else None,
+        version=meta.get(protocol.VERSION),
+        capable=protocol.CAPABILITIES in meta,
+        named=params.get(_NAMED.get(method or "", "")),
     )
-
-
-def _raw(value: Raw | UnsetType, *, canonical: bool = False) -> bytes | None:
-    if value is UNSET:
-        return None
-    return jsonrpc.canonical_id(bytes(value)) if canonical else bytes(value).strip()
 
 
 class Headers:

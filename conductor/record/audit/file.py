@@ -2,9 +2,9 @@
 
     {"seq":2,"ts":"…","prev":"<sha256 of line 1>","event":"…",…,"hash":"<sha256 of this>"}
 
-`hash` is over the line without its member `hash`, `prev` over the whole line before, which is
-64 zeros for the first. So a line that was changed, removed, added or moved is found. A chain cannot
-tell that lines are missing at its end, nor that all of it was written anew: for that its last hash
+`hash` is over the line without its member `hash`, `prev` over the whole line before; the first line
+has 64 zeros there. So a line that was changed, removed, added or moved is noticed. A chain cannot
+show that lines are missing at its end, nor that all of it was written anew: for that its last hash
 has to be kept elsewhere (docs/security.md, "Evidence").
 """
 
@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from conductor.errors import UsageError
+from conductor.record.private_files import HINT, open_private, reason
 
 GENESIS: Final = "0" * 64
 """`prev` of the first line."""
@@ -33,9 +34,8 @@ _MOST_LINE: Final = 1024 * 1024
 """Bytes of one line; ours are far below that."""
 
 _LOCK_SECONDS: Final = 1.0
-"""Seconds to wait for another conductor that appends to the same file at this moment."""
+"""Seconds to wait for another conductor that is appending to the same file."""
 
-_OPEN_HINT: Final = "give a path in a folder that exists and that you may write to"
 _BROKEN_HINT: Final = (
     "keep it as evidence and audit to another file; `conductor audit verify` says the same"
 )
@@ -62,7 +62,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is read of each line; the other members depend on `event`."""
+    """The members of every line; the others depend on `event`."""
 
     seq: int
     ts: str
@@ -122,9 +122,9 @@ def _checked(line: bytes, head: Head) -> tuple[Record, Head]:
 class AuditFile:
     """Appends records, each written at once. Made by `AuditFile.open`.
 
-    Several conductors may append to one file: the lock is held for one record only, and what others
-    have appended meanwhile is verified first. A failure is reported once by `log` and ends the
-    audit, not the chain of components.
+    Several conductors may append to one file: each holds the lock for one record only, and first
+    verifies what the others have appended. A failure is logged once and ends the audit, not the
+    chain of components.
     """
 
     def __init__(self, fd: int, path: str, head: Head, log: Log) -> None:
@@ -141,25 +141,21 @@ class AuditFile:
 
         Raises `UsageError` where it cannot be written or what it holds is no unbroken chain.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-        for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
-            flags |= getattr(os, name, 0)
         fd = -1
         try:
-            fd = os.open(path, flags, 0o600)
+            fd = open_private(path, os.O_RDWR | os.O_APPEND)
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
                 raise UsageError(
                     f"cannot audit to `{path}`: it is no regular file",
                     "an audit is read back before it is continued; name a file",
                 )
-            if hasattr(os, "fchmod"):
-                with contextlib.suppress(PermissionError):  # another's, which they let us use
-                    os.fchmod(fd, 0o600)
             audit = cls(fd, path, Head(), log)
-            with contextlib.suppress(BrokenChainError):  # perhaps it is just being written
-                audit._catch_up()  # a long file without the lock …
-            with _locked(fd):  # … and what came meanwhile with it
+            # Without the lock first: a long file would hold up others who append to it. A line that
+            # is just being written looks broken then.
+            with contextlib.suppress(BrokenChainError):
+                audit._catch_up()
+            with _locked(fd):
                 audit._catch_up()
         except BrokenChainError as broken:
             os.close(fd)
@@ -169,8 +165,7 @@ class AuditFile:
         except (OSError, ValueError) as error:
             if fd >= 0:
                 os.close(fd)
-            why = getattr(error, "strerror", None) or str(error)
-            raise UsageError(f"cannot write the audit `{path}`: {why}", _OPEN_HINT) from None
+            raise UsageError(f"cannot write the audit `{path}`: {reason(error)}", HINT) from None
         return audit
 
     def append(self, event: str, members: dict[str, Any]) -> None:
@@ -187,7 +182,7 @@ class AuditFile:
         except BrokenChainError as broken:
             self._fail(f"somebody else changed it: {broken}")
         except OSError as error:
-            self._fail(error.strerror or str(error))
+            self._fail(reason(error))
 
     def close(self) -> None:
         """Closes the file."""
@@ -213,7 +208,8 @@ class AuditFile:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            with contextlib.suppress(OSError):  # else the file says itself that it is incomplete
+            # If that fails too, its last line shows that it is incomplete.
+            with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._head.size)
             raise
 
@@ -226,7 +222,7 @@ class AuditFile:
 
 @contextlib.contextmanager
 def _locked(fd: int) -> Iterator[None]:
-    """Holds the file's lock. Raises `OSError` if somebody else does not let go of it."""
+    """Holds the file's lock. Raises `OSError` if another program does not release it."""
     if sys.platform == "win32":
         yield
         return

@@ -1,7 +1,7 @@
-"""Plays the agent of a trace: whoever asks what was asked then is answered as it was then. Pure.
+"""Plays the agent of a trace: a request that the trace holds is answered as it was then. Pure.
 
-What the agent said follows what it had been told before, session by session. A request is paired
-with one of the trace by method and session, and by its params where one has the same; a prompt that
+What the agent sent follows what it had received before, session by session. A request is paired
+with one of the trace by method and session, and by its params if one has the same; a prompt that
 has changed is answered all the same. Messages of MCP are not played, nor cancellations.
 """
 
@@ -19,7 +19,7 @@ from conductor.core.jsonrpc import Malformed, Message
 from conductor.errors import UsageError
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.record import MOST_LINE, counted, head, unreadable
+from conductor.record.replay.recording import MOST_LINE, content_of, unreadable, within_memory
 from conductor.spec import untrusted_files
 
 AGENT: Final = "agent"
@@ -41,17 +41,17 @@ class Event(msgspec.Struct, rename={"source": "from", "target": "to"}):
     is_error: bool = False
 
 
-class _Told(msgspec.Struct):
-    """One message to the agent, and what it said before it was told the next of the session."""
+class _Exchange(msgspec.Struct):
+    """One message to the agent, and what it sent before the next message of the session came."""
 
     event: Event | None
     """None: before the first."""
-    said: list[Event]
+    sent: list[Event]
     came: bool = False
     id: bytes = b""
-    """Of a request: what it has now."""
-    past: bool = False
-    """Whether all of this has been played, or passed over."""
+    """Of a request: its id now."""
+    played: bool = False
+    """Whether its events have been sent, or passed over."""
 
 
 _event: Final = msgspec.json.Decoder(Event)
@@ -59,9 +59,9 @@ _event: Final = msgspec.json.Decoder(Event)
 
 def load(path: str) -> list[Event]:
     """The messages to and from the agent. Raises `UsageError` for a file that has none."""
-    head(path)
-    found: list[Event] = []
-    held = 0
+    content_of(path)
+    events: list[Event] = []
+    size = 0
     try:
         with untrusted_files.ordinary(path) as file:
             for line in untrusted_files.lines(file, path, MOST_LINE):
@@ -70,48 +70,49 @@ def load(path: str) -> list[Event]:
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue  # a record, or cut off
                 if AGENT in (event.source, event.target) and event.protocol == "acp":
-                    held = counted(path, held + len(line))
-                    found.append(event)
+                    size = within_memory(path, size + len(line))
+                    events.append(event)
     except OSError as error:
         raise unreadable(path, error) from None
-    if not found:
+    if not events:
         raise UsageError(f"the trace `{path}` has no agent", "record `conductor agent` or `exec`")
-    return found
+    return events
 
 
 class Agent:
     """The agent of a trace."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self._sessions: dict[str | None, list[_Told]] = defaultdict(list)
-        self._requests: dict[tuple[bool, int], tuple[str | None, _Told | None]] = {}
-        """The session of each request, and the request itself, by who asked (the agent: true)."""
-        self.notes: list[str] = []
-        """What is worth telling: what was not asked just so."""
+        self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
+        self._requests: dict[tuple[bool, int], tuple[str | None, _Exchange | None]] = {}
+        """Session of each request, and its exchange; true with those that the agent made."""
+        self.warnings: list[str] = []
+        """Differences between what came and the trace; the caller takes them out."""
         for event in events:
             self._read(event)
 
     def _read(self, event: Event) -> None:
-        said, session = event.source == AGENT, event.session
+        by_agent, session = event.source == AGENT, event.session
         if event.method == CANCEL:
             return
         if event.type == "response":
-            asked = self._requests.get((not said, event.id or 0))
-            if asked is None:  # of MCP
+            request = self._requests.get((not by_agent, event.id or 0))
+            if request is None:  # of MCP
                 return
-            session, request = asked
-            if request is not None and session is None:  # outside of sessions nothing is in order
-                request.said.append(event)
+            session, exchange = request
+            if exchange is not None and session is None:  # outside of sessions nothing is in order
+                exchange.sent.append(event)
                 return
-        told = self._sessions[session]
-        if not said:
-            told.append(_Told(event, []))
+        exchanges = self._sessions[session]
+        if not by_agent:
+            exchanges.append(_Exchange(event, []))
         else:
-            if not told:
-                told.append(_Told(None, [], came=True))
-            told[-1].said.append(event)
+            if not exchanges:
+                exchanges.append(_Exchange(None, [], came=True))
+            exchanges[-1].sent.append(event)
         if event.type == "request":
-            self._requests[said, event.id or 0] = session, None if said else told[-1]
+            made = None if by_agent else exchanges[-1]
+            self._requests[by_agent, event.id or 0] = session, made
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Takes one line; the lines that follow."""
@@ -122,95 +123,87 @@ class Agent:
             return [jsonrpc.answer(error.id or b"null", b"error", body)]
         if not isinstance(message, Message):
             return []
-        found, session = self._find(message)
-        if found is None:
+        exchange, session = self._find(message)
+        if exchange is None:
             return self._unknown(message)
-        found.came = True
+        exchange.came = True
         if isinstance(message.id, msgspec.Raw):
-            found.id = bytes(message.id)
-        if found.past:  # a later one came before it
-            return list(self._say(found))
+            exchange.id = bytes(message.id)
+        if exchange.played:  # a later one came before it
+            return list(self._send(exchange))
         return list(self._play(self._sessions[session]))
 
-    def _find(self, message: Message) -> tuple[_Told | None, str | None]:
-        """What the trace has of a message, and the session it belongs to."""
+    def _find(self, message: Message) -> tuple[_Exchange | None, str | None]:
+        """The exchange that a message begins, and the session it belongs to."""
         if not isinstance(message.method, str):
-            return self._answer(message)
+            return self._find_answered(message)
         kind = "request" if isinstance(message.id, msgspec.Raw) else "notification"
         params = bytes(message.params) if isinstance(message.params, msgspec.Raw) else b"null"
         session = _session(params)
-        like = [
-            told
-            for told in self._sessions.get(session, ())
-            if not told.came
-            and told.event is not None
-            and (told.event.type, told.event.method) == (kind, message.method)
+        similar = [
+            (exchange, bytes(exchange.event.params))
+            for exchange in self._sessions.get(session, ())
+            if exchange.event is not None
+            and not exchange.came
+            and (exchange.event.type, exchange.event.method) == (kind, message.method)
         ]
-        now = redacted(params, message.method)  # as the trace may have it
-        same = next(
-            (
-                one
-                for one in like
-                if one.event is not None
-                and (_same(one.event.params, params) or _same(one.event.params, now))
-            ),
-            None,
-        )
-        if same is None and like:
-            of = f" of session {session}" if session else ""
-            self.notes.append(f"`{message.method}`{of} is not what it was; it is answered as then")
-        return same or next(iter(like), None), session
+        # The trace may hold them as they are, or without secrets.
+        spellings = (params, redacted(params, message.method))
+        for exchange, then in similar:
+            if any(diff.same(then, now) for now in spellings):
+                return exchange, session
+        if not similar:
+            return None, session
+        of = f" of session {session}" if session else ""
+        self.warnings.append(f"`{message.method}`{of} is not what it was; it is answered as then")
+        return similar[0][0], session
 
-    def _answer(self, message: Message) -> tuple[_Told | None, str | None]:
-        """What the trace has of an answer to the agent, which asks under numbers of the trace."""
+    def _find_answered(self, message: Message) -> tuple[_Exchange | None, str | None]:
+        """The exchange of an answer to the agent, which makes requests under ids of the trace."""
         raw = bytes(message.id) if isinstance(message.id, msgspec.Raw) else b""
         number = int(raw) if raw.isdigit() else -1
         session, _ = self._requests.get((True, number), (None, None))
-        for told in self._sessions.get(session, ()):
-            event = told.event
-            if (
-                event is not None
-                and not told.came
-                and (event.type, event.id) == ("response", number)
-            ):
-                return told, session
+        for exchange in self._sessions.get(session, ()):
+            event = exchange.event
+            is_it = event is not None and (event.type, event.id) == ("response", number)
+            if is_it and not exchange.came:
+                return exchange, session
         return None, session
 
     def _unknown(self, message: Message) -> list[bytes]:
         if not isinstance(message.method, str) or not isinstance(message.id, msgspec.Raw):
             return []
-        self.notes.append(f"`{message.method}` was not asked in the trace, or not as often")
+        self.warnings.append(f"`{message.method}` was not asked in the trace, or not as often")
         text = f"the trace has no answer to this `{message.method}`\nhint: {_HINT}"
         body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)
         return [jsonrpc.answer(bytes(message.id), b"error", body)]
 
-    def _play(self, session: list[_Told]) -> Iterator[bytes]:
-        """What the agent says now: what it said then up to the next message it was told.
+    def _play(self, session: list[_Exchange]) -> Iterator[bytes]:
+        """What the agent sends now: what it sent then, up to the last message that has come.
 
         A message that does not come this time is passed over once a later one has come, with what
         it led to.
         """
-        last = max((at for at, told in enumerate(session) if told.came), default=-1)
-        for told in session[: last + 1]:
-            if not told.past:
-                told.past = True
-                yield from self._say(told)
+        last = max((at for at, exchange in enumerate(session) if exchange.came), default=-1)
+        for exchange in session[: last + 1]:
+            if not exchange.played:
+                exchange.played = True
+                yield from self._send(exchange)
 
-    def _say(self, told: _Told) -> Iterator[bytes]:
-        for event in told.said:
+    def _send(self, exchange: _Exchange) -> Iterator[bytes]:
+        for event in exchange.sent:
             if event.type == "response":
                 yield from self._respond(event)
-            elif told.came and event.type == "request":
+            elif exchange.came and event.type == "request":
                 yield jsonrpc.request(b"%d" % (event.id or 0), event.method, bytes(event.params))
-            elif told.came:
+            elif exchange.came:
                 yield jsonrpc.notification(event.method, bytes(event.params))
 
     def _respond(self, event: Event) -> Iterator[bytes]:
-        _, asked = self._requests[False, event.id or 0]
-        if asked is not None and asked.came:
-            yield jsonrpc.answer(
-                asked.id, b"error" if event.is_error else b"result", bytes(event.payload)
-            )
+        _, exchange = self._requests[False, event.id or 0]
+        if exchange is not None and exchange.came:
+            member = b"error" if event.is_error else b"result"
+            yield jsonrpc.answer(exchange.id, member, bytes(event.payload))
 
 
 class _Params(msgspec.Struct):
@@ -222,12 +215,3 @@ def _session(params: bytes) -> str | None:
         return msgspec.json.decode(params, type=_Params).sessionId
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def _same(then: msgspec.Raw, now: bytes) -> bool:
-    if bytes(then) == now:
-        return True
-    try:
-        return not diff.diff(diff.parse(bytes(then)), diff.parse(now))
-    except ValueError:
-        return False

@@ -1,235 +1,307 @@
-"""Runs one component again on what a trace recorded of it, and compares what it says.
+"""Runs one component again on what a trace recorded of it, and compares what it sends.
 
-It is given what it was given then, in that order. What it asks, of its neighbours or of the
-conductor's services, is answered as it was then: its requests are paired with those recorded by
-side, method and content, in order, and answers carry the ids that it uses now. Nothing is
-performed: no clock is read, no file, no host is asked.
-
-What it logs is not compared.
+It gets what it got then, in that order. Its requests, to its neighbours or to the conductor's
+services, are answered as they were then: they are paired with those recorded by side, method and
+content, in order, and answers carry the ids that it uses now. Nothing is performed: no clock is
+read, no file, no host is asked. What it logs is not compared.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
+from conductor.record import diff
 from conductor.record.diff import Operation
-from conductor.record.replay.expected import Diverged, Expectations, Expected
-from conductor.record.replay.record import Line, Recording, Step
-from conductor.record.replay.wire import Told, Wire
+from conductor.record.replay.messages import MessageReader, SidedMessage
+from conductor.record.replay.recording import Line, Recording, Step
 from conductor.record.trace.records import Conversation
 
-_LOG: Final = "log"
 
-
-class Target(Protocol):
+class Subject(Protocol):
     """A running component."""
 
     waits: bool
-    """Whether what it says may come later: it is a process."""
+    """Whether its lines may come later: it is a process."""
     sided: bool
-    """Whether it takes lines with side bytes."""
+    """Whether its lines have side bytes."""
 
     def send(self, lines: bytes) -> None:
-        """Gives it lines. Raises `ComponentError` if it fails of them."""
+        """Delivers lines. Raises `ComponentError` if it fails of them."""
 
-    def next(self) -> str | None:
-        """The next line it has said; None if nothing comes, or it has ended."""
+    def next(self) -> bytes | None:
+        """The next line it has sent; None if nothing comes, or it has ended."""
 
     def finish(self) -> None:
-        """Nothing more will be given: what it still says follows."""
+        """Nothing more will be delivered: the lines it still sends follow."""
 
     @property
     def silence(self) -> str:
         """Why nothing came."""
 
 
-class Difference(NamedTuple):
-    """Where a component begins to behave otherwise."""
+class ExpectedMessage:
+    """A message that the component sent when it was recorded."""
 
-    number: int
-    """Of the message, from 1, among those that are compared."""
-    expected: Told | None
-    said: Told | None
-    operations: list[Operation]
-    """What differs between the two, if both are there and of one kind."""
-    text: str
-    """Why, where that is not in the messages."""
+    __slots__ = ("came", "message")
+
+    def __init__(self, message: SidedMessage) -> None:
+        self.message = message
+        self.came = False
+
+
+class Divergence(Exception):  # noqa: N818 - it is no error
+    """Where the component begins to behave otherwise."""
+
+    def __init__(
+        self,
+        expected: ExpectedMessage | None,
+        sent: SidedMessage | None,
+        content: bytes = b"",
+        text: str = "",
+    ) -> None:
+        """`content`: what of `sent` is compared."""
+        super().__init__()
+        self.number = 0
+        """Of the message, from 1, among those that are compared."""
+        self.expected = expected.message if expected is not None else None
+        self.sent = sent
+        """None: nothing came."""
+        self.text = text
+        """Why, if the messages do not show it."""
+        self._content = content
+
+    @property
+    def operations(self) -> list[Operation]:
+        """What differs between the two; nothing if they are not of one kind."""
+        expected, sent = self.expected, self.sent
+        if expected is None or sent is None or "text" in (expected.kind, sent.kind):
+            return []
+        if (expected.kind, expected.method) != (sent.kind, sent.method):
+            return []
+        return diff.diff(diff.parse(expected.content()), diff.parse(self._content))
 
 
 class Outcome(NamedTuple):
-    """What came of one instance."""
+    """What running one instance again showed."""
 
-    given: int
-    """Messages it was given."""
-    said: int
-    """Messages it said then."""
+    delivered: int
+    """Messages it got."""
+    expected: int
+    """Messages it sent then."""
     same: int
     """How many of those came again before something differed."""
-    difference: Difference | None
+    divergence: Divergence | None
 
 
-def replay(recording: Recording, name: str, target: Target, steps: Sequence[Step]) -> Outcome:
-    """Runs one instance again. Raises `UsageError` for what cannot be replayed."""
-    if target.sided != recording.sided:
+def replay(recording: Recording, name: str, subject: Subject, steps: Sequence[Step]) -> Outcome:
+    """Runs one instance again. Raises `UsageError` for a recording that cannot be replayed."""
+    if subject.sided != recording.sided:
         then, now = ("over the channel", "over one connection")[:: 1 if recording.sided else -1]
         raise UsageError(
             f"`{name}` was recorded {then}, and this one speaks {now}",
             "replay a guest as a guest and a program as a program; `dialect=channel` behind it "
             "says that a program speaks `channel`",
         )
-    player = _Player(recording.content, name, target, steps)
+    player = _Player(recording.content, name, subject, steps)
     try:
         player.run()
-    except Diverged as found:
-        return player.outcome(found)
+    except Divergence as divergence:
+        divergence.number = player.same + 1
+        return player.outcome(divergence)
     return player.outcome(None)
 
 
+class _Expectations:
+    """The messages that the component sent then and has not sent again.
+
+    Compared in order on each side and in each session. Requests to services are compared without
+    order: a component may ask for the time and for a value in either.
+    """
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[str, str | None], deque[ExpectedMessage]] = defaultdict(deque)
+        self._services: list[ExpectedMessage] = []
+
+    def add(self, expected: ExpectedMessage) -> None:
+        """Appends one, in order."""
+        if expected.message.side == "c":
+            self._services.append(expected)
+        else:
+            self._streams[expected.message.stream].append(expected)
+
+    def take(self, message: SidedMessage, content: bytes) -> ExpectedMessage:
+        """The expected message that this one is; it has come now. Raises `Divergence`."""
+        if message.side == "c":
+            expected = self._take_service(message, content)
+        else:
+            stream = self._streams.get(message.stream)
+            if not stream or not _same(stream[0].message, message, content):
+                raise Divergence(stream[0] if stream else None, message, content)
+            expected = stream.popleft()
+        expected.came = True
+        return expected
+
+    def _take_service(self, message: SidedMessage, content: bytes) -> ExpectedMessage:
+        for at, expected in enumerate(self._services):
+            if _same(expected.message, message, content):
+                return self._services.pop(at)
+        similar = (one for one in self._services if one.message.method == message.method)
+        raise Divergence(next(similar, None), message, content)
+
+
+def _same(expected: SidedMessage, message: SidedMessage, content: bytes) -> bool:
+    if (expected.kind, expected.side, expected.method) != (
+        message.kind, message.side, message.method,
+    ):  # fmt: skip
+        return False
+    known = expected.content()
+    return known == content or (message.kind != "text" and diff.same(known, content))
+
+
 class _Player:
-    def __init__(self, content: str, name: str, target: Target, steps: Sequence[Step]) -> None:
-        self._target = target
+    """Plays the steps of one instance."""
+
+    def __init__(self, content: str, name: str, subject: Subject, steps: Sequence[Step]) -> None:
+        self._subject = subject
+        # Redacts what is sent now as the trace redacted what was sent then.
         self._cleaner = Conversation(name, 1, lambda _: None, lambda *_: None, content)
-        self._wire = Wire()
-        self._given = 0
-        self._same = 0
-        self._plan: list[tuple[Step, list[Told], list[Expected]]] = []
-        self._expected = Expectations()
-        self._due: list[Expected] = []
-        """What it had said by now, then, and has not come yet."""
+        self._reader = MessageReader()
+        self._delivered = 0
+        self.same = 0
+        self._plan: list[tuple[Step, list[SidedMessage], list[ExpectedMessage]]] = []
+        self._expected = _Expectations()
+        self._due: list[ExpectedMessage] = []
+        """Messages that it had sent by now, then, and that have not come."""
         self._ids: dict[tuple[str, str], str] = {}
-        """Ids of its requests, then, and what they are now …"""
-        self._then: dict[tuple[str, str], str] = {}
-        """… and the other way."""
-        self._owed: dict[tuple[str, str], Line] = {}
+        """Ids of its requests now, by their key then …"""
+        self._ids_then: dict[tuple[str, str], str] = {}
+        """… and ids then, by their key now."""
+        self._early: dict[tuple[str, str], Line] = {}
         """Answers to requests that it has not made yet."""
         self._read(steps)
 
     def _read(self, steps: Sequence[Step]) -> None:
-        wire = Wire()
+        reader = MessageReader()
         for step in steps:
-            given = [wire.read(line, said=False) for line in step.given]
-            said = [Expected(wire.read(line, said=True)) for line in step.said]
-            said = [one for one in said if not _is_log(one.told)]
-            for one in said:
+            given = [reader.read(line, sent=False) for line in step.given]
+            sent = [reader.read(line, sent=True) for line in step.said]
+            expected = [ExpectedMessage(message) for message in sent if not _is_log(message)]
+            for one in expected:
                 self._expected.add(one)
-            self._plan.append((step, given, said))
-        if wire.launches:
+            self._plan.append((step, given, expected))
+        if reader.launches:
             raise UsageError(
                 "a proxy that launches its successor itself cannot be run alone",
                 "replay the others of the chain",
             )
 
     def run(self) -> None:
-        """All of it. Raises `Diverged`."""
-        for step, given, said in self._plan:
-            lines = [line for told in given for line in self._deliverable(told)]
-            self._given += len(given)
+        """Plays all steps. Raises `Divergence`."""
+        for step, given, expected in self._plan:
+            lines = [line for message in given for line in self._deliverable(message)]
+            self._delivered += len(given)
             if lines and self._send(lines, step):
                 return
-            self._due += said
-            self._hear()
-        self._target.finish()
-        while (line := self._target.next()) is not None:
-            self._take(line)
-        missing = next((one for _, _, said in self._plan for one in said if not one.came), None)
+            self._due += expected
+            self._receive()
+        self._subject.finish()
+        while (line := self._subject.next()) is not None:
+            self._compare(line)
+        every = (one for _, _, expected in self._plan for one in expected)
+        missing = next((one for one in every if not one.came), None)
         if missing is not None:
-            raise Diverged(missing, None, text=self._target.silence)
+            raise Divergence(missing, None, text=self._subject.silence)
 
-    def outcome(self, found: Diverged | None) -> Outcome:
-        """What came of it."""
-        said = sum(len(said) for _, _, said in self._plan)
-        if found is None:
-            return Outcome(self._given, said, self._same, None)
-        number, operations = self._same + 1, found.operations()
-        difference = Difference(number, found.expected, found.said, operations, found.text)
-        return Outcome(self._given, said, self._same, difference)
+    def outcome(self, divergence: Divergence | None) -> Outcome:
+        """What it showed."""
+        expected = sum(len(expected) for _, _, expected in self._plan)
+        return Outcome(self._delivered, expected, self.same, divergence)
 
-    # -- what it is given ----------------------------------------------------------------------
+    # -- what it gets --------------------------------------------------------------------------
 
     def _send(self, lines: list[Line], step: Step) -> bool:
-        """Gives it lines; whether it ended of that as it did then."""
+        """Delivers lines; whether it ended of that as it did then."""
         for line in lines:
-            text = line.whole.decode("utf-8", "backslashreplace")
-            self._cleaner.line(text, said=False)
-            self._wire.read(line, said=False)
+            # Both keep books of requests, so they must see answers before what follows them.
+            self._cleaner.line(line.whole.decode("utf-8", "backslashreplace"), said=False)
+            self._reader.read(line, sent=False)
         try:
-            self._target.send(b"".join(line.whole + b"\n" for line in lines))
+            self._subject.send(b"".join(line.whole + b"\n" for line in lines))
         except ComponentError as error:
             if step.failed:
                 return True
-            raise Diverged(None, None, text=f"it failed: {error.text}") from None
+            raise Divergence(None, None, text=f"it failed: {error.text}") from None
         if step.failed:
-            raise Diverged(None, None, text=f"it did not fail as it did then: {step.failed}")
+            raise Divergence(None, None, text=f"it did not fail as it did then: {step.failed}")
         return False
 
-    def _deliverable(self, told: Told) -> Iterator[Line]:
-        """A line as it is to be given now; none yet if it answers what has not been asked."""
-        if told.kind != "response":
-            yield told.line
-        elif told.key in self._ids:
-            yield _with_id(told.line, self._ids[told.key])
+    def _deliverable(self, message: SidedMessage) -> Iterator[Line]:
+        """A line as it is to be delivered now; none yet if its request has not been made."""
+        if message.kind != "response":
+            yield message.line
+        elif message.key in self._ids:
+            yield _with_id(message.line, self._ids[message.key])
         else:
-            self._owed[told.key] = told.line
+            self._early[message.key] = message.line
 
-    # -- what it says --------------------------------------------------------------------------
+    # -- what it sends -------------------------------------------------------------------------
 
-    def _hear(self) -> None:
-        """Takes what it says: all there is, or of a process until all that is due has come."""
+    def _receive(self) -> None:
+        """Compares what it sends: all there is, or of a process until all that is due has come."""
         while True:
-            self._due = [one for one in self._due if not one.came]
-            if self._target.waits and not self._due:
+            self._due = [expected for expected in self._due if not expected.came]
+            if self._subject.waits and not self._due:
                 return
-            line = self._target.next()
+            line = self._subject.next()
             if line is None:
-                if self._target.waits:
-                    raise Diverged(self._due[0], None, text=self._target.silence)
+                if self._subject.waits:
+                    raise Divergence(self._due[0], None, text=self._subject.silence)
                 return
-            self._take(line)
+            self._compare(line)
 
-    def _take(self, text: str) -> None:
-        """Compares one line with what was said then. Raises `Diverged`."""
-        told = self._wire.read(self._cleaned(text), said=True)
-        if _is_log(told):
-            if told.id is not None:
-                self._answer(Line(told.space, b'{"jsonrpc":"2.0","result":null}', True), told.id)
+    def _compare(self, line: bytes) -> None:
+        """Compares one line with what was sent then. Raises `Divergence`."""
+        message = self._reader.read(self._cleaned(line), sent=True)
+        if _is_log(message):
+            if message.id is not None:
+                result = Line(message.id_space, b'{"jsonrpc":"2.0","result":null}', True)
+                self._answer(result, message.id)
             return
-        cancels = self._then.get(told.cancelled) if told.cancelled is not None else None
-        shown = told.shown(cancels)
-        expected = self._expected.take(told, shown)
-        self._same += 1
-        if told.id is not None and told.kind == "request":
-            then = expected.told.key
-            self._ids[then] = told.id
-            self._then[told.key] = then[1]
-            owed = self._owed.pop(then, None)
-            if owed is not None:
-                self._answer(owed, told.id)
+        cancels = self._ids_then.get(message.cancelled) if message.cancelled is not None else None
+        expected = self._expected.take(message, message.content(cancels))
+        self.same += 1
+        if message.id is not None and message.kind == "request":
+            then = expected.message.key
+            self._ids[then] = message.id
+            self._ids_then[message.key] = then[1]
+            answer = self._early.pop(then, None)
+            if answer is not None:
+                self._answer(answer, message.id)
 
-    def _answer(self, line: Line, now: str) -> None:
-        self._send([_with_id(line, now)], Step(None, [], [], ""))
+    def _answer(self, line: Line, id_: str) -> None:
+        self._send([_with_id(line, id_)], Step(None, [], [], ""))
 
-    def _cleaned(self, text: str) -> Line:
-        shown = self._cleaner.line(text, said=True)
-        if shown is None:  # a trace would leave it out
+    def _cleaned(self, line: bytes) -> Line:
+        """A line as the trace would hold it."""
+        text = line.decode("utf-8", "backslashreplace")
+        written = self._cleaner.line(text, said=True)
+        if written is None:  # a trace would leave it out
             return Line("", text.encode(), is_message=False)
-        parts = msgspec.json.decode(shown, type=list[msgspec.Raw])
-        side = msgspec.json.decode(parts[0], type=str)
-        if len(parts) > 2:
-            return Line(side, msgspec.json.decode(parts[2], type=str).encode(), is_message=False)
-        return Line(side, bytes(parts[1]), is_message=True)
+        return Line.read(msgspec.json.decode(written, type=list[msgspec.Raw]))
 
 
-def _is_log(told: Told) -> bool:
-    return told.side == "c" and told.method == _LOG
+def _is_log(message: SidedMessage) -> bool:
+    return message.side == "c" and message.method == "log"
 
 
-def _with_id(line: Line, now: str) -> Line:
+def _with_id(line: Line, id_: str) -> Line:
     held = read_members(line.text) or {}
-    if bytes(held.get("id", b"")).decode() == now:
+    if bytes(held.get("id", b"")).decode() == id_:
         return line
-    return line._replace(text=bytes(write_members({**held, "id": msgspec.Raw(now.encode())})))
+    return line._replace(text=bytes(write_members({**held, "id": msgspec.Raw(id_.encode())})))

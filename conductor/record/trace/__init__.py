@@ -1,9 +1,8 @@
 """What passes through a chain, written down (`--trace FILE`; docs/cli.md, "Traces").
 
-tracer     from messages to events
-names      who the ends of a hop are
-ways       hops across the borders of hosts, put together
-messages   what is told of a message besides its bytes
-records    what each component was given and said, for `conductor.record.replay`
-file       private, written in large pieces, and never in the way of the chain
+tracer    takes what is seen of messages
+hops      who the ends of a hop are; hops across the borders of hosts, put together
+events    writes hops as events
+records   the lines that each component got and sent, for `conductor.record.replay`
+file      private, written in large pieces, and never a hindrance to the chain
 """

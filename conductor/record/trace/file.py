@@ -1,26 +1,23 @@
-"""The file of a trace: private, written in large pieces, and never in the way of the chain."""
+"""The file of a trace: private, written in large pieces, and never a hindrance to the chain."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import stat
 from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import UsageError
+from conductor.record.private_files import HINT, open_private, reason
 
 FLUSH_BYTES: Final = 64 * 1024
-"""What is held back at most …"""
+"""Bytes that are held back at most …"""
 
 FLUSH_SECONDS: Final = 0.2
 """… and for how long."""
 
 _MOST_HELD: Final = 32 * 1024 * 1024
-"""What waits for a reader (of a pipe) that does not keep up, before the trace is given up."""
-
-_HINT: Final = "give a path in a folder that exists and that you may write to"
+"""Bytes that wait for a reader (of a pipe) that does not keep up, before the trace is given up."""
 
 Later = Callable[[float, Callable[[], None]], object]
 """Calls a function after so many seconds."""
@@ -40,33 +37,28 @@ class TraceFile:
         self._log = log
         self._later = later or _on_the_loop
         self._held: list[bytes] = []
+        """Lines that are not written yet …"""
         self._size = 0
-        self._due = False
+        """… and their bytes."""
+        self._scheduled = False
+        """Whether `_on_time` will be called."""
         self._blocked = False
-        self._gathered: list[bytes] = []
-        self._gathered_size = 0
+        """Whether the reader did not take all of the last write."""
+        self._records: list[bytes] = []
+        self._records_size = 0
         self.failed = False
         """Whether nothing more can be written."""
 
     @classmethod
     def create(cls, path: str, log: Callable[[str, str, str], None]) -> TraceFile:
         """Opens `path`, empty and for its owner only. Raises `UsageError`."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        # A pipe nobody reads must hold up neither the start nor the chain.
-        for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
-            flags |= getattr(os, name, 0)
         try:
-            fd = os.open(path, flags, 0o600)
-            if stat.S_ISREG(os.fstat(fd).st_mode) and hasattr(os, "fchmod"):
-                with contextlib.suppress(PermissionError):  # another's file, which they let us use
-                    os.fchmod(fd, 0o600)
+            return cls(open_private(path, os.O_WRONLY | os.O_TRUNC), path, log)
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UsageError(f"cannot write the trace `{path}`: {why}", _HINT) from None
-        return cls(fd, path, log)
+            raise UsageError(f"cannot write the trace `{path}`: {reason(error)}", HINT) from None
 
     def begin(self, line: bytes) -> None:
-        """Takes the first line, before there is an event loop; it is written with the next."""
+        """Takes the first line: there is no event loop yet, so it is written with the next."""
         self._held.append(line)
         self._size += len(line)
 
@@ -76,26 +68,30 @@ class TraceFile:
             return
         self._held.append(line)
         self._size += len(line)
+        # A reader that is behind is not tried with every line: it costs a call and a copy.
         if self._size >= (_MOST_HELD if self._blocked else FLUSH_BYTES):
             self.flush()
-        elif not self._due:
-            self._due = True
-            self._later(FLUSH_SECONDS, self._when_due)
+        else:
+            self._schedule()
 
     def gather(self, record: bytes) -> None:
         """Takes a record (JSON): those of a moment share a line of type `_conductor`."""
         if self.failed:
             return
-        self._gathered.append(record)
-        self._gathered_size += len(record)
-        if self._gathered_size >= FLUSH_BYTES:
-            self._write_gathered()
-        elif not self._due:
-            self._due = True
-            self._later(FLUSH_SECONDS, self._when_due)
+        self._records.append(record)
+        self._records_size += len(record)
+        if self._records_size >= FLUSH_BYTES:
+            self._write_records()
+        else:
+            self._schedule()
 
-    def _write_gathered(self) -> None:
-        records, self._gathered, self._gathered_size = self._gathered, [], 0
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._later(FLUSH_SECONDS, self._on_time)
+
+    def _write_records(self) -> None:
+        records, self._records, self._records_size = self._records, [], 0
         if records:
             self.write(b'{"type":"_conductor","records":[' + b",".join(records) + b"]}\n")
 
@@ -114,14 +110,14 @@ class TraceFile:
                 self._fail("its reader does not keep up")
                 return
         except OSError as error:
-            self._fail(error.strerror or str(error))
+            self._fail(reason(error))
             return
         self._held = [bytes(left)] if left else []
         self._size = len(left)
 
     def close(self) -> None:
         """Writes what is held and closes the file."""
-        self._write_gathered()
+        self._write_records()
         self.flush()
         if not self.failed:
             if self._held:
@@ -130,13 +126,12 @@ class TraceFile:
             self.failed = True
             os.close(self._fd)
 
-    def _when_due(self) -> None:
-        self._write_gathered()
-        self._due = False
+    def _on_time(self) -> None:
+        self._write_records()
+        self._scheduled = False
         self.flush()
         if self._held and not self.failed:
-            self._due = True
-            self._later(FLUSH_SECONDS, self._when_due)
+            self._schedule()
 
     def _fail(self, why: str) -> None:
         self.failed = True

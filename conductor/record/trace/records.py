@@ -1,12 +1,13 @@
-"""What each component was given and has said, line by line, for `conductor replay`.
+"""The lines that each component got and sent, for `conductor replay`.
 
-A record is JSON: who (`component`), which instance of it (`run`), which delivery (`delivery`, of
+A record is JSON: the `component`, which instance of it (`run`), which delivery (`delivery`, of
 guests), when (`ts`), and the lines, each as `[SIDE, MESSAGE]`. SIDE is the side byte, or empty on
 a connection without any. A line that is no message is `[SIDE, null, TEXT]`. `left_out` counts lines
 that were too long for a report or have too many values, `failed` says why the component ended of a
 delivery.
 
-What is asked of the conductor itself, and answered by it, is handed on to be written as an event.
+Requests to the conductor's own services, and its answers, are handed on to be written as events:
+they pass no router's hop.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from conductor.core import Trace, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.jsonrpc import Malformed, Message
-from conductor.core.services import ALIASES, PREFIX
+from conductor.record import sides
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
-from conductor.record.trace.names import CONDUCTOR, proxy
-from conductor.run.reports.deliveries import Delivered, text_lines
+from conductor.record.trace.hops import CONDUCTOR, shown_name
+from conductor.run.report_lines import Delivered, text_lines
 
 FORMAT: Final = 1
 """Of records; goes up when older readers would misunderstand them."""
@@ -35,47 +36,48 @@ _HEADERS: Final = frozenset(
         "content-type", "date", "etag", "expires", "last-modified", "retry-after", "vary",
     }
 )  # fmt: skip
-"""Headers of what was fetched that are never a secret, and that programs look at."""
+"""Headers of a fetched answer that are never a secret, and that programs read."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _text: Final = msgspec.json.Decoder(str)
 _MOST_OPEN: Final = 4096
+"""Requests for services that may be pending here: a component may never be answered."""
 _ONE_LINE: Final = bytes.maketrans(b"\r\n", b"  ")
 
 Event = Callable[[Trace, str, str, int], None]
-"""Writes what passed between a component and the conductor: it, from, to, and its size."""
+"""Writes a message between a component and the conductor; takes it, from, to, and its size."""
 
 
-class _Asked(msgspec.Struct):
+class _ServiceCall(msgspec.Struct):
     service: str
     secret: bool
-    """Whether the value it asks for is one, by its key."""
+    """Whether the value it is about is a secret, by its key."""
 
 
 class Conversation:
-    """What one instance of a component is given and says, as it is to be written down."""
+    """The lines of one instance of a component, as they are to be written down."""
 
     def __init__(
         self, name: str, run: int, gather: Callable[[bytes], None], event: Event, content: str
     ) -> None:
-        """`run`: which instance of the component, from 1."""
+        """`run`: which instance of the component, from 1. `gather` takes records."""
         self.name = name
         self.run = run
-        self._shown = proxy(name)
+        self._shown = shown_name(name)
         self._gather = gather if content != "none" else None
         self._event = event
         self._redact = content == "redacted"
-        self._asked: dict[str, _Asked] = {}
-        """Services it waits for, by the id it asked under."""
+        self._calls: dict[str, _ServiceCall] = {}
+        """Pending requests for services, by id."""
         self._delivery = 0
 
-    def reported(self, told: Delivered, ts: float) -> None:
+    def reported(self, report: Delivered, ts: float) -> None:
         """A host of guests reports a delivery, or a part of one."""
-        self.write(ts, told.given, told.said, told.number, told.left_out, told.failed)
+        self.write(ts, report.given, report.said, report.number, report.left_out, report.failed)
 
     def delivered(self, ts: float, given: bytes, said: bytes, failed: str) -> None:
-        """A delivery to a guest in this process; what it said at its start has no lines before."""
-        if given:
+        """A delivery to a guest in this process."""
+        if given:  # else its lines at the start, which answer no delivery
             self._delivery += 1
         self.write(ts, text_lines(given), text_lines(said), self._delivery, 0, failed)
 
@@ -88,16 +90,17 @@ class Conversation:
         left_out: int = 0,
         failed: str = "",
     ) -> None:
-        """Writes down lines that were given and lines that were said."""
-        came = [self.line(line, said=False) for line in given]
-        went = [self.line(line, said=True) for line in said]
-        left_out += came.count(None) + went.count(None)
-        if self._gather is None or not (came or went or left_out or failed):
+        """Writes down lines that the component got (`given`) and sent (`said`)."""
+        # Also where no records are wanted: requests for services become events.
+        got = [self.line(line, said=False) for line in given]
+        sent = [self.line(line, said=True) for line in said]
+        left_out += got.count(None) + sent.count(None)
+        if self._gather is None or not (got or sent or left_out or failed):
             return
         record = b'{"component":%b,"run":%d,"ts":%.6f' % (_encode(self.name), self.run, ts)
         if delivery is not None:
             record += b',"delivery":%d' % delivery
-        for name, lines in ((b"given", came), (b"said", went)):
+        for name, lines in ((b"given", got), (b"said", sent)):
             if kept := [line for line in lines if line is not None]:
                 record += b',"%b":[%b]' % (name, b",".join(kept))
         if left_out:
@@ -109,8 +112,8 @@ class Conversation:
     # -- one line ------------------------------------------------------------------------------
 
     def line(self, line: str, *, said: bool) -> bytes | None:
-        """One line that was given or said, as it is written down; None where that costs too much:
-        it takes more memory than there is, or has more than `MOST_VALUES` values."""
+        """One line as it is written down; None if that costs too much: it takes more memory than
+        there is, or has more than `MOST_VALUES` values."""
         try:
             return self._line(line, said=said)
         except MemoryError:
@@ -133,76 +136,77 @@ class Conversation:
         return b'["%b",%b]' % (side.encode(), text.translate(_ONE_LINE))
 
     def _message(self, side: str, message: Message, text: bytes, *, said: bool) -> bytes:
-        """A message as it is written down; one to or of the conductor is an event as well."""
-        asked = self._service(side, message, said=said)
+        """A message as it is written down; one to or from the conductor is an event as well."""
+        call = self._service_call(side, message, said=said)
         kept = {
             name: bytes(value)
             for name in ("params", "result", "error")
             if isinstance(value := getattr(message, name), msgspec.Raw)
         }
-        cleaned = {name: self._cleaned(message, value, asked) for name, value in kept.items()}
-        if asked is not None:
-            self._tell(message, asked, kept, cleaned, said=said)
+        cleaned = {name: self._cleaned(message, value, call) for name, value in kept.items()}
+        if call is not None:
+            self._write_event(message, call, kept, cleaned, said=said)
         if cleaned == kept:
             return text
         held = read_members(text) or {}
         return bytes(write_members({**held, **{k: msgspec.Raw(v) for k, v in cleaned.items()}}))
 
-    def _service(self, side: str, message: Message, *, said: bool) -> _Asked | None:
-        """What a message says to, or is told by, the conductor itself; None for all others."""
+    def _service_call(self, side: str, message: Message, *, said: bool) -> _ServiceCall | None:
+        """The service call that a message makes or answers; None for all other messages."""
         if isinstance(message.method, str):
-            name = message.method
-            if side != "c":
-                name = ALIASES.get(name, name.removeprefix(PREFIX))
-                if side or name == message.method:
-                    return None
-            asked = _Asked(name, _of_secret(name, message))
-            if said and isinstance(message.id, msgspec.Raw) and len(self._asked) < _MOST_OPEN:
-                self._asked[bytes(message.id).decode()] = asked
-            return asked
+            name = message.method if side == "c" else sides.called_service(message.method)
+            if name is None or side in ("p", "s"):
+                return None
+            call = _ServiceCall(name, _is_secret_value(name, message))
+            if said and isinstance(message.id, msgspec.Raw) and len(self._calls) < _MOST_OPEN:
+                self._calls[bytes(message.id).decode()] = call
+            return call
         if said or not isinstance(message.id, msgspec.Raw) or side not in ("c", ""):
             return None
-        return self._asked.pop(bytes(message.id).decode(), None)
+        return self._calls.pop(bytes(message.id).decode(), None)
 
-    def _cleaned(self, message: Message, value: bytes, asked: _Asked | None) -> bytes:
+    def _cleaned(self, message: Message, value: bytes, call: _ServiceCall | None) -> bytes:
         if not self._redact:
             return value
-        if asked is not None:
-            return _cleaned_service(value, asked)
+        if call is not None:
+            return _cleaned_service(value, call)
         method = message.method if isinstance(message.method, str) else None
         if method in ENVELOPES:
             return _cleaned_envelope(value)
         return redacted(value, method)
 
-    def _tell(
+    def _write_event(
         self,
         message: Message,
-        asked: _Asked,
+        call: _ServiceCall,
         kept: dict[str, bytes],
         cleaned: dict[str, bytes],
         *,
         said: bool,
     ) -> None:
-        is_call = isinstance(message.method, str)
         has_id = isinstance(message.id, msgspec.Raw)
-        kind = ("request" if has_id else "notification") if is_call else "response"
-        name = "params" if is_call else "error" if "error" in kept else "result"
-        source, target = (self._shown, CONDUCTOR) if said else (CONDUCTOR, self._shown)
+        if isinstance(message.method, str):
+            kind, member = "request" if has_id else "notification", "params"
+        else:
+            kind, member = "response", "error" if "error" in kept else "result"
+        ends, shown = (self.name, CONDUCTOR), (self._shown, CONDUCTOR)
+        if not said:
+            ends, shown = ends[::-1], shown[::-1]
         trace = Trace(
-            kind,
-            self.name if said else CONDUCTOR,
-            CONDUCTOR if said else self.name,
-            bytes(message.id).decode() if isinstance(message.id, msgspec.Raw) else None,
-            asked.service,
-            cleaned.get(name),
-            name == "error",
-            "c",
-            "c",
+            kind=kind,
+            source=ends[0],
+            target=ends[1],
+            id=bytes(message.id).decode() if isinstance(message.id, msgspec.Raw) else None,
+            method=call.service,
+            payload=cleaned.get(member),
+            is_error=member == "error",
+            source_side="c",
+            target_side="c",
         )
-        self._event(trace, source, target, len(kept.get(name, b"")))
+        self._event(trace, *shown, len(kept.get(member, b"")))
 
 
-def _of_secret(service: str, message: Message) -> bool:
+def _is_secret_value(service: str, message: Message) -> bool:
     if service not in ("kv/get", "kv/set"):
         return False
     held = read_members(message.params) or {}
@@ -212,17 +216,17 @@ def _of_secret(service: str, message: Message) -> bool:
         return False
 
 
-def _cleaned_service(value: bytes, asked: _Asked) -> bytes:
+def _cleaned_service(value: bytes, call: _ServiceCall) -> bytes:
     """Params or an outcome of a service without secrets."""
     cleaned = redacted(value)
-    if not asked.secret and asked.service != "fetch":
+    if not call.secret and call.service != "fetch":
         return cleaned
     held, before = read_members(cleaned), read_members(value)
     if held is None or before is None:
         return cleaned
-    if asked.secret and "value" in held:
+    if call.secret and "value" in held:
         held["value"] = msgspec.Raw(REDACTED)
-    if asked.service == "fetch" and "status" in held:
+    if call.service == "fetch" and "status" in held:
         headers = read_members(before.get("headers")) or {}
         kept = {k: v if k in _HEADERS else msgspec.Raw(REDACTED) for k, v in headers.items()}
         held["headers"] = write_members(kept)
@@ -230,18 +234,16 @@ def _cleaned_service(value: bytes, asked: _Asked) -> bytes:
 
 
 def _cleaned_envelope(value: bytes) -> bytes:
-    """The params of an envelope: the message in it is looked at by its own method."""
+    """The params of an envelope: what is a secret depends on the method of the message in it."""
     try:
         method, _, nested = dialects.unwrap(msgspec.Raw(value))
     except Malformed:
         return redacted(value)
     held = read_members(value) or {}
-    if nested:
-        held["message"] = msgspec.Raw(_cleaned_params(bytes(held["message"]), method))
-        cleaned = bytes(write_members(held))
-    else:
-        cleaned = _cleaned_params(value, method)
-    return cleaned
+    if not nested:
+        return _cleaned_params(value, method)
+    held["message"] = msgspec.Raw(_cleaned_params(bytes(held["message"]), method))
+    return bytes(write_members(held))
 
 
 def _cleaned_params(value: bytes, method: str) -> bytes:
@@ -256,7 +258,7 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
 
 
 def header(content: str, components: Iterable[str]) -> bytes:
-    """The first line of a trace: how its records are written, and of whom there may be any."""
+    """The first line of a trace: how its records are written, and of which components."""
     names = list(components)
-    told = {"type": "_conductor", "format": FORMAT, "content": content, "components": names}
-    return _encode(told) + b"\n"
+    line = {"type": "_conductor", "format": FORMAT, "content": content, "components": names}
+    return _encode(line) + b"\n"

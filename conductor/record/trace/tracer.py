@@ -1,17 +1,11 @@
-"""Writes what passes through a chain to a file, one JSON object a line (`--trace FILE`).
+"""Takes what is seen of messages and writes it to a file (`--trace FILE`).
 
-The lines are events as the reference conductor writes them, so its viewer shows them
-(`docs/cli.md`, "Traces"): `type` (request, response, notification), `ts` (seconds since the trace
-began), `protocol`, `from`, `to`, `id`, `method`, `session`, `params` or `payload`, `is_error`,
-`error_domain`. What is ours stands under `_conductor`. An `id` is unique in its file, since the
-viewer pairs by receiver and id; the one the asker used is `_conductor.id`.
-
-Lines of type `_conductor` hold what each component was given and said (`records`).
+Events are what passes between components (`conductor.record.trace.events`). Lines of type
+`_conductor` hold the lines that each component got and sent (`conductor.record.trace.records`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,56 +14,30 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Trace
-from conductor.core.json_text import too_many_values
+from conductor.core.json_text import read_members, write_members
 from conductor.core.tracing import best_effort
-from conductor.record.redaction import MOST_VALUES, redacted
+from conductor.record.trace.events import EventWriter
 from conductor.record.trace.file import TraceFile
-from conductor.record.trace.messages import carried_by, code, read_hop, session_of, unwrapped
-from conductor.record.trace.names import Names, proxy
+from conductor.record.trace.hops import Crossings, Departure, Names, shown_name
 from conductor.record.trace.records import Conversation, header
-from conductor.record.trace.ways import Way, Ways
 from conductor.run.plan import Planned
-from conductor.run.reports.deliveries import Delivered, text_lines
+from conductor.run.report_lines import Delivered, text_lines
+from conductor.run.segment_spec import Hop
 from conductor.transports.base import Transport
 from conductor.transports.recorded import Recorded
 
 _KINDS: Final = frozenset({"request", "response", "notification"})
-_Key = int | tuple[str, str | None]
-"""Of a request: its number; of one for a service who asks, and under which id."""
-
-_KEPT: Final = 64 * 1024
-"""Bytes of a payload that are kept until its request is answered, at most."""
 
 _LATE: Final = 1.0
 """Seconds by which a child's report may be older than its arrival to be dated by it."""
 
-
-class _Open(msgspec.Struct, gc=False):
-    """A request whose answer has not passed yet."""
-
-    number: int
-    """By which its response is found in the file."""
-    way: Way
-    target: str
-    """By its name in the file."""
-    method: str
-    session: bytes | None
-    at: float
-    mcp: bool
-    wrapped: bool
-    """Whether the answer holds MCP's own result or error as a member."""
-    outside: float = 0.0
-    """How long those it was passed on to have had it, in seconds …"""
-    since: float | None = None
-    """… and since when they have it now."""
-
-
 _delivered = msgspec.json.Decoder(Delivered)
-_encode = msgspec.json.Encoder().encode
+_hop = msgspec.json.Decoder(Hop)
+_id = msgspec.json.Decoder(int | str | None)
 
 
 class Tracer:
-    """Turns messages into events; `content` is `redacted`, `all` or `none` (sizes only)."""
+    """Writes the trace of one chain; `content` is `redacted`, `all` or `none` (sizes only)."""
 
     def __init__(
         self,
@@ -83,35 +51,38 @@ class Tracer:
         self._clock = clock
         self._start = clock()
         self._last = 0.0
-        self._number = 0
         self._names = Names()
-        self._ways = Ways()
+        self._crossings = Crossings()
+        self._events = EventWriter(file, content, self._crossings)
         self._mode = ""
-        self._open: dict[_Key, _Open] = {}
         self._guests: dict[str, Conversation] = {}
-        """What guests in a child are given and say now."""
+        """The conversations of guests in a child, by name."""
         self._runs: Counter[str] = Counter()
         """How many instances of each component there have been."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """Names the chain's peers in order, each with the guests it hosts, if it is a host, and if
-        it reports what passes between them, with the numbers of its messages."""
+        """Writes the header.
+
+        Args:
+            chain: the chain's peers in order, each with the guests it hosts and, if it reports what
+                passes between them, the numbers of their messages.
+        """
         self._names.begin(chain)
-        names = [one for name, guests, _ in chain for one in guests or (name,)]
-        self._file.begin(header(self._content, names))
+        components = [one for name, guests, _ in chain for one in guests or (name,)]
+        self._file.begin(header(self._content, components))
 
     def watched(self, planned: Planned) -> Planned:
-        """A component whose lines are written down; a host says those of its guests itself."""
+        """A component whose lines are written down; a host reports those of its guests itself."""
         if planned.guests:
             return planned
         name, renew = planned.component.name, planned.renew
 
         def again(make: Callable[[], Transport]) -> Callable[[], Transport]:
-            return lambda: Recorded(make(), _Lines(self, name))
+            return lambda: Recorded(make(), _LineRecorder(self, name))
 
         return msgspec.structs.replace(
             planned,
-            transport=Recorded(planned.transport, _Lines(self, name)),
+            transport=Recorded(planned.transport, _LineRecorder(self, name)),
             renew=renew and again(renew),
         )
 
@@ -120,36 +91,42 @@ class Tracer:
         """Writes a message that crossed between two peers of the router, which is in `mode`."""
         self._mode = mode
         hosts = self._names.hosts
-        came = trace.source if trace.source in hosts else None
-        goes = trace.target if trace.target in hosts else None
-        now = self._now()
-        way = None if came is None else self._ways.take(came, trace.number, inward=False)
-        if way is None:
+        from_host = trace.source if trace.source in hosts else None
+        to_host = trace.target if trace.target in hosts else None
+        now = self.now()
+        departure = None
+        if from_host is not None:
+            departure = self._crossings.take(from_host, trace.number, inward=False)
+        if departure is None:
             source = self._names.end(trace.source, trace.source_side, mode)
-            # Of what a host says only it knows what that passes on.
-            seen = trace if came is None else msgspec.structs.replace(trace, passes=0, past=False)
-            way = Way(source, now, seen)
-        if goes is not None and not trace.lost:
-            self._ways.put(goes, way, trace.number, inward=True)
+            # What a host sends passes on something that only the host knows.
+            if from_host is not None:
+                departure = Departure(
+                    source, now, msgspec.structs.replace(trace, passes=0, past=False)
+                )
+            else:
+                departure = Departure(source, now, trace)
+        if to_host is not None and not trace.lost:
+            self._crossings.put(to_host, departure, trace.number, inward=True)
             return
         target = self._names.end(trace.target, trace.target_side, mode)
-        self._write(trace, way, target, now)
+        self._events.write(trace, departure, target, now)
 
     @best_effort
     def hop(self, segment: str, params: bytes) -> None:
-        """Writes a message that a guest got, as the child that hosts it reported it, or keeps what
-        it reports of one that is about to leave it.
+        """Writes a message that a guest got, as the child that hosts it reported it, or keeps the
+        report of a message that is about to leave the child.
 
         Raises `ValueError` for a report of anything else: a child is not trusted.
         """
-        hop, payload = read_hop(params)
+        hop, payload = _read_hop(params)
         ends = self._names.guests[segment] | {"", UPSTREAM}
         if hop.source not in ends or hop.target not in ends or hop.kind not in _KINDS:
             raise ValueError(f"not a message of a guest of {segment}")
-        asks = hop.source != UPSTREAM and hop.kind != "response"
-        if asks and hop.number not in self._names.hosts[segment]:
+        is_new = hop.source != UPSTREAM and hop.kind != "response"
+        if is_new and hop.number not in self._names.hosts[segment]:
             raise ValueError(f"not a number of a message of {segment}")
-        at = self._now(hop.at - self._start)
+        at = self.now(hop.at - self._start)
         trace = Trace(
             kind=hop.kind,
             source=hop.source,
@@ -165,222 +142,83 @@ class Tracer:
             own=hop.own,
             lost=hop.lost,
         )
-        way: Way | None = Way(proxy(hop.source), at, trace, (segment,))
+        departure: Departure | None = Departure(shown_name(hop.source), at, trace, (segment,))
         if hop.source == UPSTREAM:
-            way = self._ways.take(segment, hop.number, inward=True)
-        if way is None:
-            return  # a copy: what it is of has been written
+            departure = self._crossings.take(segment, hop.number, inward=True)
+        if departure is None:
+            return  # a copy: its original has been written
         if hop.target == UPSTREAM and not hop.lost:
-            self._ways.put(segment, way, hop.number, inward=False)
+            self._crossings.put(segment, departure, hop.number, inward=False)
         else:
-            self._write(trace, way, proxy(hop.target), at, hop.size, segment)
+            target = shown_name(hop.target)
+            self._events.write(trace, departure, target, at, hop.size, segment)
 
     @best_effort
     def delivered(self, segment: str, params: bytes) -> None:
-        """Writes down what a guest was given and said, as the child that hosts it reported it.
+        """Writes down the lines that a guest got and sent, as its host reported them.
 
-        Raises `ValueError` for a report that is none, or is about somebody else.
+        Raises `ValueError` for a report that is none, or is about a component it does not host.
         """
         try:
-            told = _delivered.decode(params)
+            report = _delivered.decode(params)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValueError(str(error)) from None
-        if told.component not in self._names.guests[segment]:
-            raise ValueError(f"`{told.component}` is not one of its guests")
-        at = self._now(told.at - self._start)
-        if told.number == 0 or told.component not in self._guests:
-            self._guests[told.component] = self.conversation(told.component)
-        self._guests[told.component].reported(told, at)
+        if report.component not in self._names.guests[segment]:
+            raise ValueError(f"`{report.component}` is not one of its guests")
+        at = self.now(report.at - self._start)
+        if report.number == 0 or report.component not in self._guests:
+            self._guests[report.component] = self.conversation(report.component)
+        self._guests[report.component].reported(report, at)
 
     def close(self) -> None:
         """Writes what is left."""
         self._file.close()
 
     def conversation(self, name: str) -> Conversation:
-        """Where what the next instance of a component is given and says is written down."""
+        """The conversation of the next instance of a component."""
         self._runs[name] += 1
         run = self._runs[name]
         return Conversation(name, run, self._file.gather, self._service, self._content)
 
     def is_agent(self, name: str) -> bool:
-        """Whether it is the agent, as far as that is known: it is told nothing before."""
+        """Whether it is the agent; not known before the first message has passed."""
         return self._mode == "agent" and name == self._names.agent
 
-    def now(self) -> float:
-        """Seconds since the start; never less than before."""
-        return self._now()
+    def now(self, reported: float | None = None) -> float:
+        """Seconds since the start, or a time that a child has reported, if that can be right.
 
-    # -- inside ------------------------------------------------------------------------------
-
-    def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
-        """Writes what passed between a component and the conductor itself."""
-        self._write(trace, Way(source, self._last, trace), target, self._last, size)
-
-    def _now(self, reported: float | None = None) -> float:
-        """Seconds since the start; never less than the event before, as readers expect."""
+        Never less than before, as readers expect.
+        """
         now = self._clock() - self._start
         if reported is not None and now - _LATE < reported < now:
             now = reported
         self._last = max(now, self._last)
         return self._last
 
-    def _write(
-        self,
-        trace: Trace,
-        way: Way,
-        target: str,
-        at: float,
-        size: int | None = None,
-        host: str | None = None,
-    ) -> None:
-        """Writes a hop: `trace` is what was seen of it last, `way` what was seen before; `host`
-        has reported it."""
-        if self._file.failed:
-            return
-        payload = trace.payload if trace.payload is not None else way.trace.payload
-        if payload is not None and (size is None or trace.payload is None):
-            size = len(payload)
-        digest = b""
-        if payload is not None and too_many_values(payload, MOST_VALUES):
-            digest = b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
-            payload = None
-        trace = msgspec.structs.replace(trace, payload=payload)
-        if trace.kind == "response":
-            asked = self._asked(trace, host)
-            if asked is None:
-                return
-            if trace.lost:
-                self._ways.again(asked.way, trace.request)
-            parts = self._response(trace, way, asked, at, size or 0)
-        else:
-            parts = self._call(trace, way, target, at, size or 0)
-        parts.append(digest)
-        head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
-        self._file.write(b"".join((head, *parts, b"}}\n")))
-
-    def _call(self, trace: Trace, way: Way, target: str, at: float, size: int) -> list[bytes]:
-        """A request or notification, without its head."""
-        method, params = trace.method or "", trace.payload or b"null"
-        carried = carried_by(method, params)
-        own = b'"_conductor":{"bytes":%d' % size
-        if carried is not None:
-            own += b',"carrier":' + _encode(method)
-            method, params = carried.method, carried.params
-        session = session_of(trace.payload)
-        parts = [b'"protocol":"mcp",' if carried is not None else b'"protocol":"acp",']
-        parts.append(b'"from":%b,"to":%b,' % (_encode(way.source), _encode(target)))
-        passes = way.trace.passes
-        if trace.kind == "request":
-            self._number += 1
-            self._open[_key(trace)] = _Open(
-                number=self._number,
-                way=_light(way),
-                target=target,
-                method=method,
-                session=session,
-                at=at,
-                mcp=carried is not None,
-                wrapped=carried is not None and carried.numbered,
-            )
-            if (given := self._open.get(passes)) is not None:
-                given.since = way.left
-            parts.append(b'"id":%d,' % self._number)
-            own += b',"id":' + (way.trace.id or "null").encode()
-        own += _numbers(n=trace.number, of=trace.request, passes=passes)
-        if way.trace.own or trace.own:
-            own += b',"by":"conductor"'
-        parts.append(b'"method":%b,' % _encode(method))
-        if session is not None:
-            parts.append(b'"session":%b,' % session)
-        parts += [b'"params":', self._shown(params, method), b",", own]
-        return parts
-
-    def _asked(self, trace: Trace, host: str | None) -> _Open | None:
-        """The request that a response answers. Raises `ValueError` where a host reports one to a
-        request that it has not to do with."""
-        key = trace.request or _key(trace)
-        asked = self._open.get(key)
-        if host is not None and (asked is None or host not in asked.way.hosts):
-            raise ValueError("it answers nothing that its guests were asked, or have asked")
-        return self._open.pop(key, None)
-
-    def _response(self, trace: Trace, way: Way, asked: _Open, at: float, size: int) -> list[bytes]:
-        """A response, without its head."""
-        payload, domain = trace.payload or b"null", "acp" if trace.is_error else None
-        if asked.wrapped and domain is None:
-            payload, domain = unwrapped(payload)
-        session = asked.session
-        if session is None and domain is None:
-            session = session_of(payload)
-        within = self._within(asked, way.left, at)
-        own = b'"_conductor":{"bytes":%d,"id":%b%b,"method":%b,"ms":%.3f,"ms_in":%.3f' % (
-            size,
-            (asked.way.trace.id or "null").encode(),
-            _numbers(n=trace.number, of=trace.request, passes=way.trace.passes),
-            _encode(asked.method),
-            (at - asked.at) * 1000,
-            within * 1000,
-        )
-        for name, holds in (("past", way.trace.past or trace.past), ("lost", trace.lost)):
-            if holds:
-                own += b',"%b":true' % name.encode()
-        if way.trace.own or trace.own:
-            own += b',"by":"conductor"'
-        if asked.mcp:
-            own += b',"protocol":"mcp"'
-        if session is not None:
-            own += b',"session":' + session
-        if domain is not None:
-            own += code(payload)
-        parts = [b'"from":%b,"to":%b,' % (_encode(asked.target), _encode(asked.way.source))]
-        parts.append(b'"id":%d,' % asked.number)
-        if domain is None:
-            parts.append(b'"is_error":false,')
-        else:
-            parts.append(b'"is_error":true,"error_domain":%b,' % _encode(domain))
-        parts += [b'"payload":', self._shown(payload, None), b",", own]
-        return parts
-
-    def _within(self, asked: _Open, left: float, at: float) -> float:
-        """How long who was asked has had a request, or its answer, that leaves it now; who has
-        passed the request on has the answer from `at` on."""
-        given = self._open.get(asked.way.trace.passes)
-        if given is not None and given.since is not None:
-            given.outside += max(at - given.since, 0.0)
-            given.since = None
-        if asked.since is not None:  # those it was passed on to have it still
-            left = min(left, asked.since)
-        return max(left - asked.at - asked.outside, 0.0)
-
-    def _shown(self, payload: bytes, method: str | None) -> bytes:
-        if self._content == "none":
-            return b"null"
-        if self._content == "redacted":
-            payload = redacted(payload, method)
-        # Outside of strings a newline is only space, and inside of them there is none.
-        return payload.replace(b"\n", b" ") if b"\n" in payload else payload
+    def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
+        """Writes what passed between a component and the conductor itself."""
+        self._events.write(trace, Departure(source, self._last, trace), target, self._last, size)
 
 
-def _light(way: Way) -> Way:
-    """The way of a request without its payload: only one that a host may take back needs it."""
-    if way.hosts and len(way.trace.payload or b"") <= _KEPT:
-        return way
-    return msgspec.structs.replace(way, trace=msgspec.structs.replace(way.trace, payload=None))
+def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:
+    """A child's report, and the payload in it. Raises `ValueError`."""
+    held = read_members(params)
+    if held is None:
+        raise ValueError("it is no object")
+    payload = held.pop("payload", None)
+    try:
+        hop = _hop.decode(write_members(held))
+        if hop.id is not None:
+            _id.decode(hop.id)
+            if "\n" in hop.id:  # it is written into a line as it is
+                raise ValueError("its id is none")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    return hop, None if payload is None else bytes(payload)
 
 
-def _key(trace: Trace) -> _Key:
-    """Under which a request waits for its answer."""
-    who = trace.target if trace.kind == "response" else trace.source
-    return trace.number or (who, trace.id)
-
-
-def _numbers(**numbers: int) -> bytes:
-    """Numbers of messages as members; those that are 0 are left out."""
-    return b"".join(b',"%b":%d' % (name.encode(), n) for name, n in numbers.items() if n)
-
-
-class _Lines:
-    """Takes the lines of one component that is no host; those of the agent are not kept."""
+class _LineRecorder:
+    """Takes the lines of one component that is no host; those of the agent are not recorded."""
 
     def __init__(self, tracer: Tracer, name: str) -> None:
         self._tracer = tracer
@@ -388,7 +226,7 @@ class _Lines:
         self._known: Conversation | None = None
 
     def _conversation(self) -> Conversation:
-        """The instance gets its number when the first line passes."""
+        """Begun with the first line, so that instances are numbered in the order they are used."""
         if self._known is None:
             self._known = self._tracer.conversation(self._name)
         return self._known
@@ -403,10 +241,10 @@ class _Lines:
     def said(self, frames: list[bytes]) -> None:
         """Lines came from it."""
         if not self._tracer.is_agent(self._name):
-            lines = [one.decode("utf-8", "backslashreplace") for one in frames]
+            lines = [frame.decode("utf-8", "backslashreplace") for frame in frames]
             self._conversation().write(self._tracer.now(), (), lines)
 
     @best_effort
     def delivered(self, given: bytes, said: bytes, failed: str) -> None:
-        """Lines were delivered to it."""
+        """Lines were delivered to it, and others returned."""
         self._conversation().delivered(self._tracer.now(), given, said, failed)

@@ -1,12 +1,8 @@
 """Locks: which components may run, and what each may do at most (docs/cli.md, "Locks").
 
-    values        what a lock holds
-    entries       what there is to hold of a component
-    reading       from the file, strictly
-    older         what files of version 1 come to
-    compare       what has changed, and whether that is allowed
-    enforcement   a chain held to a lock
-    writing       to the file; only `conductor lock` loads that
+    file       what a lock file holds; reading and writing it
+    entries    what there is to lock of a component
+    compare    what has changed since, whether that is allowed, and a chain held to its lock
 
-`enforcement` is on the way of `conductor agent --locked`: it imports nothing heavy.
+`conductor agent --locked` loads this package: it imports nothing heavy.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -17,9 +17,12 @@ from conductor.core.policy.rules import (
     merged,
     permits,
 )
+from conductor.errors import UsageError
 from conductor.spec import digests
 from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
-from conductor.spec.lock.values import ALL, Entry
+from conductor.spec.lock.entries import Redact, entries, pinned
+from conductor.spec.lock.file import ALL, OLDER, Entry, read
+from conductor.spec.model import Spec
 
 _ISOLATIONS: Final = ("separate", "process", "inline")
 """From the strictest on."""
@@ -43,43 +46,74 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """All there is to say of a chain. `listing`: the components as a diff, if they are others."""
+    """All differences of a chain."""
 
     listing: list[str]
+    """The components as a diff, if they are others."""
     each: list[tuple[Entry, list[Difference]]]
     """Of the components that are still there: each as it is now, and its differences."""
 
     def lines(self, *verdicts: str) -> list[str]:
-        """What is different, for people; without `verdicts`, all of it."""
-        lines = ["  components:", *(f"    {one}" for one in self.listing)] if self.listing else []
-        for entry, found in self.each:
-            shown = [f"    {one.text}" for one in found if one.verdict in (verdicts or VERDICTS)]
+        """The differences for people; without `verdicts`, all of them."""
+        lines = ["  components:", *(f"    {row}" for row in self.listing)] if self.listing else []
+        for entry, differences in self.each:
+            shown = [f"    {d.text}" for d in differences if d.verdict in (verdicts or VERDICTS)]
             lines += [f"  {title(entry)}:", *shown] if shown else []
         return lines
 
-    def refusal(self) -> str:
-        """What is not allowed; empty if everything is."""
-        return "\n".join(self.lines(REFUSED))
 
-    def warnings(self) -> Iterator[tuple[str, str]]:
-        """Names of components, and what may be worth knowing of them."""
-        for entry, found in self.each:
-            for one in found:
-                if one.verdict == WARNED:
-                    yield entry.name, f"it is not what was locked: {one.text}"
+def enforce(
+    specs: Sequence[Spec],
+    path: str,
+    redact: Redact,
+    *,
+    agent_last: bool,
+    isolation: str,
+    warn: Callable[[str, str], None],
+) -> list[Spec]:
+    """Holds a chain to the lock file at `path`, before anything is started.
+
+    Args:
+        redact: Takes secrets out of JSON, as when the file was written.
+        isolation: Where guests run (`conductor.run.plan.ISOLATIONS`).
+        warn: Called with the name of a component and what its user may want to know.
+
+    Returns:
+        The components with the digests that the lock pins.
+
+    Raises:
+        UsageError: There is no such file, it cannot be read, or it does not allow this chain.
+    """
+    lock = read(path)
+    now = entries(specs, path, redact, agent_last=agent_last, isolation=isolation)
+    comparison = compare(lock.component, now)
+    refused = "\n".join(comparison.lines(REFUSED))
+    if refused:
+        raise UsageError(
+            f"{path} does not allow this chain\n{refused}",
+            "`conductor inspect` shows what a component is and may do; "
+            "`conductor lock COMPONENT…` with the same components accepts the changes",
+        )
+    if lock.version == OLDER:
+        warn(path, "it is in words of an older version: `conductor lock --upgrade` rewrites it")
+    for entry, differences in comparison.each:
+        for difference in differences:
+            if difference.verdict == WARNED:
+                warn(entry.name, f"it is not what was locked: {difference.text}")
+    return [pinned(spec, entry, path) for spec, entry in zip(specs, lock.component, strict=True)]
 
 
 def compare(locked: Sequence[Entry], now: Sequence[Entry]) -> Comparison:
     """Compares a chain with the one that was locked."""
     listing = []
-    if [_key(one) for one in locked] != [_key(one) for one in now]:
+    if [_key(entry) for entry in locked] != [_key(entry) for entry in now]:
         import difflib
 
-        before, after = [_described(one) for one in locked], [_described(one) for one in now]
-        listing = [one.rstrip() for one in difflib.ndiff(before, after) if one[0] != "?"]
-    known = {_key(one): one for one in locked}
+        before, after = ([f"{title(e)}, {e.kind}" for e in chain] for chain in (locked, now))
+        listing = [row.rstrip() for row in difflib.ndiff(before, after) if row[0] != "?"]
+    known = {_key(entry): entry for entry in locked}
     pairs = [(known[_key(new)], new) for new in now if _key(new) in known]
-    return Comparison(listing, [(new, list(differences(old, new))) for old, new in pairs])
+    return Comparison(listing, [(new, list(_differences(old, new))) for old, new in pairs])
 
 
 def title(entry: Entry) -> str:
@@ -88,19 +122,11 @@ def title(entry: Entry) -> str:
     return one_line(f"{entry.name}{what}" + (", agent" if entry.role == "agent" else ""))
 
 
-def _described(entry: Entry) -> str:
-    """The same, with all that makes it another component."""
-    return f"{title(entry)}, {entry.kind}"
-
-
 def _key(entry: Entry) -> tuple[str, str, str, str]:
-    """What makes two components the same one: where a module lies does not matter."""
-    return (
-        entry.name,
-        entry.role,
-        entry.kind,
-        "" if entry.kind in ("module", "script") else entry.source,
-    )
+    """The identity of a component. Where a module or script lies is no part of it: the digest
+    is, which is compared apart."""
+    source = "" if entry.kind in ("module", "script") else entry.source
+    return entry.name, entry.role, entry.kind, source
 
 
 def one_line(text: str) -> str:
@@ -108,13 +134,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def differences(old: Entry, new: Entry) -> Iterator[Difference]:
-    """What is different in one component."""
+def _differences(old: Entry, new: Entry) -> Iterator[Difference]:
     yield from _digests(old, new)
     for key in ("args", "env", "config", "config_file"):
-        yield from _changed(key, getattr(old, key), getattr(new, key))
-    given = old.carrier in _GIVEN_BY_SHAPE
-    if not given and old.dialect != new.dialect:
+        before, now = getattr(old, key), getattr(new, key)
+        if (before or None) != (now or None):
+            yield _moved(key, _shown(before), _shown(now), refused=True)
+    if old.carrier not in _GIVEN_BY_SHAPE and old.dialect != new.dialect:
         yield _moved("dialect", old.dialect, new.dialect, refused=old.dialect is not None)
     if new.role == "proxy":
         yield from _services(old, new)
@@ -122,9 +148,7 @@ def differences(old: Entry, new: Entry) -> Iterator[Difference]:
         if old.on_failure != new.on_failure:
             wider = not _actions(new) <= _actions(old)
             yield _moved("on_failure", old.on_failure, new.on_failure, refused=wider)
-    if old.timeout != new.timeout:
-        wider = old.timeout is not None and (new.timeout is None or new.timeout > old.timeout)
-        yield _moved("timeout", _seconds(old.timeout), _seconds(new.timeout), refused=wider)
+    yield from _longer("timeout", old.timeout, new.timeout)
     yield from _sandbox(old, new)
 
 
@@ -135,20 +159,13 @@ def _digests(old: Entry, new: Entry) -> Iterator[Difference]:
     for before, after in zip(old.files, new.files, strict=False):
         if before.sha256 != after.sha256:
             yield Difference(_digest_text(after.path, before.sha256, after.sha256), verdict)
-    known = len(new.files)
-    yield from (Difference(f"files: - {one.path}", verdict) for one in old.files[known:])
-    known = len(old.files)
-    yield from (Difference(f"files: + {one.path}", verdict) for one in new.files[known:])
+    for sign, files in (("-", old.files[len(new.files) :]), ("+", new.files[len(old.files) :])):
+        yield from (Difference(f"files: {sign} {file.path}", verdict) for file in files)
 
 
 def _digest_text(key: str, before: str | None, now: str | None) -> str:
-    shown = (f"sha256:{digests.short(one)}" if one else "none" for one in (before, now))
+    shown = (f"sha256:{digests.short(digest)}" if digest else "none" for digest in (before, now))
     return f"{one_line(key)}: {' → '.join(shown)}"
-
-
-def _changed(key: str, before: object, now: object) -> Iterator[Difference]:
-    if (before or None) != (now or None):
-        yield _moved(key, _shown(before), _shown(now), refused=True)
 
 
 def _shown(value: object) -> str | None:
@@ -158,7 +175,7 @@ def _shown(value: object) -> str | None:
 
 
 def _moved(key: str, before: object, now: object, *, refused: bool) -> Difference:
-    shown = (one_line(str(one)) if one is not None else "none" for one in (before, now))
+    shown = ("none" if value is None else one_line(str(value)) for value in (before, now))
     return Difference(f"{key}: {' → '.join(shown)}", REFUSED if refused else ALLOWED)
 
 
@@ -173,15 +190,11 @@ def _services(old: Entry, new: Entry) -> Iterator[Difference]:
     if before == now:
         return
     if ALL in (before, now):
-        shown = (ALL if one == ALL else "+".join(one) or "none" for one in (before, now))
+        shown = (ALL if held == ALL else "+".join(held) or "none" for held in (before, now))
         yield _moved("services", *shown, refused=now == ALL)
         return
-    yield from _listed("services", "+", _without(now, before), refused=True)
-    yield from _listed("services", "-", _without(before, now), refused=False)
-
-
-def _without(words: Iterable[str], others: Iterable[str]) -> list[str]:
-    return sorted(set(words) - set(others))
+    yield from _listed("services", "+", sorted(set(now) - set(before)), refused=True)
+    yield from _listed("services", "-", sorted(set(before) - set(now)), refused=False)
 
 
 def _policy(old: Entry, new: Entry) -> Iterator[Difference]:
@@ -199,16 +212,14 @@ def _policy(old: Entry, new: Entry) -> Iterator[Difference]:
     yield from _listed("grants", "-", lacking(before.grants, after.grants).words(), refused=False)
     if old.fails != new.fails:
         yield _moved("fails", old.fails, new.fails, refused=new.fails == "open")
-    if old.hold != new.hold:
-        wider = old.hold is not None and (new.hold is None or new.hold > old.hold)
-        yield _moved("hold", _seconds(old.hold), _seconds(new.hold), refused=wider)
+    yield from _longer("hold", old.hold, new.hold)
     if old.on_violation != new.on_violation:
         wider = new.on_violation == "pass"
         yield _moved("on_violation", old.on_violation, new.on_violation, refused=wider)
 
 
 def policy_of(entry: Entry) -> Policy | None:
-    """What an entry allows; None: everything."""
+    """The policy an entry allows; None: everything."""
     if entry.profile == TRUSTED:
         return None
     grants = Grants()
@@ -217,13 +228,17 @@ def policy_of(entry: Entry) -> Policy | None:
     return Policy(NO_PROFILE, tuple(parse_rule(text) for text in entry.rights), grants)
 
 
+def _longer(key: str, before: float | None, now: float | None) -> Iterator[Difference]:
+    """A time in seconds; None: without end."""
+    if before != now:
+        wider = before is not None and (now is None or now > before)
+        shown = (None if time is None else f"{time:g} s" for time in (before, now))
+        yield _moved(key, *shown, refused=wider)
+
+
 def _actions(entry: Entry) -> set[str]:
     """What may happen to the chain when it fails, besides that it ends."""
     return set(entry.on_failure.split("+")) - {"fail"}
-
-
-def _seconds(time: float | None) -> str | None:
-    return None if time is None else f"{time:g} s"
 
 
 def _sandbox(old: Entry, new: Entry) -> Iterator[Difference]:
@@ -238,11 +253,11 @@ def _sandbox(old: Entry, new: Entry) -> Iterator[Difference]:
         now = new.limits.get(name)
         if before != now:
             wider = before is not None and (now is None or now > before)
-            shown = (amount(measure, one) for one in (before, now))
+            shown = (_amount(measure, limit) for limit in (before, now))
             yield _moved(f"limits.{name}", *shown, refused=wider)
 
 
-def amount(measure: str, value: int | None) -> str:
+def _amount(measure: str, value: int | None) -> str:
     """A limit for people: `16 MiB`, `500 ms`, `off`."""
     if value is None:
         return "off"

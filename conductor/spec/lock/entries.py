@@ -1,124 +1,128 @@
-"""What there is to lock of a chain: digests, arguments, powers. Reads files, runs nothing."""
+"""The projection of a component that a lock file pins. Reads files, runs nothing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from conductor.core.policy.key_table import ROWS, Direction, Right
-from conductor.core.policy.rule_syntax import PolicyWords, shown
+from conductor.core.policy.key_table import ROWS, Right
+from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
-from conductor.spec import catalog, digests, untrusted_files
-from conductor.spec.catalog import Spec
+from conductor.spec import digests, paths, untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.lock.values import ALL, Entry, File
+from conductor.spec.lock.file import ALL, Entry, File, joined
+from conductor.spec.model import Spec
+from conductor.spec.programs import module_file
+
+Redact: TypeAlias = Callable[[bytes], bytes]
+"""JSON without what looks like a secret (`conductor.record.redaction.redacted`)."""
 
 _SCRIPTS: Final = (
     ".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".bash", ".rb", ".pl",
     ".php", ".lua", ".jar", ".wasm", ".exe", ".cmd", ".bat", ".ps1",
 )  # fmt: skip
-"""Endings of arguments that are files with code; others are if they begin with `#!`."""
+"""Endings of arguments that are files with code; other files are code if they begin with `#!`."""
 
 
-def entries(specs: Sequence[Spec], path: str, *, agent_last: bool, isolation: str) -> list[Entry]:
-    """What there is to lock of a chain; `path`: of the lock file. Raises `UsageError`."""
+def entries(
+    specs: Sequence[Spec], path: str, redact: Redact, *, agent_last: bool, isolation: str
+) -> list[Entry]:
+    """The entries of a chain in the lock file `path`. Raises `UsageError`."""
     last = len(specs) - 1
     return [
-        _entry(spec, "agent" if agent_last and at == last else "proxy", path, isolation)
+        _entry(spec, "agent" if agent_last and at == last else "proxy", path, redact, isolation)
         for at, spec in enumerate(specs)
     ]
 
 
-def _entry(spec: Spec, role: Literal["proxy", "agent"], path: str, isolation: str) -> Entry:
-    fields: dict[str, Any] = {"name": spec.name, "role": role, "timeout": spec.timeout}
+def _entry(
+    spec: Spec, role: Literal["proxy", "agent"], path: str, redact: Redact, isolation: str
+) -> Entry:
+    folder = os.path.dirname(path)
+    fields: dict[str, Any] = {"name": spec.name, "role": role, "dialect": spec.dialect}
     try:
-        fields |= _identity(spec, os.path.dirname(path))
+        fields |= _identity(spec, folder, redact)
     except OSError as error:
         raise UsageError(
             f"cannot read {error.filename} of {spec.label(role)}: {error.strerror or error}",
             "a lock holds its digest: make it readable",
         ) from None
-    fields["dialect"] = spec.dialect
     if role == "proxy":
-        fields |= _powers(spec)
+        fields |= _allowed(spec)
+        if spec.config:
+            config = msgspec.json.encode(redacted(spec.config, redact), order="sorted")
+            fields["config"] = config.decode()
         if spec.config_file is not None:
-            fields["config_file"] = _nearby(spec.config_file, os.path.dirname(path))
+            fields["config_file"] = _nearby(spec.config_file, folder)
     if spec.sandboxed:
         fields |= {"isolation": isolation, "limits": {**DEFAULT_LIMITS, **spec.limits}}
-    return Entry(**fields)
+    return Entry(timeout=spec.timeout, **fields)
 
 
-def _identity(spec: Spec, folder: str) -> dict[str, Any]:
+def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
     """What a component is. Raises `OSError`."""
-    found: dict[str, Any] = {"source": spec.source}
+    fields: dict[str, Any] = {"source": spec.source}
     if spec.script:
         from conductor.spec.python_guest import scripts
 
-        found |= {"kind": "script", "sha256": scripts.read(spec.script).sha256}
-        found["source"] = shown_path(spec.source, folder)
+        fields |= {"kind": "script", "sha256": scripts.read(spec.script).sha256}
+        fields["source"] = shown_path(spec.source, folder)
     elif spec.wasm is not None:
-        found |= {"kind": "module", "sha256": digests.of(spec.wasm)}
+        fields |= {"kind": "module", "sha256": digests.of(spec.wasm)}
         if spec.bundled is None:
-            found["source"] = shown_path(spec.source, folder)
+            fields["source"] = shown_path(spec.source, folder)
     elif spec.command is None:
-        found |= {"kind": "python", "sha256": digests.of(_code(spec))}
+        fields |= {"kind": "python", "sha256": digests.of(_code(spec))}
     else:
-        found |= {"kind": "command"} | _command(spec, spec.command, folder)
+        fields |= {"kind": "command"} | _command(spec, spec.command, folder, redact)
     if spec.bundled is not None:
-        manifest = catalog.manifest(spec.bundled)
-        found |= {"kind": "bundled", "version": manifest.version if manifest else None}
-    return found
+        version = spec.manifest.version if spec.manifest is not None else None
+        fields |= {"kind": "bundled", "version": version}
+    return fields
 
 
-def _command(spec: Spec, command: list[str], folder: str) -> dict[str, Any]:
+def _command(spec: Spec, command: list[str], folder: str, redact: Redact) -> dict[str, Any]:
     """A command: the program's own path and the interpreter of a bundled one differ by machine."""
-    manifest = catalog.manifest(spec.bundled) if spec.bundled is not None else None
-    args = command[1:] if manifest is None else command[len(manifest.command) :]
-    found: dict[str, Any] = {"args": without_secrets(args)}
+    manifest = spec.manifest if spec.bundled is not None else None
+    own = 1 if manifest is None else len(manifest.command)
+    fields: dict[str, Any] = {"args": redacted(command[own:], redact)}
     if spec.variables:
-        found["env"] = dict(sorted(without_secrets_in(spec.variables).items()))
+        fields["env"] = dict(sorted(redacted(spec.variables, redact).items()))
     if spec.bundled is not None:
-        return found | {"sha256": digests.of(_folder(spec.bundled))}
-    found |= {"program": command[0], "sha256": digests.of(command[0])}
-    files = [File(shown_path(one, folder), digests.of(one)) for one in _scripts(command)]
-    return found | {"files": files}
+        return fields | {"sha256": digests.of(_folder(spec.bundled))}
+    files = [File(shown_path(path, folder), digests.of(path)) for path in _scripts(command)]
+    return fields | {"program": command[0], "sha256": digests.of(command[0]), "files": files}
 
 
-def _powers(spec: Spec) -> dict[str, Any]:
+def _allowed(spec: Spec) -> dict[str, Any]:
     """What a proxy may do."""
     words = spec.policy
-    found: dict[str, Any] = {
+    policed = {} if words.profile == TRUSTED else {"fails": words.fails, "hold": words.hold}
+    return {
         "services": ALL if spec.grants is None else sorted(spec.grants),
         "profile": words.profile,
         "rights": rights(words),
         "grants": grants(words),
         "on_violation": words.on_violation,
         "on_failure": spec.on_failure,
+        **policed,
     }
-    if words.profile != TRUSTED:
-        found |= {"fails": words.fails, "hold": words.hold}
-    if spec.config:
-        encoded = msgspec.json.encode(without_secrets_in(spec.config), order="sorted")
-        found["config"] = encoded.decode()
-    return found
 
 
 def rights(words: PolicyWords) -> list[str]:
-    """The rules of a policy as texts, one for each direction and key."""
+    """The rules of a policy as texts."""
     policy = words.policy()
-    held: dict[tuple[Direction, str], Right] = {}
-    for rule in (*map(_full, PROFILES[policy.profile]), *policy.extra) if policy else ():
-        key = rule.direction, rule.key
-        held[key] = held.get(key, Right.NONE) | rule.rights
-    return [shown(Rule(way, key, right)) for (way, key), right in held.items()]
+    if policy is None:
+        return []
+    return joined((*map(_full, PROFILES[policy.profile]), *policy.extra))
 
 
 def _full(rule: Rule) -> Rule:
-    """A profile's rule without what its rows give to single rules only."""
+    """A profile's rule without rights that its rows give to single rules only."""
     most = Right.NONE
     for row in ROWS:
         if any(rule.covers(row.direction, key) for key in row.keys):
@@ -127,7 +131,7 @@ def _full(rule: Rule) -> Rule:
 
 
 def grants(words: PolicyWords) -> list[str]:
-    """What a policy grants by name, that of its profile included."""
+    """The named grants of a policy, those of its profile included."""
     policy = words.policy()
     if policy is None:
         return []
@@ -149,51 +153,42 @@ def _nearby(path: str, folder: str) -> str:
     return path if below.startswith("..") else f"./{below.replace(os.sep, '/')}"
 
 
-def without_secrets(args: Sequence[str]) -> list[str]:
-    """Arguments of a command as they may be written down."""
-    found: list[str] = _clean({"args": list(args)})["args"]
-    return found
+def redacted(value: Any, redact: Redact) -> Any:
+    """Arguments of a command (a list), variables or settings, as they may be written down."""
+    # Redaction reads a list as arguments under the name `args` only, and it does not look at the
+    # names of the outermost object: hence the two levels.
+    is_list = isinstance(value, list)
+    nested = {"nested": {"args": value} if is_list else value}
+    clean = msgspec.json.decode(redact(msgspec.json.encode(nested)))["nested"]
+    return clean["args"] if is_list else clean
 
 
-def without_secrets_in(held: dict[str, Any]) -> dict[str, Any]:
-    """Settings as they may be written down."""
-    return _clean(held)
-
-
-def _clean(held: dict[str, Any]) -> dict[str, Any]:
-    from conductor.record.redaction import redacted
-
-    # Nested once more: what a member of the outermost object is called counts as well.
-    cleaned = msgspec.json.decode(redacted(msgspec.json.encode({"held": held})))
-    found: dict[str, Any] = cleaned["held"]
-    return found
+# -- the files of a component ----------------------------------------------------------------------
 
 
 def _folder(name: str) -> str:
-    return os.path.join(catalog.folder(), name)
+    return os.path.join(paths.components(), name)
 
 
 def _code(spec: Spec) -> str:
     """The file of the module that is run in this process. Raises `UsageError`."""
-    from conductor.run import in_process
-
     assert spec.attribute is not None
-    found = in_process.origin(spec.attribute.partition(":")[0])
-    if found is None:
+    file = module_file(spec.attribute.partition(":")[0])
+    if file is None:
         raise UsageError(
             f"cannot find the file of `py:{spec.attribute}`, so it cannot be locked",
             "write py:MODULE:ATTRIBUTE, with a module that is a file and importable from here",
         )
-    return found
+    return file
 
 
 def _scripts(command: Sequence[str]) -> list[str]:
     """The arguments that are files with code, each once; also modules of a nested conductor."""
-    paths = (one.partition(",")[0] if ".wasm," in one else one for one in command[1:])
-    return list(dict.fromkeys(one for one in paths if os.path.isfile(one) and _script(one)))
+    words = (word.partition(",")[0] if ".wasm," in word else word for word in command[1:])
+    return list(dict.fromkeys(word for word in words if os.path.isfile(word) and _is_script(word)))
 
 
-def _script(path: str) -> bool:
+def _is_script(path: str) -> bool:
     if path.lower().endswith(_SCRIPTS):
         return True
     try:
@@ -203,12 +198,24 @@ def _script(path: str) -> bool:
         return False
 
 
-def pins(spec: Spec, entry: Entry) -> dict[str, str]:
-    """Where the digests of an entry belong. They have been compared with what is there."""
-    assert entry.sha256 is not None
-    if spec.command is None:
-        return {_code(spec): entry.sha256}
-    if spec.bundled is not None:
-        return {_folder(spec.bundled): entry.sha256}
-    scripts = dict(zip(_scripts(spec.command), (one.sha256 for one in entry.files), strict=True))
-    return {spec.command[0]: entry.sha256, **scripts}
+def pinned(spec: Spec, entry: Entry, path: str) -> Spec:
+    """The component with the digests of its entry in the lock file `path`.
+
+    They have been compared, but the files may change until they are started.
+    """
+    if not entry.pinned or entry.sha256 is None:
+        return spec
+    pins: dict[str, Any]
+    if spec.script:
+        pins = {"script_sha256": entry.sha256}
+    elif spec.wasm is not None:
+        pins = {"sha256": entry.sha256}
+    elif spec.command is None:
+        pins = {"pins": {_code(spec): entry.sha256}}
+    elif spec.bundled is not None:
+        pins = {"pins": {_folder(spec.bundled): entry.sha256}}
+    else:
+        files = zip(_scripts(spec.command), entry.files, strict=True)
+        scripts = {script: file.sha256 for script, file in files}
+        pins = {"pins": {spec.command[0]: entry.sha256, **scripts}}
+    return msgspec.structs.replace(spec, locked=path, **pins)

@@ -1,71 +1,198 @@
-"""Reads manifests. Strict: what is not known, or cannot be, is an error with its line.
+"""The manifest of a component, `component.toml`: what it may hold, and how it is read.
 
-Loaded where an editor waits, if a component has a manifest: imports nothing heavy.
+The structs are the one declaration of the file (`conductor.spec.toml_files`); docs/authoring.md is
+the reference for authors. Reading is strict: an unknown or impossible value is an error with its
+line. The start path loads this module if a component has a manifest: it imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.older_rules import lifted, read_rule
+from conductor.core.policy.older_rules import Translated, lifted, read_rule
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown, surplus
-from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.errors import UsageError
-from conductor.spec import component_options, limits, toml, untrusted_files
-from conductor.spec.manifest.values import (
-    CARRIERS,
-    FILE,
-    KINDS,
-    MATCHES,
-    TABLES,
-    TYPES,
-    Manifest,
-    Wants,
-    is_a,
-)
+from conductor.spec import component_options, limits, toml_files, untrusted_files
+from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import AGENT, NAME_RULE, is_name, is_reserved
+from conductor.spec.settings import is_a
+from conductor.spec.toml_files import Mistake, among
+
+SettingType: TypeAlias = Literal["any", "string", "integer", "number", "boolean", "array", "object"]
+Match: TypeAlias = Literal["bytes", "json"]
 
 _MOST: Final = 64 * 1024
 """Bytes of a manifest."""
-
-_TOO_LARGE: Final = f"a manifest is at most {_MOST:,} bytes"
 
 _LONGEST: Final = 4096
 """Bytes of one of its lines: the time to read a key grows with the square of its dots."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_HINT: Final = "docs/authoring.md says what a manifest holds"
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a manifest: no key but those it declares."""
+
+
+class Wants(_Table, frozen=True, kw_only=True):
+    """What it requests, each with a reason for the user to read."""
+
+    profile: str | None = None
+    """The profile it works under; None: it names none."""
+    reason: str = ""
+    """Why it needs this profile."""
+    rights: dict[str, str] = {}
+    """Rules besides the profile (`down:session/prompt:answer`), with their reasons."""
+    grants: dict[str, str] = {}
+    """Named grants (`turns=within`, `texts`), with their reasons."""
+    services: dict[str, str] = {}
+    """Services (`clock`, `files:**/AGENTS.md`, `fetch:api.example.com`), with their reasons."""
+    fails: Literal["open", "closed"] = "open"
+    """With `closed`, a request it held when it failed is refused instead of passed on."""
+    ids: Literal["", "kept"] = ""
+    """`kept`: a program that passes requests on under the ids they came with."""
+    verbs: dict[str, str] = {}
+    """Rules in words of older versions; `rights` and `grants` hold their meaning once read."""
+    guards: dict[str, str] = {}
+    """Guards to lift, in words of older versions; read like `verbs`."""
+
+    def __bool__(self) -> bool:
+        return bool(self.profile or self.rights or self.grants or self.services)
+
+    @property
+    def named(self) -> Grants:
+        """The named grants, merged."""
+        named = Grants()
+        for grant in self.grants:
+            named = merged(named, parse_grant(grant))
+        return named
+
+    def older(self) -> list[tuple[str, str, Translated]]:
+        """Verbs and guards of older versions: table, key and meaning. Raises `Mistake`."""
+        words = [("verbs", key) for key in self.verbs] + [("guards", key) for key in self.guards]
+        older = []
+        for table, key in words:
+            try:
+                older.append((table, key, read_rule(key) if table == "verbs" else lifted(key)))
+            except ValueError as error:
+                raise Mistake(f"`{key}`: {error}", "wants", table, key) from None
+        return older
+
+
+class Setting(_Table, frozen=True, kw_only=True):
+    """One of its settings."""
+
+    type: SettingType = "any"
+    description: str = ""
+    default: Any = None
+    """None: it has none, or it is unknown."""
+    required: bool = False
+    enum: list[Any] = []
+
+
+class Build(_Table, frozen=True, kw_only=True):
+    """How `conductor build` makes `file`."""
+
+    command: list[str] = []
+    """A program and its arguments, run without a shell in the component's folder. `{python}`,
+    `{dir}`, `{sdk}`, `{source}` and `{file}` are replaced."""
+    made: str = ""
+    """The file the command writes if it cannot write `file`, relative to the folder; `conductor
+    build` copies it from there."""
+    env: dict[str, str] = {}
+    """Variables for the command, besides those of `conductor build`."""
+    needs: str = ""
+    """What has to be installed, as a sentence or command for people."""
+
+
+class Tests(_Table, frozen=True, kw_only=True):
+    """What `conductor test` plays."""
+
+    transcripts: list[str] = msgspec.field(default_factory=lambda: ["transcripts/*.txt"])
+    """Patterns of files, relative to the folder."""
+    match: Match = "bytes"
+    """How received lines are compared with expected ones: `bytes`, or `json` (the same values,
+    whatever the spacing and the ids of the component's own requests)."""
+
+
+class Manifest(_Table, frozen=True, kw_only=True):
+    """A whole manifest. Exactly one of `file` and `command` says what runs."""
+
+    name: str
+    version: str = ""
+    description: str = ""
+    licence: str = ""
+    kind: Literal["proxy", "agent"] = "proxy"
+    carrier: Literal["core", "component", "wasi", "python", "command"] | None = None
+    dialect: str | None = None
+    file: str | None = None
+    """A WebAssembly module, a `.py` file or a folder of them (`.`); relative to the folder."""
+    source: str | None = None
+    """What `file` is built from."""
+    command: list[str] = []
+    sha256: str = ""
+    """Digest of `file`."""
+    wants: Wants = Wants()
+    config: dict[str, str | Setting] = {}
+    """Its settings: a description each, or a table."""
+    limits: dict[str, Any] = {}
+    """Limits it needs, by their full names; stricter ones of the user's hold."""
+    build: Build = Build()
+    test: Tests = Tests()
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether it runs as a guest."""
+        return self.file is not None
+
+    @property
+    def scripted(self) -> bool:
+        """Whether it is Python source."""
+        return self.file is not None and not self.file.endswith(".wasm")
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """Its settings, each as a table."""
+        return {
+            key: Setting(description=setting) if isinstance(setting, str) else setting
+            for key, setting in self.config.items()
+        }
+
+
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def path_of(folder: str) -> str | None:
     """The manifest of a folder, or None if it has none."""
-    path = os.path.join(folder, FILE)
+    path = os.path.join(folder, MANIFEST)
     return path if os.path.isfile(path) else None
 
 
 def load(path: str, *, links: bool = False) -> Manifest:
     """Reads a manifest. Raises `UsageError` that names the file and the line.
 
-    One that is a link is refused, unless `links`: a stranger's may lead anywhere.
+    A manifest that is a link is refused unless `links`: a stranger's may lead to any file.
     """
     try:
         text = untrusted_files.read(path, _MOST, links=links)
     except untrusted_files.TooLargeError:
-        raise UsageError(f"{path}: {_TOO_LARGE}", "it holds no data") from None
+        raise _too_large(path) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "check the path") from None
     return parse(text, path)
 
 
-def parse(text: bytes, path: str = FILE) -> Manifest:
-    """A manifest's text, read. `path` is what errors call it. Raises `UsageError`."""
+def parse(text: bytes, path: str = MANIFEST) -> Manifest:
+    """Reads a manifest's text; errors name it `path`. Raises `UsageError`."""
     if len(text) > _MOST:
-        raise UsageError(f"{path}: {_TOO_LARGE}", "it holds no data")
+        raise _too_large(path)
     for number, line in enumerate(text.split(b"\n"), 1):
         if len(line) > _LONGEST:
             raise UsageError(
@@ -74,174 +201,132 @@ def parse(text: bytes, path: str = FILE) -> Manifest:
             )
     try:
         source = text.decode()
-        found = toml.loads(source)
-    except ValueError as error:  # of TOML and UTF-8 alike
+        tables = toml_files.loads(source)
+    except ValueError as error:  # of TOML or of UTF-8
         raise UsageError(
             f"{path}: {error}", "a manifest is a few tables: a TOML file in UTF-8"
         ) from None
     try:
-        read = msgspec.convert(found, Manifest)
-        return _checked(read)
-    except msgspec.ValidationError as error:
-        from conductor.spec.manifest import errors
-
-        raise errors.misshapen(str(error), source, found, path, TABLES) from None
-    except Wrong as error:
-        from conductor.spec.manifest import errors
-
-        raise errors.at_line(path, source, error.at, str(error), error.hint) from None
+        return _checked(toml_files.convert(tables, Manifest, "a manifest"))
+    except Mistake as mistake:
+        raise mistake.placed(source, path, _HINT) from None
 
 
-# -- what values may be --------------------------------------------------------------------------
+def _too_large(path: str) -> UsageError:
+    return UsageError(f"{path}: a manifest is at most {_MOST:,} bytes", "it holds no data")
 
 
-class Wrong(Exception):  # noqa: N818 - becomes a `UsageError` once its line is known
-    """What is wrong at a place, given as the keys that lead there."""
-
-    def __init__(self, text: str, *at: str, hint: str = "") -> None:
-        super().__init__(text)
-        self.at = at
-        self.hint = hint
-
-
-def _checked(found: Manifest) -> Manifest:
-    for one in (_identity, _what_runs, _wants, _settings, _tests):
-        one(found)
+def _checked(manifest: Manifest) -> Manifest:
+    """The manifest with its limits as numbers and older words translated. Raises `Mistake`."""
+    for check in (_identity, _what_runs, _wants, _settings, _tests):
+        check(manifest)
     return msgspec.structs.replace(
-        found,
-        limits=_limits(found) if found.limits else found.limits,
-        wants=_translated(found.wants),
+        manifest, limits=_limits(manifest), wants=_translated(manifest.wants)
     )
 
 
-def _identity(found: Manifest) -> None:
-    _among(found.kind, KINDS, "kind")
-    if not is_name(found.name):
-        raise Wrong(f"`name` is {NAME_RULE}", "name")
-    if is_reserved(found.name) and (found.name, found.kind) != (AGENT, AGENT):
+def _identity(manifest: Manifest) -> None:
+    name = manifest.name
+    if not is_name(name):
+        raise Mistake(f"`name` is {NAME_RULE}", "name")
+    if is_reserved(name) and (name, manifest.kind) != (AGENT, AGENT):
         hint = "the log and records use that word for something else: give it another name"
-        raise Wrong(f"a component cannot be called `{found.name}`", "name", hint=hint)
-    _among(found.carrier, CARRIERS, "carrier")
-    _among(found.dialect, DIALECTS, "dialect")
+        raise Mistake(f"a component cannot be called `{name}`", "name", hint=hint)
+    among(manifest.dialect, DIALECTS, "dialect")
 
 
-def _among(value: str | None, known: Iterable[str], *at: str) -> None:
-    if value is not None and value not in known:
-        raise Wrong(f"`{at[-1]}` cannot be `{value}`", *at, hint=f"it is {_one_of(known)}")
-
-
-def _one_of(words: Iterable[str]) -> str:
-    *rest, last = words
-    return f"{', '.join(rest)} or {last}" if rest else last
-
-
-def _what_runs(found: Manifest) -> None:
-    if (found.file is None) == (not found.command):
-        raise Wrong(
+def _what_runs(manifest: Manifest) -> None:
+    carrier = manifest.carrier
+    if (manifest.file is None) == (not manifest.command):
+        raise Mistake(
             "a manifest says exactly once what runs",
-            "command" if found.command else "name",
+            "command" if manifest.command else "name",
             hint='`file = "NAME.wasm"` or `file = "NAME.py"` (sandboxed), or `command = ["…"]`',
         )
     for key in ("file", "source"):
-        path = getattr(found, key)
+        path = getattr(manifest, key)
         if path is not None and (os.path.isabs(path) or ".." in path.split("/") or not path):
-            raise Wrong(f"`{key}` is a path within the component's folder", key)
-    if found.file is not None and found.kind == "agent":
-        raise Wrong("an agent cannot be sandboxed", "kind", hint='give it a `command = ["…"]`')
-    runs = "command" if found.command else "python" if found.scripted else None
-    if found.carrier is not None and (runs or found.carrier) != found.carrier:
-        raise Wrong(f"`carrier` is `{found.carrier}`, but what runs is {runs}", "carrier")
-    if found.carrier in ("python", "command") and runs is None:
-        raise Wrong(f"`carrier` is `{found.carrier}`, but `file` is a module", "carrier")
-    if found.sha256 and not _DIGEST.fullmatch(found.sha256):
-        raise Wrong("`sha256` is 64 hexadecimal digits", "sha256", hint="`conductor build` sets it")
+            raise Mistake(f"`{key}` is a path within the component's folder", key)
+    if manifest.file is not None and manifest.kind == AGENT:
+        raise Mistake("an agent cannot be sandboxed", "kind", hint='give it a `command = ["…"]`')
+    runs = "command" if manifest.command else "python" if manifest.scripted else None
+    if carrier is not None and (runs or carrier) != carrier:
+        raise Mistake(f"`carrier` is `{carrier}`, but what runs is {runs}", "carrier")
+    if carrier in ("python", "command") and runs is None:
+        raise Mistake(f"`carrier` is `{carrier}`, but `file` is a module", "carrier")
+    if manifest.sha256 and not _DIGEST.fullmatch(manifest.sha256):
+        hint = "`conductor build` sets it"
+        raise Mistake("`sha256` is 64 hexadecimal digits", "sha256", hint=hint)
 
 
-def _wants(found: Manifest) -> None:
-    wants = found.wants
-    _among(wants.profile, PROFILE_NAMES, "wants", "profile")
-    _among(wants.fails, ("open", "closed"), "wants", "fails")
-    _among(wants.ids or None, ("kept",), "wants", "ids")
-    for rule in wants.rights:
-        try:
-            why = surplus(parse_rule(rule))
-        except ValueError as error:
-            why = str(error)
-        if why:
-            raise Wrong(f"`{rule}`: {why}", "wants", "rights", rule)
-    for grant in wants.grants:
-        try:
-            parse_grant(grant)
-        except ValueError as error:
-            raise Wrong(f"`{grant}`: {error}", "wants", "grants", grant) from None
-    for service in wants.services:
-        _service(service)
+def _wants(manifest: Manifest) -> None:
+    wants = manifest.wants
+    among(wants.profile, PROFILE_NAMES, "wants", "profile")
+    for table, check in (("rights", _right), ("grants", parse_grant), ("services", _service)):
+        for key in getattr(wants, table):
+            try:
+                check(key)
+            except ValueError as error:
+                text = str(error) if table == "services" else f"`{key}`: {error}"
+                raise Mistake(text, "wants", table, key) from None
     for table in ("rights", "grants", "services", "verbs", "guards"):
         for key, reason in getattr(wants, table).items():
             if not reason.strip():
-                where = ("wants", table, key)
-                raise Wrong(f"`{key}` is asked for without a reason", *where, hint=_REASON)
+                hint = "say what for: users read it before they grant anything"
+                text = f"`{key}` is requested without a reason"
+                raise Mistake(text, "wants", table, key, hint=hint)
 
 
-def _translated(wants: Wants) -> Wants:
-    """With what verbs and guards of older versions come to in today's words."""
-    if not (wants.verbs or wants.guards):
-        return wants
-    rights, grants = dict(wants.rights), dict(wants.grants)
-    for rule, reason in wants.verbs.items():
-        try:
-            read_as = read_rule(rule)
-        except ValueError as error:
-            raise Wrong(f"`{rule}`: {error}", "wants", "verbs", rule) from None
-        rights |= {shown(one): reason for one in read_as.rules if shown(one) not in rights}
-        grants |= {one: reason for one in read_as.grants.words() if one not in grants}
-    for guard, reason in wants.guards.items():
-        read_as = lifted(guard)
-        rights |= {shown(one): reason for one in read_as.rules if shown(one) not in rights}
-        grants |= {one: reason for one in read_as.grants.words() if one not in grants}
-    return msgspec.structs.replace(wants, rights=rights, grants=grants)
-
-
-_REASON: Final = "say what for: users read it before they grant anything"
+def _right(rule: str) -> None:
+    why = surplus(parse_rule(rule))
+    if why:
+        raise ValueError(why)
 
 
 def _service(service: str) -> None:
-    try:
-        component_options.read("manifest", [("grant", [service])])
-    except UsageError as error:
-        raise Wrong(error.text.partition("`manifest`: ")[2], "wants", "services", service) from None
+    component_options.services([service])
 
 
-def _limits(found: Manifest) -> dict[str, int]:
+def _translated(wants: Wants) -> Wants:
+    """Adds the meaning of verbs and guards to `rights` and `grants`, unless these hold it."""
+    rights, grants = dict(wants.rights), dict(wants.grants)
+    for table, key, meaning in wants.older():
+        reason = getattr(wants, table)[key]
+        for rule in meaning.rules:
+            rights.setdefault(shown(rule), reason)
+        for grant in meaning.grants.words():
+            grants.setdefault(grant, reason)
+    return msgspec.structs.replace(wants, rights=rights, grants=grants)
+
+
+def _limits(manifest: Manifest) -> dict[str, int]:
     read: dict[str, int] = {}
-    for key, value in found.limits.items():
+    for key, value in manifest.limits.items():
         name = limits.SHORT.get(key, key)
         try:
-            read |= component_options.read("manifest", [(f"limit.{name}", value)]).limits
-        except UsageError as error:
-            raise Wrong(
-                f"`{key}`: {error.text.partition('`manifest`: ')[2]}", "limits", key
-            ) from None
+            read[name] = limits.read(name, value)
+        except ValueError as error:
+            raise Mistake(f"`{key}`: {error}", "limits", key) from None
     return read
 
 
-def _settings(found: Manifest) -> None:
-    for key, one in found.settings.items():
+def _settings(manifest: Manifest) -> None:
+    for key, setting in manifest.settings.items():
+        at = ("config", key)
         if not re.fullmatch(r"\w+", key):
-            raise Wrong(f"the setting `{key}` cannot be given as config.KEY", "config", key)
-        _among(one.type, TYPES, "config", key, "type")
-        if one.required and one.default is not None:
-            where = ("config", key, "required")
-            raise Wrong(f"`{key}` is required, so it has no default", *where)
-        for value in one.enum if one.default is None else [*one.enum, one.default]:
-            if not is_a(value, one.type):
-                raise Wrong(f"`{key}`: {value!r} is no {one.type}", "config", key)
-        if one.enum and one.default is not None and one.default not in one.enum:
-            raise Wrong(f"the default of `{key}` is not in its `enum`", "config", key, "default")
+            raise Mistake(f"the setting `{key}` cannot be given as config.KEY", *at)
+        if setting.required and setting.default is not None:
+            raise Mistake(f"`{key}` is required, so it has no default", *at, "required")
+        values = setting.enum if setting.default is None else [*setting.enum, setting.default]
+        for value in values:
+            if not is_a(value, setting.type):
+                raise Mistake(f"`{key}`: {value!r} is no {setting.type}", *at)
+        if setting.enum and values[-1] not in setting.enum:
+            raise Mistake(f"the default of `{key}` is not in its `enum`", *at, "default")
 
 
-def _tests(found: Manifest) -> None:
-    _among(found.test.match, MATCHES, "test", "match")
-    for pattern in found.test.transcripts:
+def _tests(manifest: Manifest) -> None:
+    for pattern in manifest.test.transcripts:
         if os.path.isabs(pattern) or ".." in pattern.split("/"):
-            raise Wrong(f"`{pattern}` leaves the component's folder", "test", "transcripts")
+            text = f"`{pattern}` leaves the component's folder"
+            raise Mistake(text, "test", "transcripts")

@@ -1,7 +1,7 @@
 """The manifest within a module: a custom section, so that one file describes itself.
 
-Modules and components begin alike: eight bytes, then sections, each with a kind and a size. Loaded
-where an editor waits: reads the heads of the sections and nothing else.
+Modules and components have the same outer form: eight bytes, then sections, each with a kind and a
+size. The start path loads this module, so it reads the heads of the sections and nothing else.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from conductor.errors import UsageError
 from conductor.spec import untrusted_files
 
 SECTION: Final = "conductor.manifest"
-"""What the section is called."""
+"""The section's name."""
 
-_NAME: Final = SECTION.encode()
+_NAME: Final = bytes([len(SECTION)]) + SECTION.encode()
 _HEAD: Final = 8
 _CUSTOM: Final = 0
 _SECTIONS: Final = 20_000
 """Sections that are looked at: twice as many as a module may have by default."""
 _MOST: Final = 64 * 1024 + 1
-"""Bytes of a manifest that are read: one more than it may have."""
+"""Bytes of a manifest that are read: one more than it may have, so that its reader refuses it."""
 
 
 class _Place(NamedTuple):
@@ -34,7 +34,7 @@ class _Place(NamedTuple):
 
 
 def find(path: str) -> bytes | None:
-    """The text of the manifest in a module; None if there is none. Raises `OSError`."""
+    """The text of the manifest in a module; None if it has none. Raises `OSError`."""
     with untrusted_files.ordinary(path) as file:
         for place in _places(file):
             file.seek(place.text)
@@ -43,7 +43,7 @@ def find(path: str) -> bytes | None:
 
 
 def embed(path: str, text: bytes) -> None:
-    """Puts a manifest into a module, in place of one that is there. Raises `OSError`."""
+    """Puts a manifest into a module, in place of an earlier one. Raises `OSError`."""
     with untrusted_files.ordinary(path) as file:
         module = file.read()
         places = list(_places(file))
@@ -51,17 +51,17 @@ def embed(path: str, text: bytes) -> None:
     for place in places:
         kept.append(module[at : place.begin])
         at = place.end
-    body = bytes([len(_NAME)]) + _NAME + text
+    body = _NAME + text
     beside = f"{path}.new"
     with open(beside, "wb") as file:
-        file.write(b"".join([*kept, module[at:], bytes([_CUSTOM]), _written(len(body)), body]))
+        file.write(b"".join([*kept, module[at:], bytes([_CUSTOM]), _leb128(len(body)), body]))
     os.replace(beside, path)
 
 
 def _places(file: BinaryIO) -> Iterator[_Place]:
-    """The sections with a manifest. What cannot be read ends it: the host says what is wrong.
+    """The sections with a manifest. Ends at what it cannot read: the host reports that better.
 
-    Raises `UsageError` for a module of too many.
+    Raises `UsageError` for a module of too many sections.
     """
     size = os.fstat(file.fileno()).st_size
     begin = _HEAD
@@ -70,36 +70,34 @@ def _places(file: BinaryIO) -> Iterator[_Place]:
             return
         file.seek(begin)
         kind = file.read(1)
-        length = _number(file)
+        length = _read_leb128(file)
         start = file.tell()
         if length is None or start + length > size:
             return
-        if kind[0] == _CUSTOM and length > len(_NAME):
-            named = file.read(1 + len(_NAME))
-            if named == bytes([len(_NAME)]) + _NAME:
-                yield _Place(begin, start + len(named), start + length)
+        if kind[0] == _CUSTOM and length >= len(_NAME) and file.read(len(_NAME)) == _NAME:
+            yield _Place(begin, start + len(_NAME), start + length)
         begin = start + length
     raise UsageError(
         f"`{file.name}` has more than {_SECTIONS:,} sections", "no tool writes a module like that"
     )
 
 
-def _number(file: BinaryIO) -> int | None:
-    """An unsigned number as modules have it; None if it is none."""
-    found = 0
+def _read_leb128(file: BinaryIO) -> int | None:
+    """An unsigned number of up to 35 bits; None if the file holds none here."""
+    number = 0
     for shift in range(0, 35, 7):
         byte = file.read(1)
         if not byte:
             return None
-        found |= (byte[0] & 0x7F) << shift
+        number |= (byte[0] & 0x7F) << shift
         if byte[0] < 0x80:
-            return found
+            return number
     return None
 
 
-def _written(number: int) -> bytes:
-    found = bytearray()
+def _leb128(number: int) -> bytes:
+    encoded = bytearray()
     while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])

@@ -1,115 +1,359 @@
-"""What a Python proxy says of itself, read off its source; nothing of it is run."""
+"""What a Python proxy declares in its source; the source is read and never run.
+
+`Proxy(profile=…, wants=…, config=Config)` names what the proxy requests, and the dataclass of its
+settings: the fields are the settings, their values the defaults. What is computed from more than
+constants is unknown.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import json
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.errors import UsageError
+from conductor.spec.manifest.reading import Manifest, Setting, SettingType, Wants
 from conductor.spec.python_guest.scripts import Script
-from conductor.spec.python_guest.settings import MOST_READ, UNREADABLE, Field, fields, too_much
+
+MOST_READ: Final = 256 * 1024
+"""Characters of source that are read: Python's own parser takes a thousand bytes of memory for one
+of them. Of more source nothing is known."""
+
+_MOST_BRACED: Final = 2_000_000_000
+"""Braces in a source times its characters: Python reads a long f-string once for each of its
+expressions."""
+
+_UNREADABLE: Final = (
+    SyntaxError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+"""What reading a stranger's source, or a literal in it, may raise."""
 
 _PROFILE: Final = "profile"
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of `Proxy(…)` that are written down as such."""
+    """The literal arguments of `Proxy(…)`."""
 
     version: str | None = None
     description: str | None = None
     profiles: tuple[str, ...] = ()
-    """Every profile that is declared, once each; what is no text as it is written."""
+    """Every declared profile, once each; one that is no text as it is written."""
     hidden: bool = False
-    """Whether none is, but the source may name one in a way that cannot be read off it."""
+    """Whether no profile is declared, but the source may name one in a form that cannot be read."""
     wants: dict[str, str] = {}
-    settings: dict[str, Field] = {}
+    settings: dict[str, Setting] = {}
 
 
-class _Read(NamedTuple):
-    """What sources hold: the calls of `Proxy`, and whether a profile is named outside of them."""
+class _Calls(NamedTuple):
+    """The calls of `Proxy` in sources, and whether a profile is named outside of them."""
 
     calls: list[ast.Call]
-    elsewhere: bool
+    profile_elsewhere: bool
 
 
-def declared(script: Script, *, settings: bool = True) -> Declared:
-    """What `Proxy(…)` says in a script; nothing where it is computed, or cannot be read.
-
-    Without `settings` these are left out, which takes less time.
-    """
-    others = [text for path, text in script.files.items() if path != script.main]
-    found = _read([script.files[script.main]])
-    if not found.calls:
-        further = _read(others)
-        found = _Read(further.calls, found.elsewhere or further.elsewhere)
-    said: dict[str, Any] = {}
-    profiles: dict[str, None] = {}
-    hidden = found.elsewhere
-    wants: dict[str, str] = {}
-    for one in (keyword for call in found.calls for keyword in call.keywords):
-        try:
-            value = ast.literal_eval(one.value) if one.arg is not None else None
-            if one.arg in ("version", "description"):
-                said.setdefault(one.arg, _plain(value, str))
-            elif one.arg == "wants":
-                wants |= _plain(value, dict[str, str])
-            elif one.arg == _PROFILE and value is not None:
-                profiles[value if isinstance(value, str) else ast.unparse(one.value)] = None
-            hidden = hidden or one.arg is None
-        except (*UNREADABLE, msgspec.ValidationError):
-            hidden = hidden or one.arg == _PROFILE
-    return Declared(
-        profiles=tuple(profiles),
-        hidden=hidden and not profiles,
-        wants=wants,
-        settings=_settings(found.calls, script, others) if settings else {},
-        **said,
+def manifest(name: str, file: str, declared: Declared) -> Manifest:
+    """The declaration as a manifest. Raises `UsageError` for a profile that does not exist, and for
+    more than one."""
+    for profile in declared.profiles:
+        if profile not in PROFILE_NAMES:
+            raise UsageError(
+                f"`{file}` declares the profile `{profile}`, which does not exist",
+                f"profiles are: {', '.join(PROFILE_NAMES)}",
+            )
+    if len(declared.profiles) > 1:
+        raise UsageError(
+            f"`{file}` declares several profiles: {', '.join(declared.profiles)}",
+            "declare the same one in every `Proxy(…)`",
+        )
+    return Manifest(
+        name=name,
+        file=file,
+        version=declared.version or "",
+        description=declared.description or "",
+        wants=Wants(profile=next(iter(declared.profiles), None), services=declared.wants),
     )
 
 
-def _read(sources: Iterable[str]) -> _Read:
+def declared(script: Script, *, settings: bool = True) -> Declared:
+    """What `Proxy(…)` declares in a script, as far as it can be read.
+
+    Without `settings` these are left out, which takes less time.
+    """
+    main = script.files[script.main]
+    others = [text for path, text in script.files.items() if path != script.main]
+    calls, elsewhere = _calls([main])
+    if not calls:
+        calls, elsewhere_too = _calls(others)
+        elsewhere = elsewhere or elsewhere_too
+    texts: dict[str, str] = {}
+    profiles: dict[str, None] = {}
+    wants: dict[str, str] = {}
+    for keyword in (keyword for call in calls for keyword in call.keywords):
+        try:
+            value = ast.literal_eval(keyword.value) if keyword.arg is not None else None
+            if keyword.arg in ("version", "description"):
+                texts.setdefault(keyword.arg, _plain(value, str))
+            elif keyword.arg == "wants":
+                wants |= _plain(value, dict[str, str])
+            elif keyword.arg == _PROFILE and value is not None:
+                profiles[value if isinstance(value, str) else ast.unparse(keyword.value)] = None
+            elsewhere = elsewhere or keyword.arg is None  # `**arguments` may hold a profile
+        except (*_UNREADABLE, msgspec.ValidationError):
+            elsewhere = elsewhere or keyword.arg == _PROFILE
+    named = (_name(k.value) for call in calls for k in call.keywords if k.arg == "config")
+    config = next(named, "") if settings else ""
+    return Declared(
+        profiles=tuple(profiles),
+        hidden=elsewhere and not profiles,
+        wants=wants,
+        settings=_settings([main, *others], config) if config else {},
+        version=texts.get("version"),
+        description=texts.get("description"),
+    )
+
+
+def _calls(sources: Iterable[str]) -> _Calls:
     calls = []
     elsewhere = False
-    left = MOST_READ
-    for source in sources:
-        try:
-            if too_much(source, left):
-                raise ValueError("too much to be read")
-            left -= len(source)
-            tree = ast.parse(source)
-        except UNREADABLE:
+    for source, tree in _parsed(sources):
+        if tree is None:
             elsewhere = elsewhere or _PROFILE in source
             continue
         own: set[ast.keyword] = set()
         for node in ast.walk(tree):  # a call comes before what is in it
-            if isinstance(node, ast.Call) and _named(node.func) == "Proxy":
+            if isinstance(node, ast.Call) and _name(node.func) == "Proxy":
                 calls.append(node)
                 own.update(node.keywords)
             elif isinstance(node, ast.keyword):
                 elsewhere = elsewhere or (node.arg == _PROFILE and node not in own)
             elif isinstance(node, ast.Constant):
                 elsewhere = elsewhere or node.value == _PROFILE
-    return _Read(calls, elsewhere)
+    return _Calls(calls, elsewhere)
+
+
+def _parsed(sources: Iterable[str]) -> Iterable[tuple[str, ast.Module | None]]:
+    """Each source with its tree; None if it cannot be read, or would cost too much."""
+    left = MOST_READ
+    for source in sources:
+        tree = None
+        if len(source) <= left and len(source) * source.count("{") <= _MOST_BRACED:
+            left -= len(source)
+            try:
+                tree = ast.parse(source)
+            except _UNREADABLE:
+                tree = None
+        yield source, tree
 
 
 def _plain(value: Any, kind: Any) -> Any:
-    """A value that is of a kind and can be passed on. Raises one of `UNREADABLE`, or
-    `ValidationError`."""
-    found = msgspec.convert(value, kind)
-    msgspec.json.encode(found)  # half a character cannot be
-    return found
+    """A value of a type, fit for JSON. Raises one of `_UNREADABLE`, or `ValidationError`."""
+    plain = msgspec.convert(value, kind)
+    msgspec.json.encode(plain)  # a text with half a surrogate pair cannot be encoded
+    return plain
 
 
-def _settings(calls: Iterable[ast.Call], script: Script, others: list[str]) -> dict[str, Field]:
-    """Those of the class that is given as `config`."""
-    given = (_named(one.value) for call in calls for one in call.keywords if one.arg == "config")
-    name = next(given, "")
-    return fields([script.files[script.main], *others], name) if name else {}
-
-
-def _named(node: ast.expr) -> str:
+def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+# -- the dataclass of its settings -----------------------------------------------------------------
+
+_TYPES: Final[dict[str, SettingType]] = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+}
+_EMPTY: Final[dict[str, Callable[[], Any]]] = {"list": list, "dict": dict}
+_OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+"""Operators whose results are not much larger than their numbers: no power, no shift."""
+
+# Names stand for earlier results, so without bounds a few lines of a stranger's could keep us
+# computing for ever.
+_LARGEST: Final = 2**64
+"""Of a number that is computed with."""
+_MOST: Final = 256
+"""Elements of a list with names in it."""
+_LONGEST: Final = 4096
+"""Characters of an f-string's value."""
+
+
+class _Unknown(Exception):  # noqa: N818 - an answer, not an error
+    """The value of an expression cannot be read off the source."""
+
+
+def _settings(sources: Iterable[str], name: str) -> dict[str, Setting]:
+    """The settings in the class of this name; none if it cannot be found."""
+    for _, tree in _parsed(sources):
+        for node in tree.body if tree is not None else ():
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                assert tree is not None
+                return _fields(node.body, _constants(tree.body))
+    return {}
+
+
+def _constants(body: list[ast.stmt]) -> dict[str, Any]:
+    """The values of a module's names, as far as they can be read."""
+    constants: dict[str, Any] = {}
+    for node in body:
+        target: ast.expr | None = None
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+        elif isinstance(node, ast.AnnAssign):
+            target = node.target
+        if isinstance(target, ast.Name) and isinstance(node, (ast.Assign, ast.AnnAssign)):
+            try:
+                constants[target.id] = _value(node.value, constants)
+            except _Unknown:
+                continue
+    return constants
+
+
+def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Setting]:
+    settings: dict[str, Setting] = {}
+    left = MOST_READ
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        kind, enum = _type(node.annotation, constants)
+        try:
+            default = _default(node.value, constants)
+            size = _size(default)
+            if size > left:
+                raise _Unknown
+            left -= size
+        except _Unknown:
+            default = None
+        settings[node.target.id] = Setting(
+            type=kind,
+            description=_description(after),
+            default=default,
+            required=node.value is None,
+            enum=enum,
+        )
+    return settings
+
+
+def _size(value: object) -> int:
+    """Bytes of a value as JSON; more than are read for a value that JSON cannot hold."""
+    try:
+        return len(json.dumps(value, ensure_ascii=False).encode())
+    except _UNREADABLE:
+        return MOST_READ + 1
+
+
+def _description(after: ast.stmt | None) -> str:
+    """A text that stands behind a field, in one line."""
+    text = after.value if isinstance(after, ast.Expr) else None
+    if isinstance(text, ast.Constant) and isinstance(text.value, str):
+        return " ".join(text.value.encode(errors="replace").decode().split())
+    return ""
+
+
+def _type(annotation: ast.expr, constants: dict[str, Any]) -> tuple[SettingType, list[Any]]:
+    """The type of a field, and the only values it may have."""
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    name = outer.id if isinstance(outer, ast.Name) else ""
+    if name == "Literal" and isinstance(annotation, ast.Subscript):
+        inner = annotation.slice
+        values = []
+        for choice in inner.elts if isinstance(inner, ast.Tuple) else [inner]:
+            try:
+                value = _value(choice, constants)
+            except _Unknown:
+                continue
+            if _size(value) <= MOST_READ:
+                values.append(value)
+        texts = bool(values) and all(isinstance(value, str) for value in values)
+        return ("string" if texts else "any"), values
+    if name in _TYPES:
+        return _TYPES[name], []
+    # A class of the author's own, whose settings are in an object; or a union.
+    own = name[:1].isupper() and name != "Any" and outer is annotation
+    return ("object" if own else "any"), []
+
+
+def _default(node: ast.expr | None, constants: dict[str, Any]) -> Any:
+    """The default of a field. Raises `_Unknown`."""
+    if not isinstance(node, ast.Call) or _name(node.func) != "field":
+        return _value(node, constants)
+    arguments = {keyword.arg: keyword.value for keyword in node.keywords}
+    if "default" in arguments:
+        return _value(arguments["default"], constants)
+    factory = arguments.get("default_factory")
+    if isinstance(factory, ast.Lambda):
+        return _value(factory.body, constants)
+    if isinstance(factory, ast.Name) and factory.id in _EMPTY:
+        return _EMPTY[factory.id]()
+    raise _Unknown
+
+
+def _value(node: ast.expr | None, constants: dict[str, Any]) -> Any:
+    """The value of an expression. Raises `_Unknown`."""
+    if node is None:
+        raise _Unknown
+    try:
+        return ast.literal_eval(node)
+    except _UNREADABLE:
+        pass
+    if isinstance(node, ast.Name) and node.id in constants:
+        return constants[node.id]
+    if isinstance(node, ast.JoinedStr):
+        return _joined(node, constants)
+    if isinstance(node, ast.List):
+        return _list(node, constants)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = (_value(side, constants) for side in (node.left, node.right))
+        if _is_small(left) and _is_small(right) and (right or not isinstance(node.op, ast.Div)):
+            return _OPERATORS[type(node.op)](left, right)
+    raise _Unknown
+
+
+def _list(node: ast.List, constants: dict[str, Any]) -> list[Any]:
+    """A list of plain values, some of them by name."""
+    if len(node.elts) > _MOST:
+        raise _Unknown
+    values = [_value(element, constants) for element in node.elts]
+    plain = all(isinstance(value, (str, int, float)) for value in values)
+    if not plain or sum(len(value) for value in values if isinstance(value, str)) > MOST_READ:
+        raise _Unknown
+    return values
+
+
+def _is_small(value: object) -> bool:
+    """Whether it is a number that may be computed with."""
+    return isinstance(value, (int, float)) and abs(value) < _LARGEST
+
+
+def _joined(node: ast.JoinedStr, constants: dict[str, Any]) -> str:
+    parts: list[str] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue) and part.format_spec is not None:
+            raise _Unknown
+        inner = part.value if isinstance(part, ast.FormattedValue) else part
+        try:
+            parts.append(str(_value(inner, constants)))
+        except ValueError:  # a hexadecimal integer of more digits than Python writes
+            raise _Unknown from None
+        if sum(map(len, parts)) > _LONGEST:
+            raise _Unknown
+    return "".join(parts)

@@ -1,8 +1,8 @@
 """Sandboxed Python: an author's `.py` file or folder, and the guest that runs it.
 
 A `.py` proxy is run by one shared guest, CPython with `guest_sdk/python` in it. That comes with the
-wheel, or is built where `componentize-py` is installed, once for each version of the SDK. The
-source is the first line the guest is given; what it answers is what is wrong with it.
+wheel, or is built where `componentize-py` is installed, once for each version of the SDK. The guest
+receives the source as its first line, and answers with what is wrong with it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import Final
 
 import msgspec
 
-import conductor
 from conductor.errors import ComponentError, UsageError
-from conductor.spec import untrusted_files
+from conductor.spec import paths, untrusted_files
 
 LIMITS: Final = {"memory_bytes": 256 * 1024 * 1024, "cpu_ms": 5000}
-"""Defaults of a `.py` proxy where they differ from other guests': Python needs more of both."""
+"""Limits of a `.py` proxy that differ from the defaults: Python needs more memory and time."""
 
 MOST: Final = 4 * 1024 * 1024
 """Bytes of source one proxy may have."""
@@ -35,7 +34,7 @@ INSTALL: Final = "pip install componentize-py"
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What is run: sources by path below the proxy's folder, and the one that is started."""
+    """A proxy's sources by path below its folder, and the one that is started."""
 
     files: dict[str, str]
     main: str
@@ -56,24 +55,20 @@ class Script(msgspec.Struct, frozen=True):
 
     @property
     def preface(self) -> bytes:
-        """The first line the guest is given."""
+        """The first line the guest receives."""
         return msgspec.json.encode({"files": self.files, "main": self.main}) + b"\n"
 
     def with_settings(self, configure: bytes) -> bytes:
         """The first line, with the params of `configure`: wrong settings keep it from starting."""
-        told = {"files": self.files, "main": self.main, "configure": msgspec.Raw(configure)}
-        return msgspec.json.encode(told) + b"\n"
+        line = {"files": self.files, "main": self.main, "configure": msgspec.Raw(configure)}
+        return msgspec.json.encode(line) + b"\n"
 
 
 def check(path: str) -> None:
     """Raises `UsageError` if there is no such script."""
     if not os.path.exists(path):
-        raise UsageError(
-            f"no such file: `{path}`",
-            "check the path; it is relative to the current directory"
-            if not os.path.isabs(path)
-            else "check the path",
-        )
+        relative = "" if os.path.isabs(path) else "; it is relative to the current directory"
+        raise UsageError(f"no such file: `{path}`", f"check the path{relative}")
     if os.path.isdir(path) and _main_of(path) is None:
         raise UsageError(
             f"`{path}` is a folder without a proxy",
@@ -98,16 +93,14 @@ def read(path: str) -> Script:
 
 
 def _main_of(folder: str) -> str | None:
-    return next((one for one in _MAINS if os.path.isfile(os.path.join(folder, one))), None)
+    return next((main for main in _MAINS if os.path.isfile(os.path.join(folder, main))), None)
 
 
 def _folder(path: str, main: str) -> Script:
     files: dict[str, str] = {}
     size = 0
     try:
-        for name in untrusted_files.below(
-            path, lambda f: f not in _SKIPPED and not f.startswith(".")
-        ):
+        for name in untrusted_files.below(path, _is_searched):
             if not name.endswith(".py"):
                 continue
             whole = os.path.join(path, name)
@@ -121,9 +114,13 @@ def _folder(path: str, main: str) -> Script:
     return Script(files, main, folder=True)
 
 
+def _is_searched(folder: str) -> bool:
+    return folder not in _SKIPPED and not folder.startswith(".")
+
+
 def _own(path: str, folder: str, most: int) -> bytes:
-    """The content of a file of a folder. What lies elsewhere is nothing its proxy may read, and a
-    link in a stranger's folder may lead to anything. Raises `ComponentError`."""
+    """The content of a file of a folder. Raises `ComponentError` for a link that leads out of it:
+    a stranger's folder may link to any file of the user, and the guest would receive it."""
     real, home = os.path.realpath(path), os.path.realpath(folder)
     if not real.startswith(home.rstrip(os.sep) + os.sep):
         raise ComponentError(
@@ -152,7 +149,7 @@ def _text(content: bytes, path: str) -> str:
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """The files of a script, for who watches them."""
+    """The files of a script, which `--watch` observes."""
     if not os.path.isdir(path):
         return (path,)
     return tuple(os.path.join(path, name) for name in read(path).files)
@@ -166,56 +163,44 @@ def guest() -> tuple[str, str]:
 
     Raises `UsageError` where there is none and none can be built.
     """
-    found = built_guest()
-    if found is None:
-        _build(_sdk_folder(), guest_folder())
-        found = built_guest()
-    if found is None:
+    built = built_guest()
+    if built is None:
+        _build(paths.python_sdk(), paths.python_guests())
+        built = built_guest()
+    if built is None:
         raise UsageError("the Python guest was built, and is gone", "try again")
-    return found
+    return built
 
 
 def built_guest() -> tuple[str, str] | None:
     """The shared guest's file and digest, if it came with the installation or was built here."""
-    sdk = _sdk_folder()
     name = guest_name()
-    found = _found(os.path.join(sdk, "_guest", name))
-    if found is None:
-        found = _found(os.path.join(guest_folder(), name))
-        if found is not None:
-            _used(found[0])
-    return found
+    installed = _digested(os.path.join(paths.python_sdk(), "_guest", name))
+    if installed is not None:
+        return installed
+    built = _digested(os.path.join(paths.python_guests(), name))
+    if built is not None:
+        _touch(built[0])
+    return built
 
 
 def guest_name() -> str:
-    """What the guest of this version of the SDK is called, without `.wasm`."""
-    return f"python-{_fingerprint(_sdk_folder())}"
+    """The file name of the guest of this version of the SDK, without `.wasm`."""
+    return f"python-{_fingerprint(paths.python_sdk())}"
 
 
-def _sdk_folder() -> str:
-    return os.path.join(os.path.dirname(os.path.dirname(conductor.__file__)), *_SDK)
-
-
-def _used(path: str) -> None:
-    """Says that a guest that was built here is in use: those that are not go after a month."""
+def _touch(path: str) -> None:
+    """Records that a guest is in use: `conductor cache` removes those unused for a month."""
     with contextlib.suppress(OSError):
         now = time.time()
         if now - os.stat(path).st_mtime > _DAY:
             os.utime(path, (now, now))
 
 
-_SDK: Final = ("guest_sdk", "python")
 _DAY: Final = 24 * 3600
 
 
-def guest_folder() -> str:
-    """Where guests are put that are built here."""
-    from conductor.run.guest_host import cache_folder
-
-    return os.path.join(os.path.dirname(cache_folder()), "guests")
-
-
-def _found(stem: str) -> tuple[str, str] | None:
+def _digested(stem: str) -> tuple[str, str] | None:
     try:
         with open(f"{stem}.sha256", encoding="ascii") as file:
             digest = file.read().strip()
@@ -225,10 +210,8 @@ def _found(stem: str) -> tuple[str, str] | None:
 
 
 def _fingerprint(sdk: str) -> str:
-    """What a guest built from this SDK is called (`guest_sdk/python/build.py` says it so too).
-
-    That script is not loaded for it: an editor is waiting.
-    """
+    """The name of a guest that is built from this SDK. The same as in `guest_sdk/python/build.py`,
+    which is not imported because an editor is waiting."""
     checksum = length = 0
     for name in sorted(name for name in os.listdir(sdk) if name.endswith(".py")):
         with open(os.path.join(sdk, name), "rb") as file:

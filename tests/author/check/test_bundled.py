@@ -28,7 +28,7 @@ LIGHT: Final = tuple(one.name for one in CHECKS if one.name not in BULKY)
 
 def proxies() -> list[str]:
     """The names of all bundled proxies but those that `test_suite.py` runs every check on."""
-    found = {name: catalog.manifest(name) for name in catalog.bundled()}
+    found = {name: catalog.bundled_manifest(name) for name in catalog.bundled()}
     names = [name for name, one in found.items() if one is not None and one.kind == "proxy"]
     return [name for name in names if name not in MODULES]
 

@@ -34,7 +34,7 @@ def plays(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
 
 def load(name: str) -> Proxy:
     """The proxy of a bundled component, loaded anew."""
-    found = catalog.manifest(name)
+    found = catalog.bundled_manifest(name)
     assert found is not None
     path = COMPONENTS / name / str(found.file)
     if path.is_dir():

@@ -31,7 +31,7 @@ NAMES: dict[Any, str] = {
 
 @pytest.mark.parametrize("name", PYTHON)
 def test_settings_of_a_component_are_those_of_its_source(name: str) -> None:
-    kind, manifest = load(name).config_type, catalog.manifest(name)
+    kind, manifest = load(name).config_type, catalog.bundled_manifest(name)
     assert kind is not None
     assert manifest is not None
     hints = typing.get_type_hints(kind)
@@ -152,7 +152,7 @@ def test_readme_and_manifest_ask_for_the_same_and_have_the_same_settings(name: s
     readme = (COMPONENTS / name / "README.md").read_text("utf-8")
     rows = [line.split(" | ") for line in readme.splitlines() if line.startswith("| ")]
     (asks,) = [" | ".join(row[1:]) for row in rows if row[0] == "| asks for"]
-    manifest = catalog.manifest(name)
+    manifest = catalog.bundled_manifest(name)
     assert manifest is not None
     wants = manifest.wants
     asked = {wants.profile, *wants.services, *wants.guards} - {None}

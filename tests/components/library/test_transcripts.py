@@ -15,7 +15,7 @@ from .support import COMPONENTS, load
 
 def scripted() -> list[str]:
     """The names of those components."""
-    found = {name: catalog.manifest(name) for name in catalog.bundled()}
+    found = {name: catalog.bundled_manifest(name) for name in catalog.bundled()}
     return [name for name, one in found.items() if one is not None and one.scripted]
 
 
@@ -40,7 +40,7 @@ def test_transcript(path: Path) -> None:
 
 def test_each_says_the_same_in_its_source_and_its_manifest() -> None:
     for name in scripted():
-        found, proxy = catalog.manifest(name), load(name)
+        found, proxy = catalog.bundled_manifest(name), load(name)
         assert found is not None
         assert proxy.profile == found.wants.profile, name
         assert proxy.wants == found.wants.services, name

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from conductor.core import Closure, Fail, Router
+from conductor.core import Closure, Component, Fail, Router
 from conductor.core.policy.checks import closure
 from tests.core.plays import OK
 from tests.core.policy.plays import (
@@ -30,6 +30,7 @@ from tests.core.policy.plays import (
     given,
     guest,
     heard,
+    initialize,
     lacks,
     notification,
     passed,
@@ -335,7 +336,10 @@ def test_a_turn_that_is_over_is_not_ended() -> None:
 
 
 def test_when_a_peer_was_heard_last() -> None:
-    with chain(ALL) as pb:
+    agent = Component("agent", limited=True)
+    router = Router([guest(ALL), agent])
+    initialize(router, [guest(ALL)])
+    with Playbook(router) as pb:
         before = pb.router.heard("agent")
         assert before is not None
         pb >> ("agent", update("a")) << ("client", update("a"))

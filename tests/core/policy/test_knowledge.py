@@ -8,11 +8,11 @@ import pytest
 from msgspec import UNSET, Raw
 
 from conductor.core import Component, Router
+from conductor.core.jsonrpc import Params
 from conductor.core.policy import sessions
 from conductor.core.policy.checks import equal
 from conductor.core.policy.headings import (
     Heading,
-    Params,
     addresses,
     heading,
     inner_method,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 from tests.record.trace import pairs
 from tests.record.trace.test_trace import PROXY
 

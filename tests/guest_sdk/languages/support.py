@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import wasm_host
-from conductor.author.transcripts import transcript
+from conductor.author import transcripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,15 +55,15 @@ def play(
 
     With `shown`, lines are compared as that makes them, and ids of own requests may differ.
     """
-    player = transcript.Player(loose=shown is not None)
-    deliveries = transcript.read(path.read_bytes(), path.name)
+    matcher = transcripts.Matcher(loose=shown is not None)
+    deliveries = transcripts.read(path.read_bytes(), path.name)
     assert deliveries
     for read in deliveries:
         delivery = read
         if shown is not None:
-            delivery = transcript.Delivery(read.line, shown(read.given), shown(read.expected))
-        difference, _ = player.compare(delivery, exchange(player.given(delivery)))
-        assert difference is None, difference
+            delivery = transcripts.Delivery(read.line, shown(read.given), shown(read.expected))
+        mismatch, _ = matcher.compare(delivery, exchange(matcher.given(delivery)))
+        assert mismatch is None, mismatch
 
 
 def load(module: Path) -> wasm_host.Module:

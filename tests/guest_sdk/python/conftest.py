@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-from conductor.run.guest_host import cache_folder
+from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 from tests.e2e.scripted import scripted_rig
 
@@ -27,7 +27,7 @@ def make_guest(python_guest: Path) -> Make:
             python_guest,
             # However busy the machine is: time is not what is tested.
             limits=wasm_host.Limits(**{**scripts.LIMITS, "cpu_ms": 60_000, **limits}),
-            cache_dir=Path(cache_folder()),
+            cache_dir=Path(compiled_modules()),
             digest=digest,
         )
         module.preface = scripts.read(str(path)).preface

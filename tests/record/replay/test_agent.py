@@ -55,19 +55,19 @@ def test_a_turn_waits_for_what_it_waited_for() -> None:
         {"method": "session/update", "params": {"sessionId": "a", "n": 2}},
         {"id": "x", "result": {"stopReason": "end_turn"}},
     ]
-    assert agent.notes == []
+    assert agent.warnings == []
 
 
 def test_secrets_that_were_taken_out_are_no_change() -> None:
     agent = Agent([event("request < 1 initialize", params={"apiKey": "[redacted]"})])
     said(agent, id=1, method="initialize", params={"apiKey": "one"})
-    assert agent.notes == []
+    assert agent.warnings == []
 
 
 def test_a_changed_prompt_is_answered_and_told() -> None:
     agent = Agent(TURN)
     assert said(agent, id=1, method="session/prompt", params=prompt("a", "two")) != []
-    assert agent.notes == [
+    assert agent.warnings == [
         "`session/prompt` of session a is not what it was; it is answered as then"
     ]
 

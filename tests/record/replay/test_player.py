@@ -11,7 +11,7 @@ import pytest
 
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay.player import Outcome, replay
-from conductor.record.replay.record import Line, Recording, Step
+from conductor.record.replay.recording import Line, Recording, Step
 
 Json = dict[str, Any]
 Component = Callable[[str], Sequence[str]]
@@ -29,7 +29,7 @@ def step(given: Sequence[str], said: Sequence[str] = (), failed: str = "") -> St
     return Step(None, [line(one) for one in given], [line(one) for one in said], failed)
 
 
-class Target:
+class FunctionSubject:
     """A component that is a function; as a process it may say something later."""
 
     silence = "silence"
@@ -39,17 +39,17 @@ class Target:
         self.sided = sided
         self.given: list[str] = []
         self._component = component
-        self._said: deque[str] = deque()
+        self._sent: deque[str] = deque()
 
     def send(self, lines: bytes) -> None:
         """Gives it lines."""
         for text in lines.decode().splitlines():
             self.given.append(text)
-            self._said += self._component(text)
+            self._sent += self._component(text)
 
-    def next(self) -> str | None:
-        """What it has said."""
-        return self._said.popleft() if self._said else None
+    def next(self) -> bytes | None:
+        """The next line it has sent."""
+        return self._sent.popleft().encode() if self._sent else None
 
     def finish(self) -> None:
         """It has nothing left to say."""
@@ -63,9 +63,9 @@ def run(
     sided: bool = True,
 ) -> tuple[Outcome, list[str]]:
     """Replays steps against a component; what came of it, and what it was given."""
-    target = Target(component, waits=waits, sided=sided)
+    subject = FunctionSubject(component, waits=waits, sided=sided)
     recording = Recording(content, [list(steps)])
-    return replay(recording, "it", target, steps), target.given
+    return replay(recording, "it", subject, steps), subject.given
 
 
 def ask(side: str, id_: object, method: str, /, **params: object) -> str:
@@ -98,7 +98,7 @@ def test_the_same_is_the_same_however_it_is_spelled() -> None:
     )
     component = scripted({"prompt": [spelled + ',"jsonrpc":"2.0"}']})
     outcome, _ = run(component, step([PROMPT], [ON]))
-    assert outcome == Outcome(given=1, said=1, same=1, difference=None)
+    assert outcome == Outcome(delivered=1, expected=1, same=1, divergence=None)
 
 
 def test_answers_carry_the_ids_that_are_used_now() -> None:
@@ -115,7 +115,7 @@ def test_answers_carry_the_ids_that_are_used_now() -> None:
     asked = [ask("c", n, "kv/get", key=key) for n, key in ((1, "a"), (2, "b"), (3, "a"))]
     answers = [answer("c", n, found=n) for n in (1, 2, 3)]
     outcome, given = run(component, step([PROMPT], asked), step(answers))
-    assert outcome.difference is None
+    assert outcome.divergence is None
     assert [json.loads(one[1:])["id"] for one in given[1:]] == ["n2", "n1", "n3"]
     assert [json.loads(one[1:])["result"]["found"] for one in given[1:]] == [1, 2, 3]
 
@@ -129,7 +129,7 @@ def test_an_answer_waits_for_its_request() -> None:
         step([answer("c", 1, unixMs=5)]),
         step([tell("p", "_next")], [tell("s", "_next")]),
     )
-    assert outcome.difference is None
+    assert outcome.divergence is None
     assert json.loads(given[-1][1:]) == {"jsonrpc": "2.0", "id": 9, "result": {"unixMs": 5}}
 
 
@@ -138,11 +138,11 @@ def test_sessions_and_sides_are_compared_each_by_itself() -> None:
     up = tell("p", "session/update", sessionId="a")
     recorded = step([tell("p", "_go")], [first, second, up])
     outcome, _ = run(scripted({"_go": [up, second, first]}), recorded)
-    assert outcome.difference is None
+    assert outcome.divergence is None
     swapped = [tell("s", "_n", sessionId="a", n=n) for n in (1, 2)]
     outcome, _ = run(scripted({"_go": swapped[::-1]}), step([tell("p", "_go")], swapped))
-    assert outcome.difference is not None
-    assert [one.path for one in outcome.difference.operations] == [("params", "n")]
+    assert outcome.divergence is not None
+    assert [one.path for one in outcome.divergence.operations] == [("params", "n")]
 
 
 def test_a_cancel_names_the_request_it_is_about() -> None:
@@ -150,18 +150,18 @@ def test_a_cancel_names_the_request_it_is_about() -> None:
         return [ask("s", id_, "_slow"), tell("s", "$/cancel_request", requestId=id_)]
 
     recorded = step([tell("p", "_go")], cancelling(1))
-    assert run(scripted({"_go": cancelling("other")}), recorded)[0].difference is None
+    assert run(scripted({"_go": cancelling("other")}), recorded)[0].divergence is None
     wrong = [cancelling("other")[0], cancelling("else")[1]]
-    assert run(scripted({"_go": wrong}), recorded)[0].difference is not None
+    assert run(scripted({"_go": wrong}), recorded)[0].divergence is not None
 
 
 def test_what_is_logged_is_not_compared() -> None:
     log = tell("c", "log", message="new"), ask("c", "l", "log", message="newer")
     outcome, given = run(scripted({"prompt": [*log, ON]}), step([PROMPT], [ON]))
-    assert outcome.difference is None
+    assert outcome.divergence is None
     assert json.loads(given[-1][1:]) == {"jsonrpc": "2.0", "id": "l", "result": None}
     outcome, _ = run(scripted({"prompt": [ON]}), step([PROMPT], [*log, ON]))
-    assert outcome == Outcome(given=1, said=1, same=1, difference=None)
+    assert outcome == Outcome(delivered=1, expected=1, same=1, divergence=None)
 
 
 DIFFERENCES: Final[dict[str, tuple[Sequence[str], str | None, str | None, list[Any]]]] = {
@@ -187,10 +187,10 @@ DIFFERENCES: Final[dict[str, tuple[Sequence[str], str | None, str | None, list[A
 def test_the_first_difference_is_named(name: str, waits: bool) -> None:
     said, expected, came, operations = DIFFERENCES[name]
     outcome, _ = run(scripted({"prompt": said}), step([PROMPT], [ON]), waits=waits)
-    found = outcome.difference
+    found = outcome.divergence
     assert found is not None
     assert (found.expected.method if found.expected else None) == expected
-    assert (found.said.method if found.said else None) == came
+    assert (found.sent.method if found.sent else None) == came
     assert [(one.op, one.path) for one in found.operations] == operations
     assert (found.number, outcome.same) == ((2, 1) if name == "more" else (1, 0))
     if name == "nothing":
@@ -201,11 +201,11 @@ def test_it_fails_as_it_did_or_that_is_the_difference() -> None:
     def failing(text: str) -> Sequence[str]:
         raise ComponentError(f"it trapped at {text[:1]}")
 
-    assert run(failing, step([PROMPT], failed="it trapped"))[0].difference is None
-    found = run(failing, step([PROMPT], [ON]))[0].difference
+    assert run(failing, step([PROMPT], failed="it trapped"))[0].divergence is None
+    found = run(failing, step([PROMPT], [ON]))[0].divergence
     assert found is not None
     assert found.text == "it failed: it trapped at p"
-    found = run(scripted({}), step([PROMPT], failed="it trapped"))[0].difference
+    found = run(scripted({}), step([PROMPT], failed="it trapped"))[0].divergence
     assert found is not None
     assert found.text == "it did not fail as it did then: it trapped"
 
@@ -213,9 +213,9 @@ def test_it_fails_as_it_did_or_that_is_the_difference() -> None:
 def test_secrets_are_compared_as_they_were_recorded() -> None:
     recorded = tell("s", "_n", apiKeys="[redacted]")
     component = scripted({"_go": [tell("s", "_n", apiKeys="its own")]})
-    assert run(component, step([tell("p", "_go")], [recorded]))[0].difference is not None
+    assert run(component, step([tell("p", "_go")], [recorded]))[0].divergence is not None
     outcome, _ = run(component, step([tell("p", "_go")], [recorded]), content="redacted")
-    assert outcome.difference is None
+    assert outcome.divergence is None
 
 
 def test_a_program_wraps_what_concerns_its_successor() -> None:
@@ -239,7 +239,7 @@ def test_a_program_wraps_what_concerns_its_successor() -> None:
         step([answer("", 11, unixMs=5)], [answer("", 1, stopReason="end_turn")]),
     ]
     outcome, given = run(component, *steps, waits=True, sided=False)
-    assert outcome == Outcome(given=3, said=3, same=3, difference=None)
+    assert outcome == Outcome(delivered=3, expected=3, same=3, divergence=None)
     assert [json.loads(one)["id"] for one in given] == [1, "x", "y"]
 
 

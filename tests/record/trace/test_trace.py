@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.spec.catalog import components_folder
+from conductor.spec.paths import components_folder
 from tests.cli.support import COMMAND, DEADLINE, conductor, environment
 from tests.record.trace import pairs
 

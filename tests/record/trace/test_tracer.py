@@ -13,9 +13,9 @@ import pytest
 from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve, Trace
 from conductor.core.services import TRACED
 from conductor.record.trace.file import TraceFile
+from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
-from conductor.record.trace.ways import Way, Ways
-from conductor.run.reports.lines import hop_line
+from conductor.run.report_lines import hop_line
 
 Json = dict[str, Any]
 
@@ -465,28 +465,28 @@ def test_a_record_that_takes_too_much_memory_is_lost_alone(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("conductor.record.trace.tracer.redacted", full)
+        patch.setattr("conductor.record.trace.events.redacted", full)
         trace.crossed("notification", "x", "last", None, "m", b"{}")
     trace.crossed("notification", "x", "last", None, "n", b"{}")
     assert [one["method"] for one in trace.events()] == ["n"]
 
 
-def way(number: int, size: int = 1) -> Way:
+def departure(number: int, size: int = 1) -> Departure:
     """A message on its way into a host."""
     trace = Trace("notification", "x", "a", None, "m", b"x" * size, number=number)
-    return Way("x", 0.0, trace)
+    return Departure("x", 0.0, trace)
 
 
 def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another() -> None:
-    ways = Ways()
-    ways.put("a", way(1), 1, inward=True)
+    crossings = Crossings()
+    crossings.put("a", departure(1), 1, inward=True)
     for number in range(20_000):
-        ways.put("b", way(number), number, inward=True)
-    assert ways.take("a", 1, inward=True) is not None
-    assert ways.take("b", 9_999, inward=True) is None
-    assert ways.take("b", 10_000, inward=True) is not None
+        crossings.put("b", departure(number), number, inward=True)
+    assert crossings.take("a", 1, inward=True) is not None
+    assert crossings.take("b", 9_999, inward=True) is None
+    assert crossings.take("b", 10_000, inward=True) is not None
     for number in range(5):
-        ways.put("c", way(number, 32 * 1024 * 1024), number, inward=True)
-    assert [ways.take("c", number, inward=True) is not None for number in range(5)] == [
+        crossings.put("c", departure(number, 32 * 1024 * 1024), number, inward=True)
+    assert [crossings.take("c", number, inward=True) is not None for number in range(5)] == [
         False, False, False, True, True,
     ]  # fmt: skip

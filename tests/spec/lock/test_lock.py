@@ -17,12 +17,15 @@ from conductor.core.accounts import Allowance
 from conductor.core.policy import rules
 from conductor.core.policy.rules import PROFILES
 from conductor.errors import ComponentError, UsageError
-from conductor.run import in_process, plan, segment
+from conductor.record.redaction import redacted
+from conductor.run import in_process, plan, segment, spawn
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import digests, limits
-from conductor.spec.catalog import components_folder, resolve_all
-from conductor.spec.lock import compare, enforcement, entries, reading
-from conductor.transports import spawn
+from conductor.spec.catalog import resolve_all
+from conductor.spec.lock import compare, entries
+from conductor.spec.lock import file as lock_file
+from conductor.spec.paths import LOCK_FILE, components_folder
+from conductor.spec.programs import module_file
 from wasm_host import Limits
 
 
@@ -35,7 +38,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lock(*components: str, isolation: str = "process") -> None:
-    wanted = locking.Wanted(components=list(components), isolation=isolation)
+    wanted = locking.LockOptions(components=list(components), isolation=isolation)
     assert locking.run(wanted) == 0
 
 
@@ -43,9 +46,10 @@ def refusal(*components: str, isolation: str = "process", proxy: bool = False) -
     """What the lock has against a chain; empty for nothing."""
     specs = resolve_all(components)
     try:
-        enforcement.enforce(
+        compare.enforce(
             specs,
-            plan.LOCK_FILE,
+            LOCK_FILE,
+            redacted,
             agent_last=not proxy,
             isolation=isolation,
             warn=lambda name, text: None,
@@ -126,7 +130,7 @@ def test_what_is_neither_more_nor_less_is_refused_both_ways(
 @pytest.mark.parametrize("profile", [*PROFILES, "context,allow=down:session/cancel:originate"])
 def test_a_lock_holds_the_very_rights_of_a_profile(here: Path, profile: str) -> None:
     specs = resolve_all([f"./p.wasm,profile={profile}", "demo"])
-    entry, _ = entries.entries(specs, "x.lock", agent_last=True, isolation="process")
+    entry, _ = entries.entries(specs, "x.lock", redacted, agent_last=True, isolation="process")
     held, given = compare.policy_of(entry), specs[0].policy.policy()
     assert held is not None
     assert given is not None
@@ -174,29 +178,33 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "no toml": ("version = ", "Invalid value (at", "conductor lock"),
     "no version": ("", "it has no version", "remove it"),
     "newer": ("# x\n\nversion = 3\n", "line 3: its format is version 3", "remove it"),
-    "no component": ("version = 1\n", "missing required field `component`", ""),
+    "no component": ("version = 1\n", "`component` is missing", ""),
     "unknown key": (
         f"version = 1\n{_MODULE}frob = 1\n",
-        "line 7: unknown key `frob`",
+        "line 7: [component] has no key `frob`",
         "not to be edited by hand",
     ),
-    "unknown table": ("version = 1\ncomponent = []\n[other]\n", "line 3: unknown key `other`", ""),
+    "unknown table": (
+        "version = 1\ncomponent = []\n[other]\n",
+        "line 3: a lock file has no key `other`",
+        "",
+    ),
     "unknown kind": (
         f"version = 1\n{_AGENT.replace('module', 'odd')}",
-        "line 5: `kind`: invalid enum value 'odd'",
+        "line 5: `component.kind` should be 'bundled', 'module'",
         "",
     ),
     "second component": (
         f"version = 1\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
-        "line 8: `name`: expected `str`, got `int`",
+        "line 8: `component.name` should be a valid string",
         "",
     ),
     "in a table": (
         f"version = 1\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
-        "line 8: `limits`: expected `int`, got `bool`",
+        "line 9: `component.limits.cpu_ms` should be a valid integer",
         "",
     ),
-    "missing": ('version = 1\n[[component]]\nname = "a"\n', "missing required field `role`", ""),
+    "missing": ('version = 1\n[[component]]\nname = "a"\n', "`role` is missing", ""),
     "profile": (
         f'version = 1\n{_MODULE}profile = "root"\n',
         "line 7: a proxy's profile is one of",
@@ -214,7 +222,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     ),
     "verbs today": (
         f'version = 2\n{_MODULE}profile = "full"\nverbs = []\n',
-        "line 8: unknown key `verbs`",
+        "line 8: [component] has no key `verbs`",
         "",
     ),
     "verbs": (
@@ -229,7 +237,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     ),
     "digest": (
         f'version = 1\n{_AGENT}sha256 = "abc"\n',
-        "line 7: `sha256`: expected `str` matching",
+        "line 7: `component.sha256`: string should match",
         "",
     ),
 }
@@ -239,7 +247,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
 def test_what_is_no_lock_is_refused_with_the_line(name: str) -> None:
     text, said, hint = WRONG[name]
     with pytest.raises(UsageError) as caught:
-        reading.parse(text, "x.lock")
+        lock_file.parse(text, "x.lock")
     assert caught.value.text.startswith("cannot read the lock file `x.lock`")
     assert said in caught.value.text
     assert hint in caught.value.hint
@@ -334,15 +342,16 @@ def test_an_older_lock_is_rewritten(here: Path, capsys: pytest.CaptureFixture[st
     before = older(here, "context", ["up:session/update:modify"], ["tool-calls", "files"])
     told: list[str] = []
     specs = resolve_all(["./p.wasm,profile=none,allow=up:session/update:carry", "demo"])
-    enforcement.enforce(
+    compare.enforce(
         specs,
-        "conductor.lock",
+        LOCK_FILE,
+        redacted,
         agent_last=True,
         isolation="process",
         warn=lambda name, text: told.append(f"{name}: {text}"),
     )
     assert told[0].startswith("conductor.lock: it is in words of an older version: `conductor")
-    assert locking.run(locking.Wanted(components=[], upgrade=True)) == 0
+    assert locking.run(locking.LockOptions(components=[], upgrade=True)) == 0
     assert capsys.readouterr().out.splitlines() == [
         "conductor.lock rewritten in today's words: 2 components",
         "  p: verbs: up:session/update:modify → up:session/update:copy+carry+drop",
@@ -356,16 +365,16 @@ def test_an_older_lock_is_rewritten(here: Path, capsys: pytest.CaptureFixture[st
     ]
     text = (here / "conductor.lock").read_text()
     assert text.startswith("# the head\n#\n#     conductor lock ./p.wasm\n\nversion = 2\n")
-    entry = reading.parse(text, "x").component[0]
-    assert entry == reading.parse(before, "x").component[0]
+    entry = lock_file.parse(text, "x").component[0]
+    assert entry == lock_file.parse(before, "x").component[0]
     assert (entry.services, entry.grants, entry.fails) == (["clock"], ["texts"], "open")
-    assert locking.run(locking.Wanted(components=[], upgrade=True)) == 0
+    assert locking.run(locking.LockOptions(components=[], upgrade=True)) == 0
     assert capsys.readouterr().out == "conductor.lock is in today's words: 2 components\n"
     assert (here / "conductor.lock").read_text() == text
     with pytest.raises(UsageError, match="takes no components"):
-        locking.run(locking.Wanted(components=["demo"], upgrade=True))
+        locking.run(locking.LockOptions(components=["demo"], upgrade=True))
     with pytest.raises(UsageError, match="nothing to lock"):
-        locking.run(locking.Wanted(components=[]))
+        locking.run(locking.LockOptions(components=[]))
 
 
 def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -377,7 +386,7 @@ def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixtu
     del lines[cut : cut + 6]
     file.write_text("\n".join(lines).replace("services", "grants"))
     capsys.readouterr()
-    checked = locking.Wanted(components=["./p.wasm", "demo"], check=True)
+    checked = locking.LockOptions(components=["./p.wasm", "demo"], check=True)
     assert locking.run(checked) == locking.EXIT_STALE
     lock("./p.wasm", "demo")
     assert locking.run(checked) == 0
@@ -427,10 +436,10 @@ def test_code_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.Mon
         (folder / "__init__.py").write_text("raise AssertionError")
     (package / "mine.py").write_text("raise AssertionError")
     monkeypatch.syspath_prepend(tmp_path)
-    assert in_process.origin("lockedpack.inner.mine") == str(package / "mine.py")
-    assert in_process.origin("lockedpack.inner") == str(package / "__init__.py")
-    assert in_process.origin("lockedpack.other") is None
-    assert in_process.origin("sys") is None
+    assert module_file("lockedpack.inner.mine") == str(package / "mine.py")
+    assert module_file("lockedpack.inner") == str(package / "__init__.py")
+    assert module_file("lockedpack.other") is None
+    assert module_file("sys") is None
     assert not any(name.startswith("lockedpack") for name in sys.modules)
 
 
@@ -460,7 +469,7 @@ def test_the_host_refuses_a_module_that_changed_since_it_was_compared(here: Path
     cache = here / "cache"
     guest = GuestSpec(
         name="p",
-        path=str(here / "p.wasm"),
+        wasm=str(here / "p.wasm"),
         sha256="0" * 64,
         label="proxy `p`",
         locked="conductor.lock",

@@ -1,0 +1,408 @@
+"""One component between a scripted client and a scripted agent, under a real runtime.
+
+Both ends receive and send raw lines. A request that no check waits for is answered as an editor or
+an agent would. Nothing here measures time: that a message was lost shows when a later one arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from conductor.core import jsonrpc
+from conductor.transports.base import Ended, Transport, Wrapper
+from conductor.transports.memory import Channel
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+BARRIER: Final = "_check/barrier"
+"""A request that neither end acts on: its answer shows that all lines before it have arrived."""
+
+_REPORTED: Final = 12
+"""Messages that a report shows."""
+
+_SHOWN: Final = 200
+"""Characters of a message that are shown."""
+
+
+class Fault(Exception):  # noqa: N818 - the component's, not the program's
+    """The component breaks a rule; `sent` and `came` show it."""
+
+    def __init__(self, text: str, sent: bytes | str = "", came: bytes | str = "") -> None:
+        super().__init__(text)
+        self.sent = shown(sent) if isinstance(sent, bytes) else sent
+        self.came = shown(came) if isinstance(came, bytes) else came
+
+
+class Skipped(Exception):  # noqa: N818 - no error at all
+    """The check does not apply; the text says why."""
+
+
+def shown(text: bytes) -> str:
+    """A text for people, cut."""
+    whole = text.decode("utf-8", "backslashreplace")
+    return whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]}… ({len(text):,} bytes)"
+
+
+class Received(NamedTuple):
+    """A message at an end of the chain; members that are absent are None."""
+
+    id: bytes | None
+    method: str | None
+    params: bytes | None
+    result: bytes | None
+    error: bytes | None
+
+    @property
+    def session(self) -> bytes | None:
+        """The raw `sessionId` of its params."""
+        return session_of(self.params)
+
+
+class _WithSession(msgspec.Struct):
+    sessionId: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815 - the protocol's name
+
+
+def session_of(params: bytes | None) -> bytes | None:
+    """The raw `sessionId` of params or a result; None if they cannot be read."""
+    try:
+        return bytes(msgspec.json.decode(params or b"{}", type=_WithSession).sessionId)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+class PendingRequest:
+    """A request that an end has sent."""
+
+    def __init__(
+        self,
+        id: bytes,  # noqa: A002 - JSON-RPC's name
+        answer: asyncio.Future[Received],
+    ) -> None:
+        self.id = id
+        self._answer = answer
+
+    @property
+    def done(self) -> bool:
+        """Whether it is answered."""
+        return self._answer.done()
+
+    async def answer(self) -> Received:
+        """The answer, when it has come."""
+        # Shielded: several waiters may race for it, and the losers are cancelled.
+        return await asyncio.shield(self._answer)
+
+    async def result(self) -> bytes:
+        """The result. Raises `Fault` for an error."""
+        answer = await self.answer()
+        if answer.result is None:
+            raise Fault("a request was answered with an error", came=answer.error or b"")
+        return answer.result
+
+
+class ScriptedEnd:
+    """A scripted client or agent."""
+
+    def __init__(self, name: str, on_line: Callable[[str, str, bytes], None]) -> None:
+        """`on_line` takes the name, `says` or `hears`, and the line."""
+        self.name = name
+        self.replies: dict[str, Callable[[Received], bytes]] = {BARRIER: lambda _: b"{}"}
+        """Results of requests that no check waits for, by method."""
+        self.unknown: list[bytes] = []
+        """Answers to requests that it did not make."""
+        self._held: dict[tuple[str, bytes | None], bytes] = {}
+        self._arrived = asyncio.Event()
+        self._on_line = on_line
+        self._channel: Channel | None = None
+        self._received: dict[str, deque[Received]] = defaultdict(deque)
+        self._pending: dict[bytes, asyncio.Future[Received]] = {}
+        self._count = 0
+        self._opened = asyncio.Event()
+        self._closed = asyncio.Event()
+
+    async def run(self, channel: Channel) -> None:
+        """The in-process component: ends when it is closed, or nothing more will come."""
+        self._channel = channel
+        self._opened.set()
+        reader = asyncio.get_running_loop().create_task(self._read(channel))
+        closed = asyncio.get_running_loop().create_task(self._closed.wait())
+        await asyncio.wait({reader, closed}, return_when=asyncio.FIRST_COMPLETED)
+        await _cancelled(reader, closed)
+        if not reader.cancelled() and (error := reader.exception()) is not None:
+            raise error
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._closed.set()
+
+    async def _read(self, channel: Channel) -> None:
+        while (line := await channel.receive()) is not None:
+            self._on_line(self.name, "hears", line)
+            message = jsonrpc.parse(line)
+            assert isinstance(message, jsonrpc.Message)  # a router sends no batches
+            self._receive(_received(message))
+            self._arrived.set()
+
+    def _receive(self, message: Received) -> None:
+        if message.method is None:
+            answer = self._pending.pop(_key(message.id), None)
+            if answer is None:
+                self.unknown.append(message.result or message.error or b"")
+            elif not answer.done():
+                answer.set_result(message)
+            return
+        if message.id is not None and not self._holds(message):
+            reply = self.replies.get(message.method)
+            if reply is not None:
+                self.reply(message, reply(message))
+                return
+            if not message.method.startswith("_check/"):
+                error = jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, "Method not found")
+                self.refuse(message, error)
+                return
+        self._received[message.method].append(message)
+
+    def hold(self, method: str, session: bytes | None = None, mark: bytes = b"") -> None:
+        """Leaves requests of this method (of this session) to the check, which answers them.
+
+        `mark`: only those whose params hold this; others are the component's own.
+        """
+        self._held[method, session] = mark
+
+    def _holds(self, message: Received) -> bool:
+        assert message.method is not None
+        marks = [self._held.get((message.method, of)) for of in (None, message.session)]
+        return any(mark is not None and mark in (message.params or b"") for mark in marks)
+
+    # -- what it sends -----------------------------------------------------------------------
+
+    async def opened(self) -> None:
+        """Waits until it can send."""
+        await self._opened.wait()
+
+    def send(self, line: bytes) -> None:
+        """Sends a raw line."""
+        assert self._channel is not None
+        self._on_line(self.name, "says", line)
+        self._channel.send(line)
+
+    def request(
+        self,
+        method: str,
+        params: bytes | None = None,
+        id: bytes | None = None,  # noqa: A002 - JSON-RPC's name
+    ) -> PendingRequest:
+        """Sends a request; under an id of its own, unless one is given."""
+        if id is None:
+            self._count += 1
+            id = b"%d" % (1000 + self._count)  # noqa: A001 - as above
+        answer: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+        self._pending[_key(id)] = answer
+        self.send(jsonrpc.request(id, method, msgspec.UNSET if params is None else params))
+        return PendingRequest(id, answer)
+
+    def notify(self, method: str, params: bytes | None = None) -> None:
+        """Sends a notification."""
+        self.send(jsonrpc.notification(method, msgspec.UNSET if params is None else params))
+
+    def reply(self, request: Received, result: bytes) -> None:
+        """Answers a request."""
+        self.send(jsonrpc.answer(request.id or b"null", b"result", result))
+
+    def refuse(self, request: Received, error: bytes) -> None:
+        """Answers a request with an error object."""
+        self.send(jsonrpc.answer(request.id or b"null", b"error", error))
+
+    # -- what it receives --------------------------------------------------------------------
+
+    def received(self, method: str) -> list[Received]:
+        """The messages of a method that no check has taken."""
+        return list(self._received[method])
+
+    def take(self, method: str) -> Received | None:
+        """The next message of a method, if it has come."""
+        waiting = self._received[method]
+        return waiting.popleft() if waiting else None
+
+    async def next(self, method: str) -> Received:
+        """The next message of a method, when it has come."""
+        while (message := self.take(method)) is None:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return message
+
+
+def _key(id: bytes | None) -> bytes:  # noqa: A002 - as above
+    """An id in the spelling it is compared by."""
+    return jsonrpc.canonical_id(id or b"null") or b""
+
+
+def _received(message: jsonrpc.Message) -> Received:
+    def raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes | None:
+        return bytes(value) if isinstance(value, msgspec.Raw) else None
+
+    method = message.method if isinstance(message.method, str) else None
+    return Received(
+        raw(message.id), method, raw(message.params), raw(message.result), raw(message.error)
+    )
+
+
+class Tap(Wrapper):
+    """The component's transport, which records what passes and how the component ends."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.lines: list[bytes] = []
+        """Raw lines of the component's."""
+        self.given: list[bytes] | None = None
+        """Raw lines it got, if a check sets this to a list: most would only fill memory."""
+        self.how: Ended | None = None
+        self.ended_itself = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        """Records lines that go to the component."""
+        if self.given is not None:
+            self.given += data.split(b"\n")[:-1]
+        super().write(data)
+
+    def received(self, frames: list[bytes]) -> None:
+        """Records lines that come from it."""
+        self.lines += frames
+        super().received(frames)
+
+    def ended(self, how: Ended) -> None:
+        """Records how it ended."""
+        self.how = how
+        self.ended_itself.set()
+        super().ended(how)
+
+
+class ScriptedChain:
+    """The chain that a check uses: both ends, the tap between, and what most checks do."""
+
+    def __init__(self, folder: str) -> None:
+        """`folder`: where its sessions are, and the component reads files if it was granted to."""
+        self.cwd = msgspec.json.encode(folder)
+        self._traffic: deque[str] = deque(maxlen=_REPORTED)
+        self.client = ScriptedEnd("client", self._on_line)
+        self.agent = ScriptedEnd("agent", self._on_line)
+        self.stderr: deque[str] = deque(maxlen=20)
+        self.memory = 0
+        """Bytes of memory the component may have, if it is a guest."""
+        self.dialect: Callable[[], str] = lambda: ""
+        """The component's dialect; empty until it is known."""
+        self._tap: Tap | None = None
+        self._sessions = 0
+        self.agent.replies |= {
+            "initialize": lambda _: _INITIALIZED,
+            "session/new": self._new_session,
+            "session/prompt": self._prompt,
+            "session/load": lambda _: b"{}",
+            "session/resume": lambda _: b"{}",
+        }
+        cancelled = b'{"outcome":{"outcome":"cancelled"}}'
+        self.client.replies["session/request_permission"] = lambda _: cancelled
+
+    @property
+    def tap(self) -> Tap:
+        """The component's transport."""
+        assert self._tap is not None
+        return self._tap
+
+    def tapped(self, transport: Transport) -> Tap:
+        """The component's transport from now on."""
+        self._tap = Tap(transport)
+        return self._tap
+
+    @property
+    def directions(self) -> tuple[tuple[ScriptedEnd, ScriptedEnd], ...]:
+        """Down and up: the end that sends, and the end that receives."""
+        return (self.client, self.agent), (self.agent, self.client)
+
+    @property
+    def traffic(self) -> list[str]:
+        """The last messages, for people."""
+        return list(self._traffic)
+
+    def _on_line(self, name: str, verb: str, line: bytes) -> None:
+        if BARRIER.encode() not in line:
+            self._traffic.append(f"{name} {verb} {shown(line.rstrip())}")
+
+    def _new_session(self, _: Received) -> bytes:
+        self._sessions += 1
+        return b'{"sessionId":"check-%d"}' % self._sessions
+
+    def _prompt(self, request: Received) -> bytes:
+        update = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"ok"}}'
+        session = request.session or b'""'
+        self.agent.notify("session/update", b'{"sessionId":%b,"update":%b}' % (session, update))
+        return b'{"stopReason":"end_turn"}'
+
+    # -- what most checks do -----------------------------------------------------------------
+
+    async def initialize(
+        self, params: bytes = b'{"protocolVersion":1,"clientCapabilities":{}}'
+    ) -> bytes:
+        """Initializes the chain; the result as the client receives it."""
+        await self.client.opened()
+        return await self.client.request("initialize", params).result()
+
+    async def session(self) -> bytes:
+        """Opens a session; its raw id."""
+        params = b'{"cwd":%b,"mcpServers":[]}' % self.cwd
+        result = await self.client.request("session/new", params).result()
+        session = session_of(result)
+        if session is None or session == b"null":
+            raise Fault("the answer to `session/new` has no sessionId", came=result)
+        return session
+
+    async def settled(self, sender: ScriptedEnd) -> None:
+        """Returns when everything this end has sent so far must have arrived."""
+        answer = await sender.request(BARRIER).answer()
+        if answer.result is None:
+            raise Fault(
+                f"a request it does not know (`{BARRIER}`) was not passed on",
+                came=answer.error or b"",
+            )
+
+    async def passed(self, source: ScriptedEnd, target: ScriptedEnd, method: str) -> Received:
+        """The message of this method that `source` has sent, at `target`.
+
+        Raises `Fault` if a later message arrives and this one does not.
+        """
+        message = target.take(method)
+        if message is not None:
+            return message
+        barrier = self.settled(source)
+        message = await first(target.next(method), barrier)
+        message = message or target.take(method)
+        if message is None:
+            raise Fault(f"`{method}` never reached the {target.name}, a later message did")
+        return message
+
+
+_INITIALIZED: Final = (
+    b'{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[]}'
+)
+
+
+async def first(preferred: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]) -> T | U:
+    """What the first of two to end returns or raises, `preferred` if both have; ends the other."""
+    loop = asyncio.get_running_loop()
+    tasks: list[asyncio.Task[T | U]] = [loop.create_task(preferred), loop.create_task(other)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
+    finally:
+        await _cancelled(*tasks)
+
+
+async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

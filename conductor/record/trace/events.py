@@ -1,0 +1,290 @@
+"""Writes hops as events, one JSON object a line, as the reference conductor writes them.
+
+So its viewer shows them (docs/cli.md, "Traces"): `type` (request, response, notification), `ts`
+(seconds since the trace began), `protocol`, `from`, `to`, `id`, `method`, `session`, `params` or
+`payload`, `is_error`, `error_domain`. Our own members stand under `_conductor`. An `id` is unique
+in its file, since the viewer pairs by receiver and id; the one that the sender used is
+`_conductor.id`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from conductor.core import Trace
+from conductor.core.json_text import read_members, too_many_values
+from conductor.record.redaction import MOST_VALUES, redacted
+from conductor.record.trace.file import TraceFile
+from conductor.record.trace.hops import Crossings, Departure
+
+_MCP_CARRIERS: Final = frozenset(
+    {"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"}
+)
+"""Methods that carry a message of MCP; the trace shows that in their place."""
+
+_KEPT: Final = 64 * 1024
+"""Bytes of a payload that are kept until its request is answered, at most."""
+
+_Key = int | tuple[str, str | None]
+"""Of a request: its number; for a request to a service, which has none, its sender and id."""
+
+
+class _PendingRequest(msgspec.Struct, gc=False):
+    """A request whose answer has not passed yet."""
+
+    number: int
+    """Its `id` in the file."""
+    departure: Departure
+    target: str
+    """Its receiver, by its name in the trace."""
+    method: str
+    session: bytes | None
+    at: float
+    mcp: bool
+    wrapped: bool
+    """Whether the answer holds MCP's own result or error as a member."""
+    outside: float = 0.0
+    """Seconds for which the components that it was passed on to have had it …"""
+    since: float | None = None
+    """… and since when they have it now."""
+
+
+class _McpMessage(msgspec.Struct):
+    """A message of MCP within another."""
+
+    method: str
+    params: bytes
+    numbered: bool
+    """Whether it names a `requestId`, as stateless MCP does."""
+
+
+class _Error(msgspec.Struct):
+    code: int
+
+
+_error = msgspec.json.Decoder(_Error)
+_text = msgspec.json.Decoder(str)
+_encode = msgspec.json.Encoder().encode
+
+
+class EventWriter:
+    """Writes events; `content` is `redacted`, `all` or `none` (sizes only)."""
+
+    def __init__(self, file: TraceFile, content: str, crossings: Crossings) -> None:
+        self._file = file
+        self._content = content
+        self._crossings = crossings
+        self._number = 0
+        self._pending: dict[_Key, _PendingRequest] = {}
+
+    def write(
+        self,
+        trace: Trace,
+        departure: Departure,
+        target: str,
+        at: float,
+        size: int | None = None,
+        host: str | None = None,
+    ) -> None:
+        """Writes a hop to `target`, by its name in the trace.
+
+        Args:
+            trace: the message as it was seen last.
+            departure: the message as it was seen before.
+            size: bytes of the payload, if `trace` has it no more.
+            host: the host that has reported it, if one has.
+
+        Raises `ValueError` if the host reports a response that does not concern its guests.
+        """
+        if self._file.failed:
+            return
+        payload = trace.payload if trace.payload is not None else departure.trace.payload
+        if payload is not None and (size is None or trace.payload is None):
+            size = len(payload)
+        digest = b""
+        if payload is not None and too_many_values(payload, MOST_VALUES):
+            # To look for secrets in it would hold up the chain.
+            digest = b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
+            payload = None
+        trace = msgspec.structs.replace(trace, payload=payload)
+        if trace.kind == "response":
+            request = self._answered(trace, host)
+            if request is None:
+                return
+            if trace.lost:
+                self._crossings.put_back(request.departure, trace.request)
+            parts = self._response(trace, departure, request, at, size or 0)
+        else:
+            parts = self._call(trace, departure, target, at, size or 0)
+        head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
+        self._file.write(b"".join((head, *parts, digest, b"}}\n")))
+
+    def _call(
+        self, trace: Trace, departure: Departure, target: str, at: float, size: int
+    ) -> list[bytes]:
+        """A request or notification, without its head."""
+        method, params = trace.method or "", trace.payload or b"null"
+        mcp = _mcp_message(method, params)
+        own = b'"_conductor":{"bytes":%d' % size
+        if mcp is not None:
+            own += b',"carrier":' + _encode(method)
+            method, params = mcp.method, mcp.params
+        session = _session_of(trace.payload)
+        parts = [b'"protocol":"mcp",' if mcp is not None else b'"protocol":"acp",']
+        parts.append(b'"from":%b,"to":%b,' % (_encode(departure.source), _encode(target)))
+        passes = departure.trace.passes
+        if trace.kind == "request":
+            self._number += 1
+            self._pending[_key(trace)] = _PendingRequest(
+                number=self._number,
+                departure=_light(departure),
+                target=target,
+                method=method,
+                session=session,
+                at=at,
+                mcp=mcp is not None,
+                wrapped=mcp is not None and mcp.numbered,
+            )
+            if (passed_on := self._pending.get(passes)) is not None:
+                passed_on.since = departure.left
+            parts.append(b'"id":%d,' % self._number)
+            own += b',"id":' + (departure.trace.id or "null").encode()
+        own += _numbers(n=trace.number, of=trace.request, passes=passes)
+        if departure.trace.own or trace.own:
+            own += b',"by":"conductor"'
+        parts.append(b'"method":%b,' % _encode(method))
+        if session is not None:
+            parts.append(b'"session":%b,' % session)
+        return [*parts, b'"params":', self._shown(params, method), b",", own]
+
+    def _answered(self, trace: Trace, host: str | None) -> _PendingRequest | None:
+        """Takes out the request that a response answers. Raises `ValueError`; see `write`."""
+        key = trace.request or _key(trace)
+        request = self._pending.get(key)
+        # A child is not trusted: it might claim answers to requests that never went to it.
+        if host is not None and (request is None or host not in request.departure.hosts):
+            raise ValueError("it answers nothing that its guests were asked, or have asked")
+        return self._pending.pop(key, None)
+
+    def _response(
+        self, trace: Trace, departure: Departure, request: _PendingRequest, at: float, size: int
+    ) -> list[bytes]:
+        """A response, without its head."""
+        payload, domain = trace.payload or b"null", "acp" if trace.is_error else None
+        if request.wrapped and domain is None:
+            payload, domain = _unwrapped(payload)
+        session = request.session
+        if session is None and domain is None:
+            session = _session_of(payload)
+        inside = self._seconds_inside(request, departure.left, at)
+        own = b'"_conductor":{"bytes":%d,"id":%b%b,"method":%b,"ms":%.3f,"ms_in":%.3f' % (
+            size,
+            (request.departure.trace.id or "null").encode(),
+            _numbers(n=trace.number, of=trace.request, passes=departure.trace.passes),
+            _encode(request.method),
+            (at - request.at) * 1000,
+            inside * 1000,
+        )
+        if departure.trace.past or trace.past:
+            own += b',"past":true'
+        if trace.lost:
+            own += b',"lost":true'
+        if departure.trace.own or trace.own:
+            own += b',"by":"conductor"'
+        if request.mcp:
+            own += b',"protocol":"mcp"'
+        if session is not None:
+            own += b',"session":' + session
+        if domain is not None:
+            own += _code(payload)
+        ends = (_encode(request.target), _encode(request.departure.source))
+        parts = [b'"from":%b,"to":%b,"id":%d,' % (*ends, request.number)]
+        if domain is None:
+            parts.append(b'"is_error":false,')
+        else:
+            parts.append(b'"is_error":true,"error_domain":%b,' % _encode(domain))
+        return [*parts, b'"payload":', self._shown(payload, None), b",", own]
+
+    def _seconds_inside(self, request: _PendingRequest, left: float, at: float) -> float:
+        """How long the component itself had a request whose answer leaves it at `left`: without
+        the time in which it was passed on."""
+        passed_on = self._pending.get(request.departure.trace.passes)
+        if passed_on is not None and passed_on.since is not None:
+            passed_on.outside += max(at - passed_on.since, 0.0)
+            passed_on.since = None
+        if request.since is not None:  # the components it was passed on to have it still
+            left = min(left, request.since)
+        return max(left - request.at - request.outside, 0.0)
+
+    def _shown(self, payload: bytes, method: str | None) -> bytes:
+        if self._content == "none":
+            return b"null"
+        if self._content == "redacted":
+            payload = redacted(payload, method)
+        # Outside of strings a newline is only space, and inside of them there is none.
+        return payload.replace(b"\n", b" ") if b"\n" in payload else payload
+
+
+def _light(departure: Departure) -> Departure:
+    """A departure without its payload, unless a host may take the request back: that is rare, and
+    all pending requests of a chain are in memory."""
+    if departure.hosts and departure.size <= _KEPT:
+        return departure
+    trace = msgspec.structs.replace(departure.trace, payload=None)
+    return msgspec.structs.replace(departure, trace=trace)
+
+
+def _key(trace: Trace) -> _Key:
+    """By what a request waits for its answer."""
+    sender = trace.target if trace.kind == "response" else trace.source
+    return trace.number or (sender, trace.id)
+
+
+def _numbers(**numbers: int) -> bytes:
+    """Numbers of messages as members; those that are 0 are left out."""
+    return b"".join(b',"%b":%d' % (name.encode(), n) for name, n in numbers.items() if n)
+
+
+# -- payloads --------------------------------------------------------------------------------------
+
+
+def _session_of(payload: bytes | None) -> bytes | None:
+    """The session that a payload names, as raw JSON."""
+    # The search comes first: it spares most payloads from being opened.
+    if payload is None or b'"sessionId"' not in payload:
+        return None
+    raw = bytes((read_members(payload) or {}).get("sessionId", b""))
+    return raw if raw[:1] == b'"' else None
+
+
+def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
+    """The message of MCP that `method` carries."""
+    if method not in _MCP_CARRIERS:
+        return None
+    held = read_members(params) or {}
+    try:
+        inner = _text.decode(held.get("method", b"null"))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # it is shown as it is
+    return _McpMessage(inner, bytes(held.get("params", b"null")), "requestId" in held)
+
+
+def _unwrapped(payload: bytes) -> tuple[bytes, str | None]:
+    """The outcome of MCP in an answer that carries one, and the domain of its error."""
+    held = read_members(payload) or {}
+    if "result" in held:
+        return bytes(held["result"]), None
+    if "error" in held:
+        return bytes(held["error"]), "mcp"
+    return payload, None
+
+
+def _code(error: bytes) -> bytes:
+    """The member `code` of an error object: traces without content have nothing else of it."""
+    try:
+        return b',"code":%d' % _error.decode(error).code
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return b""

@@ -1,0 +1,126 @@
+"""Hops: who their ends are, and those across the borders of hosts of guests, put together.
+
+The conductor sees a message go to a host; the child that is the host reports which guest got it.
+Both mean one message, by its number, and it is one hop: from its sender to that guest. So a message
+that crosses a border waits here until its other part is seen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from conductor.core import UPSTREAM, Trace
+from conductor.core.roles.initialize import successor_name
+
+CONDUCTOR: Final = "conductor"
+"""What a trace calls the conductor itself."""
+
+_ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
+"""Names in a trace that no proxy may have there."""
+
+_MOST: Final = 10_000
+"""Messages of one host that wait, and …"""
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""… bytes of them. Beyond that the oldest are forgotten: the host has swallowed them."""
+
+
+def shown_name(proxy: str) -> str:
+    """A proxy's name in a trace; never that of an end of the chain."""
+    return f"{proxy} (proxy)" if proxy in _ENDS else proxy
+
+
+class Names:
+    """The names of one chain in its trace."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {"": CONDUCTOR}
+        self.guests: dict[str, frozenset[str]] = {}
+        """The guests of each peer."""
+        self.hosts: dict[str, range] = {}
+        """The hosts that report what passes between their guests, and the numbers of those
+        messages."""
+        self.agent = ""
+        """The last peer, which may be the agent."""
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the chain's peers in order; see `Tracer.begin`."""
+        for name, guests, _ in chain:
+            # A proxy that launches its successor has a second peer, which is no other component.
+            self._names[name] = self._names[successor_name(name)] = shown_name(name)
+            self.guests[name] = frozenset(guests)
+            self.agent = name
+        self.hosts = {name: numbers for name, _, numbers in chain if numbers is not None}
+
+    def end(self, peer: str, side: str, mode: str) -> str:
+        """The name of a peer of the router; upstream is the agent on side `s`."""
+        if peer == UPSTREAM:
+            return "agent" if side == "s" else "client"
+        return "agent" if mode == "agent" and peer == self.agent else self._names[peer]
+
+
+class Departure(msgspec.Struct, gc=False):
+    """A message that has left its sender: the first part of a hop."""
+
+    source: str
+    """Its sender, by its name in the trace."""
+    left: float
+    """When, in seconds since the trace began."""
+    trace: Trace
+    """As it was seen there."""
+    hosts: tuple[str, ...] = ()
+    """The hosts whose borders it has crossed so far."""
+    inward: bool = False
+    """Whether it entered the last of them, or left it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payload."""
+        return len(self.trace.payload or b"")
+
+
+class _Border:
+    """What is crossing the border of one host."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[tuple[bool, int], Departure] = {}
+        self.size = 0
+
+    def put(self, key: tuple[bool, int], departure: Departure) -> None:
+        self.pop(key)
+        self.waiting[key] = departure
+        self.size += departure.size
+        while len(self.waiting) > _MOST or self.size > _MOST_BYTES:
+            self.pop(next(iter(self.waiting)))
+
+    def pop(self, key: tuple[bool, int]) -> Departure | None:
+        departure = self.waiting.pop(key, None)
+        if departure is not None:
+            self.size -= departure.size
+        return departure
+
+
+class Crossings:
+    """The messages that are crossing the borders of hosts."""
+
+    def __init__(self) -> None:
+        self._borders: defaultdict[str, _Border] = defaultdict(_Border)
+
+    def put(self, host: str, departure: Departure, number: int, *, inward: bool) -> None:
+        """A message enters a host, or is about to leave it."""
+        hosts = (*departure.hosts, host)
+        crossing = msgspec.structs.replace(departure, hosts=hosts, inward=inward)
+        self._borders[host].put((inward, number), crossing)
+
+    def take(self, host: str, number: int, *, inward: bool) -> Departure | None:
+        """The first part of a hop whose other part is seen now."""
+        return self._borders[host].pop((inward, number))
+
+    def put_back(self, departure: Departure, number: int) -> None:
+        """A request was taken back from the component that had it, and crosses its last border
+        again."""
+        if departure.hosts:
+            self._borders[departure.hosts[-1]].put((departure.inward, number), departure)

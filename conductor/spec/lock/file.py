@@ -1,0 +1,328 @@
+"""A lock file: what it holds, how it is read, strictly, and how it is written.
+
+`Lock` is its one declaration (`conductor.spec.toml_files`). Files of version 1 speak of verbs and
+guards; they are read as what those mean today.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+
+from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.older_rules import lifted, read_rule
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown
+from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Grants, Rule, merged
+from conductor.errors import UsageError
+from conductor.spec import toml_files, untrusted_files
+from conductor.spec.model import OlderWords
+from conductor.spec.programs import NAME_RULE, is_name
+from conductor.spec.toml_files import Mistake
+
+if TYPE_CHECKING:
+    import tomlkit.items
+
+VERSION: Final = 2
+OLDER: Final = 1
+ALL: Final = "all"
+"""Written in place of a list of services where there is no bound."""
+
+_REMAKE: Final = "`conductor lock COMPONENT…` writes it anew"
+_MOST: Final = 1024 * 1024
+"""Bytes of a lock file."""
+
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A script among a command's arguments."""
+
+    path: str
+    sha256: Digest
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One component, in the order of the file. A missing key allows nothing.
+
+    Informative only: `program`, `version`, `size`, `carrier`, `imports`, and `source` of modules.
+    """
+
+    name: str
+    role: Literal["proxy", "agent"]
+    kind: Literal["bundled", "module", "script", "command", "python"]
+    source: str
+    """A module's path, relative to the lock file unless the user wrote an absolute one; else the
+    user's word: a bundled component's name, a program, `py:module:attribute`."""
+    version: str | None = None
+    sha256: Digest | None = None
+    """Of the module, of the program, or of all files of a bundled program."""
+    pinned: bool = True
+    """Whether a changed digest is refused, or only reported (agents that update themselves)."""
+    size: int | None = None
+    carrier: str | None = None
+    imports: list[str] | None = None
+    program: str | None = None
+    """The path of the program."""
+    args: list[str] | None = None
+    """Of a command, without what looks like a secret."""
+    env: dict[str, str] | None = None
+    files: list[File] = []
+    dialect: str | None = None
+    """None: detected when it starts."""
+    services: list[str] | Literal["all"] = []
+    profile: str | None = None
+    rights: list[str] = []
+    """The rules of the profile and of `allow`: `down:session/prompt:carry`."""
+    grants: list[str] = []
+    """Named grants: `turns=within`."""
+    fails: Literal["closed", "open"] = "closed"
+    hold: float | None = None
+    on_violation: Literal["pass", "fail"] = "fail"
+    on_failure: str = "fail"
+    timeout: float | None = None
+    isolation: str | None = None
+    config: str | None = None
+    """JSON, without what looks like a secret."""
+    config_file: str | None = None
+    """The file of settings it reads; the content of that is the user's to change."""
+    limits: dict[str, int] = {}
+
+
+class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A lock file: components from the client's side on, in today's words."""
+
+    version: int
+    """The version the file is written in."""
+    component: list[Entry]
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def read(path: str) -> Lock:
+    """The lock in a file, in today's words. Raises `UsageError` with the line of the mistake."""
+    return parse(text_of(path), path)
+
+
+def text_of(path: str) -> str:
+    """The text of the file. Raises `UsageError`."""
+    try:
+        return untrusted_files.read(path, _MOST).decode()
+    except untrusted_files.TooLargeError:
+        raise UsageError(f"{path} is too large to be a lock file", _REMAKE) from None
+    except FileNotFoundError:
+        raise UsageError(
+            f"no lock file `{path}`",
+            "make one with `conductor lock COMPONENT…`, name another with --lock-file FILE, "
+            "or leave out --locked",
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the lock file `{path}`: {error.strerror or error}", "check the path"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no lock file: it is not text", _REMAKE) from None
+
+
+def parse(text: str, path: str) -> Lock:
+    """Reads the text of a lock file; errors name it `path`. Raises `UsageError`."""
+    where = f"cannot read the lock file `{path}`"
+    try:
+        tables = toml_files.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}", _REMAKE) from None
+    try:
+        version = _version(tables)
+        if version == OLDER:
+            tables, _ = translated(tables)
+        lock = toml_files.convert(tables, Lock, "a lock file")
+        for at, entry in enumerate(lock.component):
+            _check(entry, at)
+    except Mistake as mistake:
+        if mistake.at != ("version",):  # advice what to write is for files that people write
+            mistake.hint = ""
+        raise mistake.placed(text, where, f"it is not to be edited by hand; {_REMAKE}") from None
+    return msgspec.structs.replace(lock, version=version)
+
+
+def _version(tables: dict[str, Any]) -> int:
+    version = tables.get("version")
+    if isinstance(version, int) and version in (VERSION, OLDER) and version is not True:
+        return version
+    what = f"its format is version {version!r}" if "version" in tables else "it has no version"
+    raise Mistake(
+        f"{what}; this conductor knows versions {OLDER} and {VERSION}",
+        "version",
+        hint=f"use the conductor that wrote it, or remove it: {_REMAKE}",
+    )
+
+
+def _check(entry: Entry, at: int) -> None:
+    if not is_name(entry.name):
+        raise Mistake(f"a name is {NAME_RULE}", "component", at, "name")
+    if entry.role == "proxy" and entry.profile not in PROFILE_NAMES:
+        text = f"a proxy's profile is one of {', '.join(PROFILE_NAMES)}"
+        raise Mistake(text, "component", at, "profile")
+    for key, reader in (("rights", parse_rule), ("grants", parse_grant)):
+        for word in getattr(entry, key):
+            try:
+                reader(word)
+            except ValueError as error:
+                raise Mistake(str(error), "component", at, key) from None
+
+
+def translated(tables: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, OlderWords]]]:
+    """The tables of a file of version 1 in words of today, and the older words by component.
+
+    The tables are not checked otherwise. Raises `Mistake`.
+    """
+    older: list[tuple[str, OlderWords]] = []
+    components = tables.get("component")
+    if isinstance(components, list):
+        components = [
+            _translated(table, at, older) if isinstance(table, dict) else table
+            for at, table in enumerate(components)
+        ]
+        tables = tables | {"component": components}
+    return tables | {"version": VERSION}, older
+
+
+def _translated(
+    table: dict[str, Any], at: int, older: list[tuple[str, OlderWords]]
+) -> dict[str, Any]:
+    kept = {key: value for key, value in table.items() if key not in ("verbs", "unguard", "grants")}
+    if "grants" in table:
+        kept["services"] = table["grants"]
+    rules: list[Rule] = []
+    grants = Grants()
+    for key, reader in (("verbs", read_rule), ("unguard", lifted)):
+        words = table.get(key, [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise Mistake(f"`{key}` is a list of texts", "component", at, key)
+        for word in words:
+            try:
+                meaning = reader(word)
+            except ValueError as error:
+                raise Mistake(str(error), "component", at, key) from None
+            rules += meaning.rules
+            grants = merged(grants, meaning.grants)
+            today = ", ".join([*map(shown, meaning.rules), *meaning.grants.words()])
+            if today != word:
+                words_of = OlderWords(f"{key}: {word}", today, meaning.lost)
+                older.append((str(table.get("name")), words_of))
+    if "profile" in table:
+        kept |= {"rights": joined(rules), "grants": grants.words(), "fails": "open"}
+    return kept
+
+
+def joined(rules: Iterable[Rule]) -> list[str]:
+    """Rules as a lock file has them: one for each direction and key."""
+    rights: dict[tuple[Direction, str], Right] = {}
+    for rule in rules:
+        place = rule.direction, rule.key
+        rights[place] = rights.get(place, Right.NONE) | rule.rights
+    return [shown(Rule(direction, key, right)) for (direction, key), right in rights.items()]
+
+
+# -- writing ---------------------------------------------------------------------------------------
+# Only `conductor lock` writes. tomlkit takes 20 ms to import, so it is imported there.
+
+_OF_PROXIES: Final = ("services", "rights", "grants", "fails", "on_violation", "on_failure")
+_OF_POLICED: Final = ("rights", "grants", "fails")
+_LEFT_OUT_IF_EMPTY: Final = ("files", "env", "limits")
+_LONG: Final = ("imports", "rights", "files")
+"""Lists that have a line for each element."""
+
+_NOT_PINNED: Final = {
+    "command": "Not pinned: what the program loads when it runs, such as the libraries of its "
+    "interpreter, what npx or uvx download, and its own updates.",
+    "python": "Not pinned: what the module imports.",
+}
+_FREE: Final = (
+    "Not pinned: agents update themselves. A change is reported; --lock-agent refuses it."
+)
+
+
+def document(entries: Sequence[Entry], head: Iterable[str]) -> str:
+    """The text of a lock file; `head` are the lines of the comment it begins with."""
+    import tomlkit
+
+    made = tomlkit.document()
+    for line in head:
+        printable = "".join(char if char.isprintable() else " " for char in line)
+        made.add(tomlkit.comment(printable))
+    made.add(tomlkit.nl())
+    made.add("version", tomlkit.item(VERSION))
+    tables = tomlkit.aot()
+    for entry in entries:
+        tables.append(_table(entry))
+    made.add("component", tables)
+    return tomlkit.dumps(made)
+
+
+def _table(entry: Entry) -> tomlkit.items.Table:
+    import tomlkit
+
+    table = tomlkit.table()
+    for name in Entry.__struct_fields__:
+        value = getattr(entry, name)
+        if not _is_left_out(entry, name, value):
+            table.add(name, _item(name, value))
+        if name == "sha256":
+            for remark in _remarks(entry):
+                table.add(tomlkit.comment(remark))
+    return table
+
+
+def _is_left_out(entry: Entry, name: str, value: Any) -> bool:
+    return (
+        value is None
+        or (name == "pinned" and entry.role != "agent")
+        or (name in _OF_PROXIES and entry.role != "proxy")
+        or (name in _OF_POLICED and entry.profile == TRUSTED)
+        or (name in _LEFT_OUT_IF_EMPTY and not value)
+    )
+
+
+def _remarks(entry: Entry) -> Iterator[str]:
+    if not entry.pinned:
+        yield _FREE
+    elif entry.kind in _NOT_PINNED:
+        yield _NOT_PINNED[entry.kind]
+
+
+def _item(name: str, value: Any) -> Any:
+    import tomlkit
+
+    plain = msgspec.to_builtins(value)
+    if isinstance(plain, list):
+        array = tomlkit.array()
+        for element in plain:
+            array.append(_inline(element) if isinstance(element, dict) else element)
+        return array.multiline(name in _LONG and bool(plain))
+    return _inline(plain) if name == "env" else tomlkit.item(plain)
+
+
+def _inline(members: dict[str, Any]) -> tomlkit.items.InlineTable:
+    import tomlkit
+
+    table = tomlkit.inline_table()
+    table.update(members)
+    return table
+
+
+def save(path: str, text: str) -> None:
+    """Puts a lock file in place, whole or not at all. Raises `UsageError`."""
+    path = os.path.realpath(path)
+    fresh = f"{path}.{os.getpid()}.new"
+    try:
+        with open(fresh, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.replace(fresh, path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}", "name another file with --output"
+        ) from None

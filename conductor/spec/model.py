@@ -1,0 +1,124 @@
+"""One component: what runs, what it may do, what it may cost.
+
+`Spec` is the only model of a component. `conductor.spec.catalog` makes it from what a user typed;
+everything else is a projection of it: `Hosted` is the part that the host of a guest receives
+(`conductor.run.segment_spec.GuestSpec`), a lock's entry what a lock file pins
+(`conductor.spec.lock.entries`), `configuration` what the component itself receives
+(`conductor.spec.settings`).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import TRUSTED
+
+if TYPE_CHECKING:
+    from conductor.spec.manifest.reading import Manifest, Setting
+
+
+class OlderWords(msgspec.Struct, frozen=True):
+    """A policy in words of older versions, how it is written today, and what of it is lost."""
+
+    written: str
+    today: str
+    lost: str = ""
+
+
+class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of a sandboxed component that its host needs.
+
+    A base of `Spec` and of `GuestSpec`, so that each of these fields is declared once.
+    """
+
+    name: str
+    wasm: str | None = None
+    """Path of the module."""
+    sha256: str = ""
+    """The digest the module's file must have, if it is known."""
+    script: str = ""
+    """Python source that the guest in `wasm` runs: a `.py` file or a folder."""
+    script_sha256: str = ""
+    """The digest `script` must have, if it is known."""
+    locked: str = ""
+    """The lock file that the digests come from; empty: a manifest."""
+    dialect: str | None = None
+    limits: dict[str, int] = {}
+    """Limits that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""
+    on_failure: str = "fail"
+    """What happens when it fails (`conductor.core.restart_state.CHOICES`)."""
+    policy: PolicyWords = PolicyWords(TRUSTED)
+    """What it may do to the conversation. By default a sandboxed component has `context`, or less
+    if its manifest requests less, and a bundled component has what its manifest requests."""
+
+
+class Spec(Hosted, frozen=True, kw_only=True):
+    """One component, resolved.
+
+    Exactly one of `command` (subprocess), `wasm` (path of a module, sandboxed) and `attribute`
+    (`module:attribute`, in process) is set.
+    """
+
+    command: list[str] | None = None
+    env: dict[str, str] | None = None
+    variables: dict[str, str] = {}
+    """The variables of `env` that the user wrote."""
+    attribute: str | None = None
+    source: str = ""
+    """The user's word for the component: a path, a name, a program."""
+    bundled: str | None = None
+    """Its name among the components that come with conductor, if it is bundled."""
+    manifest: Manifest | None = None
+    """What it declares: in its `component.toml`, within its module, or in its Python source."""
+    manifest_path: str = ""
+    """Its `component.toml`, if it has one and is not bundled."""
+    unreadable_profile: bool = False
+    """Whether its Python source may name a profile in a form that cannot be read off it."""
+    older: tuple[OlderWords, ...] = ()
+    pins: dict[str, str] = {}
+    """Digests by path: files and folders that a lock compares whenever the component starts."""
+    grants: frozenset[str] | None = None
+    """Services it may use; None: all."""
+    config: dict[str, Any] = {}
+    config_file: str | None = None
+    """A file with more of its settings (`conductor.spec.settings`)."""
+    profile_chosen: bool = False
+    """Whether the user named the profile of `policy`."""
+    timeout: float | None = None
+    """Seconds it may take to answer a request other than a prompt; None: no limit."""
+    quiet: float | None = None
+    """Of an agent: seconds without a message from it after which its turns are cancelled."""
+    mcp_bridge: str | None = None
+    """For an agent: how it receives MCP servers of proxies (`conductor.mcp.KINDS`)."""
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether it runs as a WASM guest."""
+        return self.wasm is not None
+
+    @property
+    def schema(self) -> dict[str, Setting]:
+        """The settings its manifest declares."""
+        return self.manifest.settings if self.manifest is not None else {}
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names of its own, which its MCP servers may have."""
+        return (self.bundled,) if self.bundled else ()
+
+    @property
+    def what(self) -> str:
+        """What is run, as a person would type it."""
+        if self.command is not None:
+            return shlex.join(self.command)
+        return self.script or self.wasm or f"py:{self.attribute}"
+
+    def label(self, role: str) -> str:
+        """How errors name it, e.g. "proxy `date` (python date.py)"."""
+        what = self.what if self.wasm is None else os.path.basename(self.what)
+        return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")

@@ -1,0 +1,77 @@
+"""Where things are: bundled components, the user's caches and state, the lock file.
+
+The start path loads this module, so it imports neither pathlib (4 ms) nor platformdirs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+import conductor
+
+if TYPE_CHECKING:
+    import pathlib
+
+LOCK_FILE: Final = "conductor.lock"
+"""In the current folder."""
+
+MANIFEST: Final = "component.toml"
+"""In the folder of a component."""
+
+
+def components() -> str:
+    """The folder of the bundled components: in the package, or beside it in a checkout."""
+    here = os.path.dirname(conductor.__file__)
+    installed = os.path.join(here, "_components")
+    return os.path.realpath(
+        installed if os.path.isdir(installed) else os.path.join(here, "..", "components")
+    )
+
+
+def components_folder() -> pathlib.Path:
+    """The same folder as a `Path`."""
+    from pathlib import Path
+
+    return Path(components())
+
+
+def python_sdk() -> str:
+    """The folder of the Python guest's sources, with the guest of an installed wheel in it."""
+    return os.path.join(os.path.dirname(os.path.dirname(conductor.__file__)), "guest_sdk", "python")
+
+
+def compiled_modules() -> str:
+    """The user's cache of compiled modules (private; created when first used)."""
+    return _user_folder("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches", "modules")
+
+
+def python_guests() -> str:
+    """The user's cache of Python guests that were built on this machine."""
+    return _user_folder("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches", "guests")
+
+
+def first_use() -> str:
+    """The user's record of what `conductor` has reported about components on their first use."""
+    return _user_folder(
+        "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "first-use"
+    )
+
+
+def values() -> str:
+    """The user's file of values that components keep (`kv`; private; created when first used)."""
+    import platformdirs  # not on the start path: only a request for `kv` or `fetch` comes here
+
+    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")
+
+
+def _user_folder(variable: str, default: str, on_mac: str, name: str) -> str:
+    if sys.platform == "darwin":
+        base = on_mac
+    elif sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
+    else:
+        # An empty variable counts as unset (XDG base directory specification).
+        base = os.environ.get(variable) or default
+    return os.path.join(os.path.expanduser(base), "conductor", name)

@@ -1,0 +1,137 @@
+"""How a component is written: with options behind commas, or as a JSON object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from conductor.errors import UsageError, did_you_mean
+from conductor.spec.component_options import HINT, NAMES, PATTERN, Options
+
+_LIKE_OPTION: Final = re.compile(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
+_OBJECT_HINT: Final = (
+    'an object has "command" (with "args" and "env"), "wasm" or "name", '
+    'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'
+)
+
+
+def split(text: str) -> tuple[str, Options]:
+    """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options.
+
+    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end.
+    """
+    for begin in PATTERN.finditer(text):
+        options = _options(text, begin.start())
+        if options is not None:
+            return text[: begin.start()], options
+    return text, []
+
+
+def _options(text: str, at: int) -> Options | None:
+    """The options from here to the end; None where something else is among them."""
+    options: Options = []
+    while at < len(text):
+        key = PATTERN.match(text, at)
+        if key is None:
+            return None
+        if key[2]:
+            at = key.end()
+            options.append((key[2], "yes"))
+            continue
+        at = _value_end(text, key.end())
+        options.append((key[1], text[key.end() : at]))
+    return options
+
+
+def _value_end(text: str, start: int) -> int:
+    if text[start : start + 1] in ('"', "[", "{"):
+        import json  # msgspec reads whole texts only
+
+        try:
+            end = json.JSONDecoder().raw_decode(text, start)[1]
+        except (ValueError, RecursionError):
+            end = -1
+        if text[end : end + 1] == "," or end == len(text):
+            return end
+    end = text.find(",", start)
+    return len(text) if end < 0 else end
+
+
+def misread(base: str, error: UsageError) -> UsageError:
+    """The error for a component that does not exist: about what looks like an option in `base`,
+    the text before the options that were read, or else `error` itself.
+
+    Paths may hold commas, so a misspelt option counts as a part of the path.
+    """
+    option = PATTERN.search(base)
+    if option is not None:
+        text = base[option.start() + 1 :]
+        return UsageError(
+            error.text,
+            f"`{text}` is not read as an option: a value with commas is written in quotes, "
+            f"""as in '…,{text.partition("=")[0]}="a,b"'""",
+        )
+    like = _LIKE_OPTION.search(base)
+    if like is None:
+        return error
+    key, equals = like.groups()
+    if equals:
+        hint = did_you_mean(key, NAMES)
+        return UsageError(f"no option `{key}`{f'; {hint}' if hint else f' in `{base}`'}", HINT)
+    if PATTERN.match(f",{key}="):
+        return UsageError(
+            f"no value for the option `{key}` in `{base}`", f"`{key}` is given as `{key}=…`"
+        )
+    return error
+
+
+# -- as a JSON object ------------------------------------------------------------------------------
+
+
+class ComponentObject(msgspec.Struct):
+    """A component as a JSON object, without its options.
+
+    Exactly one of `command`, `wasm` and `component` is set.
+    """
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] | None = None
+    wasm: str | None = None
+    component: str | None = None
+    """Its name or path on a command line, without options."""
+
+
+def read_object(text: str) -> tuple[ComponentObject, Options]:
+    """Reads an object: `{"wasm": "proxy.wasm", "grant": "clock"}`. Raises `UsageError`."""
+    try:
+        members = msgspec.json.decode(text, type=dict[str, Any])
+        known = ComponentObject.__struct_fields__
+        component = msgspec.convert(
+            {key: members.pop(key) for key in known if key in members}, ComponentObject
+        )
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(f"cannot read component {text[:80]}: {error}", _OBJECT_HINT) from None
+    kinds = [component.command, component.wasm, component.component].count(None)
+    if kinds == 3 and isinstance(members.get("name"), str):
+        component.component = members.pop("name")
+    elif kinds != 2:
+        raise UsageError("a component object says exactly once what it is", _OBJECT_HINT)
+    return component, list(_object_options(members))
+
+
+def _object_options(members: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    for key, value in members.items():
+        if key == "config" and isinstance(value, dict):
+            # Text stays text, whatever it looks like: `_config` reads JSON.
+            for inner, setting in value.items():
+                text = isinstance(setting, str)
+                yield f"config.{inner}", msgspec.json.encode(setting).decode() if text else setting
+        elif key == "limits" and isinstance(value, dict):
+            for inner, limit in value.items():
+                yield f"limit.{inner}", limit
+        else:
+            yield key, value
