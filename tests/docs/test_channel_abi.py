@@ -16,9 +16,8 @@ from conductor.core import CHANNEL, Component, Router, Send, jsonrpc
 from conductor.core.services import CALLS
 from conductor.services.local import Services
 from conductor.spec import catalog, settings
-
-from . import pages
-from .tables import ROOT
+from tests.docs import pages
+from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "channel-abi.md"
 TEXT = pages.read(PAGE)

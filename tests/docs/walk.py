@@ -35,8 +35,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.e2e.rig import Chain
-
-from .tables import ROOT
+from tests.places import ROOT
 
 HOME: Final = "/home/you"
 DEADLINE: Final = 300.0

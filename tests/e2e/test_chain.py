@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .processes import SUPPORTED
-from .rig import PROXIES
+from tests.e2e.processes import SUPPORTED
+from tests.e2e.rig import PROXIES
 
 if TYPE_CHECKING:
-    from .rig import Rig
+    from tests.e2e.rig import Rig
 
 THREE = ("acp", "sacp", "pacp")
 

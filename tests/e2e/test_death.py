@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .processes import needs_proc
-from .rig import PROXIES
+from tests.e2e.processes import needs_proc
+from tests.e2e.rig import PROXIES
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.e2e.client import Json
+    from tests.e2e.rig import Chain, Rig
 
 BEFORE: Final = ("nothing", "sandboxed", "inline", *PROXIES)
 

@@ -28,11 +28,11 @@ from tests.core.ends import DOWN, UP, Step, asks, params_of
 from tests.core.policies import KEYS, KINDS
 from tests.core.test_noninterference import check
 from tests.core.worlds import Cast, World, check_nothing_is_held
-from tests.wasm_host.support import GUESTS, HOSTILE, assemble, wasm
+from tests.fuzz.checked import Run
+from tests.fuzz.material import CONVERSATIONS, CORPUS, HERE, router
+from tests.places import HOSTILE
+from tests.wasm_host.support import GUESTS, assemble, wasm
 from wasm_host.info import info_of
-
-from .checked import Run
-from .material import CONVERSATIONS, CORPUS, HERE, router
 
 Target = Callable[[bytes], None]
 

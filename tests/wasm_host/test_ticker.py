@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import DEADLINE, HOSTILE, ROOT
+from tests.wasm_host.support import CARRIERS, GUESTS, wasm
 from wasm_host.ticker import IDLE_TICKS, TICK_NS, TICKER, Ticker
-
-from .support import CARRIERS, GUESTS, HOSTILE, wasm
-
-ROOT = Path(__file__).parents[2]
-DEADLINE = 90.0
 
 
 class Counter:

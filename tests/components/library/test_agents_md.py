@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-
-from .support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground
-
-from .support import agent, component, play, plays
+from tests.components.library.support import agent, component, play, plays
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import agent, component, play, plays
+from tests.components.library.support import agent, component, play, plays
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .support import agent, component
+from tests.components.library.support import agent, component
 
 if TYPE_CHECKING:
     from tests.e2e.rig import Chain, Rig

@@ -8,8 +8,7 @@ import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
-
-from .support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from collections.abc import Callable

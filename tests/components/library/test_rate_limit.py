@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from tests.e2e.rig import Rig

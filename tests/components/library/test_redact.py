@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError, text
-
-from .support import agent, component, play, plays, received, says
+from tests.components.library.support import agent, component, play, plays, received, says
 
 if TYPE_CHECKING:
     from tests.e2e.rig import Rig

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
-
-from .support import agent, component, play, plays, says
+from tests.components.library.support import agent, component, play, plays, says
 
 if TYPE_CHECKING:
     from tests.e2e.rig import Rig

@@ -11,13 +11,13 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .plan import DEADLINE
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .conftest import Launch
+    from tests.e2e.peers.conftest import Launch
 
 Json = dict[str, Any]
 
