@@ -216,7 +216,7 @@ def test_every_rule_is_about_something() -> None:
         ("conductor.core.x", "from conductor.core import jsonrpc", True),
         ("conductor.core.x", "import anyio", False),
         ("conductor.core.x", "from conductor import errors", True),
-        ("conductor.core.x", "def f():\n    from conductor.run.outboxes import Hub", False),
+        ("conductor.core.x", "def f():\n    from conductor.run.outboxes import Outboxes", False),
         ("conductor.core.x", "from ..run import outboxes", False),
         ("conductor.transports.x", "from conductor.core.jsonrpc import parse", True),
         ("conductor.transports.x", "from conductor.run import plan", False),

@@ -11,8 +11,8 @@ lines; it has no files, environment, network, clock or randomness, and runs unde
     guest.close()
 """
 
+from wasm_host.carriers import Guest
 from wasm_host.carriers.abi import too_deep
-from wasm_host.carriers.guest import Guest
 from wasm_host.errors import GuestError, LimitRefused, LoadError
 from wasm_host.info import ModuleInfo, describe
 from wasm_host.limits import Limits

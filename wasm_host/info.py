@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,10 +13,9 @@ from wasm_host.binary import Binary, parse
 from wasm_host.cache.digest import sha256
 from wasm_host.errors import LoadError, over
 from wasm_host.limits import Limits
-from wasm_host.signatures import PREVIEW1_MODULES, PREVIEW1_SIGNATURES
 
 _CHUNK = 1024 * 1024
-"""Bytes of a file that are read at once."""
+"""Bytes of one read."""
 _LISTED = 50
 """Names that a message lists."""
 
@@ -33,6 +32,40 @@ _HINT_IMPORTS = (
     "a guest may import nothing but WASI; whatever it needs it asks for by a message "
     "(docs/channel-abi.md)"
 )
+
+
+_PREVIEW1: Final = "wasi_snapshot_preview1"
+"""The only module that a core guest may import from. Not `wasi_unstable`: its structures have other
+layouts and no toolchain emits it now."""
+
+_BY_SIGNATURE: Final = {
+    "(i32) -> i32": "fd_close fd_datasync fd_sync proc_raise",
+    "(i32, i32) -> i32": "args_get args_sizes_get clock_res_get environ_get environ_sizes_get "
+    "fd_fdstat_get fd_fdstat_set_flags fd_filestat_get fd_prestat_get fd_renumber fd_tell "
+    "random_get sock_shutdown",
+    "(i32, i32, i32) -> i32": "fd_prestat_dir_name path_create_directory path_remove_directory "
+    "path_unlink_file sock_accept",
+    "(i32, i64) -> i32": "fd_filestat_set_size",
+    "(i32, i64, i32) -> i32": "clock_time_get",
+    "(i32, i64, i64) -> i32": "fd_allocate fd_fdstat_set_rights",
+    "(i32, i64, i64, i32) -> i32": "fd_advise fd_filestat_set_times",
+    "(i32, i64, i32, i32) -> i32": "fd_seek",
+    "(i32, i32, i32, i32) -> i32": "fd_read fd_write poll_oneoff",
+    "(i32, i32, i32, i64, i32) -> i32": "fd_pread fd_pwrite fd_readdir",
+    "(i32, i32, i32, i32, i32) -> i32": "path_filestat_get path_symlink sock_send",
+    "(i32, i32, i32, i32, i32, i32) -> i32": "path_readlink path_rename sock_recv",
+    "(i32, i32, i32, i32, i32, i32, i32) -> i32": "path_link",
+    "(i32, i32, i32, i32, i64, i64, i32) -> i32": "path_filestat_set_times",
+    "(i32, i32, i32, i32, i32, i64, i64, i32, i32) -> i32": "path_open",
+    "() -> i32": "sched_yield",
+    "(i32)": "proc_exit",
+}
+
+_PREVIEW1_SIGNATURES: Final = {
+    name: signature for signature, names in _BY_SIGNATURE.items() for name in names.split()
+}
+"""Functions of WASI preview 1 -> their signatures as `wasm_host.binary` writes them. A function
+imported with another signature would make the engine fail in words nobody understands."""
 
 
 class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,45 +108,50 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
         return result
 
 
+def label_of(source: str | os.PathLike[str] | bytes | bytearray) -> str:
+    """What messages call a module."""
+    return "module" if isinstance(source, bytes | bytearray) else str(Path(source))
+
+
 def read_source(
-    source: str | os.PathLike[str] | bytes | bytearray, limits: Limits
-) -> tuple[bytes, str]:
-    """The bytes of a module and what to call it in messages.
+    source: str | os.PathLike[str] | bytes | bytearray, label: str, limits: Limits
+) -> bytes:
+    """The bytes of a module.
 
     Raises:
-        LoadError: the file cannot be read, is none, or is larger than `module_bytes`.
+        LoadError: the file cannot be read, is no regular file, or is larger than `module_bytes`.
     """
     most = limits.module_bytes
     if isinstance(source, bytes | bytearray):
         if len(source) > most:
             raise over("module_bytes", f"a module of {len(source)} bytes", most)
-        return bytes(source), "module"
-    path = Path(source)
+        return bytes(source)
     try:
-        with open(path, "rb", buffering=0, opener=_at_once) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise LoadError(f"{path} is no regular file", hint="name a .wasm file")
-            if found.st_size > most:
-                raise over("module_bytes", f"{path} has {found.st_size} bytes", most)
+        with open(source, "rb", buffering=0, opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise LoadError(f"{label} is no regular file", hint="name a .wasm file")
+            if status.st_size > most:
+                raise over("module_bytes", f"{label} has {status.st_size} bytes", most)
             data = bytearray()
+            # The file may grow while it is read, so its size alone bounds nothing.
             while some := file.read(min(_CHUNK, most + 1 - len(data))):
                 data += some
     except FileNotFoundError:
-        raise LoadError(f"{path}: no such file", hint="check the path") from None
+        raise LoadError(f"{label}: no such file", hint="check the path") from None
     except IsADirectoryError:
-        raise LoadError(f"{path} is a directory", hint="name the .wasm file in it") from None
+        raise LoadError(f"{label} is a directory", hint="name the .wasm file in it") from None
     except OSError as error:
         raise LoadError(
-            f"{path} cannot be read: {error.strerror or error}", hint="check its permissions"
+            f"{label} cannot be read: {error.strerror or error}", hint="check its permissions"
         ) from None
     if len(data) > most:
-        raise over("module_bytes", f"{path} has more than {most} bytes", most)
-    return bytes(data), str(path)
+        raise over("module_bytes", f"{label} has more than {most} bytes", most)
+    return bytes(data)
 
 
-def _at_once(path: str, flags: int) -> int:
-    """Open without waiting: a pipe that nobody writes to is first seen to be one."""
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to does not block before `fstat` can refuse it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -126,100 +164,102 @@ def describe(
         LoadError: it cannot be read, is beyond a limit, or is not WebAssembly at all.
     """
     limits = limits if limits is not None else Limits()
-    data, label = read_source(source, limits)
-    return info_of(data, label, limits)
+    label = label_of(source)
+    return info_of(read_source(source, label, limits), label, limits)
 
 
 def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
-    """As `describe`, from bytes already read."""
+    """The same as `describe`, from bytes already read."""
     try:
-        found = parse(data, limits)
+        binary = parse(data, limits)
     except LoadError as error:
         raise error.of(label) from None
-    carrier = _carrier(found)
-    forbidden, wasi = _sort_imports(found)
-    problems = _export_problems(found, carrier)
+    carrier = _carrier(binary)
+    forbidden, wasi = _sort_imports(binary)
+    problems = _export_problems(binary, carrier)
     if forbidden:
         problems.append(f"imports what a guest may not have: {_listed(forbidden)}")
     return ModuleInfo(
         carrier=carrier,
         digest=sha256(data),
         size=len(data),
-        imports=tuple(found.imports),
-        exports=tuple(found.exports),
+        imports=tuple(binary.imports),
+        exports=tuple(binary.exports),
         forbidden=tuple(forbidden),
         wasi=tuple(wasi),
-        abi=found.constants.get("channel_abi"),
-        memory_pages=found.memory,
-        language=found.language,
-        tables=found.tables,
-        widest_type=found.widest,
+        abi=binary.constants.get("channel_abi"),
+        memory_pages=binary.memory,
+        language=binary.language,
+        tables=binary.tables,
+        widest_type=binary.widest,
         problems=tuple(problems),
     )
 
 
-def refusal(info: ModuleInfo, label: str) -> LoadError | None:
-    """The error `wasm_host.load` raises for a module with problems."""
-    if not info.problems:
-        return None
-    return LoadError(
-        f"{label} is no guest this host runs: {'; '.join(info.problems)}",
-        detail="\n".join(info.forbidden[:_LISTED]),
-        hint=_HINT_IMPORTS if info.forbidden else _HINT_EXPORTS,
-    )
+def require_guest(info: ModuleInfo, label: str) -> None:
+    """Refuse a module with problems.
+
+    Raises:
+        LoadError: it has some; the message lists them.
+    """
+    if info.problems:
+        raise LoadError(
+            f"{label} is no guest this host runs: {'; '.join(info.problems)}",
+            detail="\n".join(info.forbidden[:_LISTED]),
+            hint=_HINT_IMPORTS if info.forbidden else _HINT_EXPORTS,
+        )
 
 
-def _carrier(found: Binary) -> str:
-    if found.component:
+def _carrier(binary: Binary) -> str:
+    if binary.component:
         return "component"
-    names = {name for name, _ in found.exports}
+    names = {name for name, _ in binary.exports}
     if any(name.startswith("channel_") for name in names):
         return "core"
     return "wasi" if "_start" in names else "unknown"
 
 
-def _sort_imports(found: Binary) -> tuple[list[str], list[str]]:
-    """Imports to refuse the module for, and imports that WASI stubs satisfy."""
+def _sort_imports(binary: Binary) -> tuple[list[str], list[str]]:
+    """Imports for which the module is refused, and imports that WASI stubs satisfy."""
     forbidden: list[str] = []
     wasi: list[str] = []
-    for module, name, kind in found.imports:
+    for module, name, kind in binary.imports:
         label = f"{module}.{name}" if name else module
-        if found.component:
+        if binary.component:
             known = module.startswith("wasi:")
         else:
-            signature = PREVIEW1_SIGNATURES.get(name)
             known = (
                 kind == "func"
-                and module in PREVIEW1_MODULES
-                and signature is not None
-                and found.import_signatures.get((module, name)) == signature
+                and module == _PREVIEW1
+                and name in _PREVIEW1_SIGNATURES
+                and binary.import_signatures.get((module, name)) == _PREVIEW1_SIGNATURES[name]
             )
         (wasi if known else forbidden).append(label)
     return forbidden, wasi
 
 
-def _export_problems(found: Binary, carrier: str) -> list[str]:
+def _export_problems(binary: Binary, carrier: str) -> list[str]:
     if carrier == "component":
-        if any(kind == "instance" for _, kind in found.exports):
+        if any(kind == "instance" for _, kind in binary.exports):
             return []
         return ["a component without an exported interface"]
     if carrier == "unknown":
-        names = _listed([name for name, _ in found.exports]) or "nothing"
+        names = _listed([name for name, _ in binary.exports]) or "nothing"
         return [f"exports neither channel_deliver nor _start (it exports: {names})"]
     problems = []
-    kinds = dict(found.exports)
-    wanted = _ABI_EXPORTS if carrier == "core" else {"_start": "()"}
+    kinds = dict(binary.exports)
+    required = _ABI_EXPORTS if carrier == "core" else {"_start": "()"}
     if kinds.get("memory") != "memory":
         problems.append("exports no memory")
-    for name, signature in wanted.items():
+    for name, signature in required.items():
         if kinds.get(name) != "func":
             problems.append(f"exports no function {name}")
-        elif found.signatures.get(name) != signature:
-            seen = found.signatures.get(name)
-            problems.append(f"exports {name} as {seen} instead of {signature}")
-    if found.memories > 1:
-        problems.append(f"has {found.memories} memories instead of one")
-    abi = found.constants.get("channel_abi")
+        elif binary.signatures.get(name) != signature:
+            actual = binary.signatures.get(name)
+            problems.append(f"exports {name} as {actual} instead of {signature}")
+    if binary.memories > 1:
+        problems.append(f"has {binary.memories} memories instead of one")
+    abi = binary.constants.get("channel_abi")
     if carrier == "core" and abi is not None and abi != 1:
         problems.append(f"speaks channel ABI {abi}, this host speaks 1")
     return problems

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from wasm_host.cache.store import Cache
-from wasm_host.engine import engine_for, engine_identity
+from wasm_host.engine import compiled_class, engine_for, engine_identity
 from wasm_host.errors import LoadError
-from wasm_host.info import ModuleInfo, info_of, read_source, refusal
+from wasm_host.info import ModuleInfo, info_of, label_of, read_source, require_guest
 from wasm_host.limits import Limits
 
 if TYPE_CHECKING:
@@ -17,57 +18,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import wasmtime
-
-    from wasm_host.carriers.guest import Guest
+    from wasm_host.carriers import Guest
 
 
-GRANTS = frozenset(("clock", "random"))
+GRANTS: Final = frozenset(("clock", "random"))
 """What `grants` may hold; each opens one WASI service to the guest."""
 
 
-class Module:
-    """A compiled guest, from which any number of instances can be made.
+class Module(msgspec.Struct, kw_only=True, eq=False):
+    """A compiled guest, from which any number of instances can be made."""
 
-    Attributes:
-        info: static facts, see `wasm_host.ModuleInfo`.
-        limits: bounds of its instances.
-        grants: WASI services its instances get.
-        cache_report: what the compile cache did: `off`, `hit`, `stored`, or
-            `ignored: …` with the reason.
-        preface: lines every instance of a component is given when it is made.
-    """
-
-    __slots__ = (
-        "_compiled",
-        "_engine",
-        "cache_report",
-        "grants",
-        "info",
-        "label",
-        "limits",
-        "preface",
-    )
-
-    def __init__(
-        self,
-        info: ModuleInfo,
-        engine: wasmtime.Engine,
-        compiled: Any,
-        *,
-        label: str,
-        limits: Limits,
-        grants: frozenset[str],
-        cache_report: str,
-    ) -> None:
-        self.info = info
-        self._engine = engine
-        self._compiled = compiled
-        self.label = label
-        self.limits = limits
-        self.grants = grants
-        self.cache_report = cache_report
-        self.preface = b""
+    info: ModuleInfo
+    """Static facts about the file."""
+    label: str
+    """What messages call it."""
+    limits: Limits
+    """Bounds of each instance."""
+    grants: frozenset[str]
+    """WASI services that its instances get."""
+    cache_report: str
+    """What the compile cache did: `off`, `hit`, `stored`, or `ignored: …` with the reason."""
+    compiled: Any
+    """wasmtime's form of it."""
+    preface: bytes = b""
+    """Lines that each instance of a component gets when it is made."""
 
     @property
     def carrier(self) -> str:
@@ -87,33 +61,50 @@ class Module:
     def instantiate(self, name: str = "guest", *, calls: str | None = None) -> Guest:
         """A fresh instance, called `name` in every message about it.
 
-        `calls` forces the way core modules and components are called, `fast` or `public`;
-        by default the fast way is taken where the installed wasmtime has it.
+        Args:
+            calls: how the host calls core modules and components: `fast` (wasmtime's C
+                interface) or `public`; by default `fast` where the installed wasmtime has it.
 
         Raises:
             GuestError: phase `instantiate`: it trapped or exceeded a limit while starting.
         """
-        engine, compiled, limits = self._engine, self._compiled, self.limits
-        grants, wasi = self.grants, bool(self.info.wasi)
+        engine, limits, grants = engine_for(self.limits), self.limits, self.grants
         if self.carrier == "core":
             from wasm_host.carriers.core import CoreGuest
 
-            given = grants if wasi else None
-            return CoreGuest(engine, compiled, name, limits, grants=given, calls=calls)
+            wasi = grants if self.info.wasi else None
+            return CoreGuest(engine, self.compiled, name, limits, grants=wasi, calls=calls)
         if self.carrier == "wasi":
             from wasm_host.carriers.wasi import WasiGuest
 
-            # A blocking read would block all goroutines; Go polls if told that stdin cannot block.
+            # A blocking read would block all goroutines; Go polls instead if its input is
+            # declared non-blocking.
             polls = self.info.language == "Go"
-            return WasiGuest(engine, compiled, name, limits, grants=grants, polls=polls)
+            return WasiGuest(engine, self.compiled, name, limits, grants=grants, polls=polls)
         from wasm_host.carriers.component import ComponentGuest
 
-        guest = ComponentGuest(
-            engine, compiled, name, limits, grants=grants, wasi=wasi, calls=calls
-        )
+        wasi = grants if self.info.wasi else None
+        guest = ComponentGuest(engine, self.compiled, name, limits, grants=wasi, calls=calls)
         if self.preface:
             guest.prepare(self.preface)
         return guest
+
+    def warm(self) -> None:
+        """Import and make everything that its instances need on first use.
+
+        A sealed process can import nothing and make no executable memory (`harden.seal`).
+        """
+        component, wasi = self.carrier == "component", bool(self.info.wasi)
+        for name, needed in (
+            ("calls.capi", True),
+            ("calls.public", True),
+            ("calls.capi_component", component),
+            (f"carriers.{self.carrier}", True),
+            ("wasi.preview2", wasi and component),
+            ("wasi.preview1", wasi and not component),
+        ):
+            if needed:
+                importlib.import_module(f"wasm_host.{name}")
 
 
 def load(
@@ -130,66 +121,78 @@ def load(
 
     Args:
         source: path of a `.wasm` file, or its bytes.
-        limits: bounds of every instance; the defaults of `Limits` when omitted.
-        cache_dir: directory of compiled modules; made when absent, ignored (see
+        limits: bounds of each instance; the defaults of `Limits` when omitted.
+        cache_dir: folder of compiled modules; made when absent, ignored (see
             `Module.cache_report`) unless it is ours alone. No cache when omitted.
         grants: `clock` and `random` give WASI guests the real ones.
-        check: told what the bytes are that are about to be compiled; may raise to refuse them.
-        digest: SHA-256 the caller vouches for; where the cache holds what was compiled from it,
-            the file is not even read.
-        compiling: called before the module is compiled, which may take seconds.
+        check: called with the facts of the file before it is compiled; may raise to refuse it.
+        digest: SHA-256 that the caller vouches for; if the cache holds the module compiled from
+            it, the file is not even read.
+        compiling: called before the module is compiled for the cache, which may take seconds.
 
     Raises:
         LoadError: not WebAssembly, no guest, or imports it may not have, with all of them listed.
         ValueError: an unknown grant.
     """
-    unknown = grants - GRANTS
-    if unknown:
+    if unknown := grants - GRANTS:
         raise ValueError(f"unknown grants {sorted(unknown)}; known are {sorted(GRANTS)}")
     limits = limits if limits is not None else Limits()
     cache = Cache(cache_dir, engine_identity(limits)) if cache_dir is not None else None
+    label, report = label_of(source), "hit"
     known = _known(cache, digest, limits) if cache is not None and digest else None
     if known is not None:
         info, compiled = known
         if check is not None:
             check(info)
-        return Module(
-            info,
-            engine_for(limits),
-            compiled,
-            label=str(source),
-            limits=limits,
-            grants=grants,
-            cache_report="hit",
-        )
-    data, label = read_source(source, limits)
+    else:
+        info, compiled, report = _load_anew(source, label, limits, cache, check, compiling)
+        if cache is not None and digest == info.digest:
+            cache.remember(digest, msgspec.json.encode(info).decode())
+    return Module(
+        info=info, label=label, limits=limits, grants=grants, cache_report=report, compiled=compiled
+    )
+
+
+def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:
+    """The facts and the code of a file by its digest alone; `None` if they are not cached."""
+    text = cache.recall(digest)
+    if text is None:
+        return None
+    try:
+        info = msgspec.json.decode(text, type=ModuleInfo)
+    except msgspec.DecodeError:
+        return None
+    if info.digest != digest:
+        return None
+    compiled, _ = _fetch(cache, info, limits)
+    return None if compiled is None else (info, compiled)
+
+
+def _load_anew(
+    source: str | os.PathLike[str] | bytes | bytearray,
+    label: str,
+    limits: Limits,
+    cache: Cache | None,
+    check: Callable[[ModuleInfo], None] | None,
+    compiling: Callable[[], None] | None,
+) -> tuple[ModuleInfo, Any, str]:
+    """The facts and the code of a file that was read, and the report of the cache."""
+    data = read_source(source, label, limits)
     info = info_of(data, label, limits)
     if check is not None:
         check(info)
-    refused = refusal(info, label)
-    if refused is not None:
-        raise refused
-    engine = engine_for(limits)
-    compiled, report = _compile(data, info, label, limits, cache, compiling=compiling)
+    require_guest(info, label)
+    compiled, report = _compile(data, info, label, limits, cache, compiling)
     if info.carrier == "component":
         from wasm_host.carriers.component import find_deliver
 
-        if find_deliver(compiled, engine) is None:
+        # Only the compiled form has the types of a component's exports.
+        if find_deliver(compiled, engine_for(limits)) is None:
             raise LoadError(
                 f"{label}: no exported interface has deliver: func(lines: string) -> string",
                 hint="build it for the world in wasm_host/channel.wit",
             )
-    if cache is not None and digest == info.digest:
-        cache.remember(digest, msgspec.json.encode(info).decode())
-    return Module(
-        info,
-        engine,
-        compiled,
-        label=label,
-        limits=limits,
-        grants=grants,
-        cache_report=report,
-    )
+    return info, compiled, report
 
 
 def _compile(
@@ -198,36 +201,30 @@ def _compile(
     label: str,
     limits: Limits,
     cache: Cache | None,
-    *,
     compiling: Callable[[], None] | None,
 ) -> tuple[Any, str]:
-    """The compiled module and what the cache did."""
+    """The code of a file, compiled unless the cache holds it; and the report of the cache."""
     from wasm_host.cache.compile_process import compiled, seconds
 
-    engine, kind = engine_for(limits), _kind(info)
+    kind = compiled_class(component=info.carrier == "component")
     if cache is None:
-        with compiled(data, info, label, limits) as result:
-            return kind.deserialize(engine, result.read()), "off"
-
-    def fetch() -> tuple[Any, str]:
-        return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))
-
-    found, report = fetch()
-    if found is not None:
-        return found, report
+        return kind.deserialize(engine_for(limits), compiled(data, info, label, limits)), "off"
+    code, report = _fetch(cache, info, limits)
+    if code is not None:
+        return code, report
     try:
-        with cache.alone(info.digest, seconds(limits)):
-            found, report = fetch()
-            if found is not None:
-                return found, report
+        with cache.lock(info.digest, seconds(limits)):
+            # Another process may have stored it while this one waited for the lock.
+            code, report = _fetch(cache, info, limits)
+            if code is not None:
+                return code, report
             if compiling is not None:
                 compiling()
-            with compiled(data, info, label, limits) as result:
-                payload = result.read()
+            payload = compiled(data, info, label, limits)
             report = cache.store(info.digest, payload)
             # From the file, whose pages need no memory of their own.
-            found = fetch()[0] if report == "stored" else None
-            return found or kind.deserialize(engine, payload), report
+            code = _fetch(cache, info, limits)[0] if report == "stored" else None
+            return code or kind.deserialize(engine_for(limits), payload), report
     except TimeoutError:
         raise LoadError(
             f"{label}: another process has been compiling it for {seconds(limits):g} s",
@@ -235,26 +232,6 @@ def _compile(
         ) from None
 
 
-def _kind(info: ModuleInfo) -> Any:
-    """The class of wasmtime that is made of a module."""
-    if info.carrier == "component":
-        from wasmtime import component
-
-        return component.Component
-    import wasmtime
-
-    return wasmtime.Module
-
-
-def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:
-    """A module that was loaded before, by the digest of its file; `None`: load it."""
-    text = cache.recall(digest)
-    if text is None:
-        return None
-    try:
-        info = msgspec.json.decode(text, type=ModuleInfo)
-    except msgspec.DecodeError:
-        return None
-    engine, kind = engine_for(limits), _kind(info)
-    compiled, _ = cache.fetch(digest, lambda path: kind.deserialize_file(engine, path))
-    return None if compiled is None or info.digest != digest else (info, compiled)
+def _fetch(cache: Cache, info: ModuleInfo, limits: Limits) -> tuple[Any, str]:
+    engine, kind = engine_for(limits), compiled_class(component=info.carrier == "component")
+    return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from conductor.core import UPSTREAM
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.run import guest_module, segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
@@ -111,35 +110,19 @@ class Way(ABC):
         """Ends it."""
 
 
-class _Segment(segment.Segment):
-    """What hosts guests in a child process of the conductor, here without the process."""
+class _Collected(segment.Output):
+    """Keeps what a segment sends, instead of writing it to a descriptor."""
 
-    def open(self) -> None:
-        """Starts its guests, as `run` does once large messages have come."""
-        keep_large()
-        self._said = b""
-        for guest in self._guests.values():
-            self._start(guest)
-        self._hub.apply(self._hub.router.start())
-        while self._settle() == 0:
-            pass
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
 
-    def exchange(self, line: bytes) -> bytes:
-        """What a line from above comes to."""
-        self._said = b""
-        self._hub.feed(UPSTREAM, [line])
-        while self._settle() == 0:
-            pass  # there is no other input to be looked at
-        return self._said
+    def flush(self) -> None:
+        """Writes nothing."""
 
-    def close(self) -> None:
-        """Ends its guests."""
-        for guest in self._guests.values():
-            guest.close()
-
-    def _write(self) -> None:
-        self._said = b"".join([self._said, *self._out])
-        self._out.clear()
+    def send(self, lines: bytes) -> None:
+        """Keeps the lines."""
+        self.sent += lines
 
 
 def spec(folder: Path) -> GuestSpec:
@@ -165,8 +148,11 @@ class Hosted(Way):
         super().__init__()
         whole = SegmentSpec([guest], cache=compiled_modules())
         modules = {guest.name: guest_module.load(guest, whole.cache)}
-        self._segment = _Segment(whole, modules)
-        self._segment.open()
+        self._output = _Collected()
+        self._segment = segment.Segment(whole, modules, self._output)
+        keep_large()  # as when large messages have come
+        self._segment.start()
+        self._settle()
         self._initialize()
 
     def _hello(self, head: bytes) -> bytes:
@@ -181,7 +167,14 @@ class Hosted(Way):
     _answer = _up
 
     def _exchange(self, line: bytes) -> bytes:
-        return self._segment.exchange(line)
+        self._output.sent = b""
+        self._segment.feed([line])
+        self._settle()
+        return self._output.sent
+
+    def _settle(self) -> None:
+        while self._segment.settle() == 0:
+            pass  # there is no other input to be read
 
     def close(self) -> None:
         """Frees it."""

@@ -21,14 +21,14 @@ import wasm_host
 from conductor.author import caged_process as process
 from conductor.author.caged_process import Failure, Opening
 from conductor.errors import ComponentError
+from conductor.run import spawn
 from conductor.run.guest_module import WASI_GRANTS
 from conductor.run.segment_spec import GuestSpec
 from conductor.spec import untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.python_guest.facts import Declared
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports import spawn
-from conductor.transports.pipes import enlarge_pipe
+from conductor.transports.buffers import enlarge_pipe
 
 PATIENCE: Final = 60.0
 """Seconds an answer may take beyond what the child may compute: the machine may be busy."""

@@ -80,7 +80,6 @@ def _host(spec: GuestSpec, cache: str | None) -> NoReturn:
     import wasm_host
     from conductor.run.guest_module import load, memory
     from wasm_host import harden
-    from wasm_host.cache.warm import warm
 
     try:
         module = load(spec, cache)
@@ -88,7 +87,7 @@ def _host(spec: GuestSpec, cache: str | None) -> NoReturn:
         _answer(FAILED, _failure(error))
         raise EOFError from None
     # After this line no file can be opened, and before it no code of the guest has run.
-    warm([module])
+    module.warm()
     harden.seal(memory=memory([module]))
     _answer(ALIVE, module.carrier.encode())
     gc.freeze()

@@ -24,7 +24,7 @@ from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
-from conductor.transports.delivery import deliver
+from conductor.transports.guest import deliver
 
 PATIENCE: Final = 60.0
 """Seconds a program may take for one delivery."""

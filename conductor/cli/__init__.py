@@ -53,8 +53,7 @@ def _chain(given: list[str]) -> int | None:
     # In this order: the host of guests starts first, and loads its engine during our own imports.
     import gc
 
-    from conductor.run import fast_msgspec
-    from conductor.transports import spawn
+    from conductor.run import fast_msgspec, spawn
 
     spawn.start(given)
     gc.disable()  # start-up makes next to no garbage, and collecting takes time

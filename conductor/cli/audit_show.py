@@ -19,7 +19,7 @@ from conductor.cli import report
 from conductor.cli.audit import EXIT_BROKEN, unreadable
 from conductor.errors import UsageError, json_text, marked
 from conductor.record.audit.file import BrokenChainError, verified
-from conductor.run.reports.changes import CHANGES
+from conductor.run.report_checks import CHANGES
 from conductor.spec import untrusted_files
 
 if TYPE_CHECKING:

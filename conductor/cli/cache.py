@@ -1,7 +1,7 @@
 """`conductor cache`: what conductor keeps on this machine to save work, and how much of it.
 
 Conductor makes all of it again when it needs it. It prunes compiled modules whenever it adds one
-(`wasm_host.cache.pruning`), and Python guests whenever it builds one (`guest_sdk/python/build.py`).
+(`wasm_host.cache.store`), and Python guests whenever it builds one (`guest_sdk/python/build.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from conductor.cli import report
 from conductor.cli.typer_options import Json, takes
 from conductor.spec import paths
 from conductor.spec.python_guest import scripts
-from wasm_host.cache import pruning
+from wasm_host.cache import store
 
 HELP: Final = (
     "Show what conductor keeps on this machine to save work: compiled modules, and Python guests "
@@ -43,7 +43,7 @@ def show(context: typer.Context, json_: Json = False, cache: str | None = None) 
         return 0
     folders = []
     for kind, folder, entries in (
-        ("modules", _folder(cache), pruning.entries(_folder(cache))),
+        ("modules", _folder(cache), store.entries(_folder(cache))),
         ("guests", Path(paths.python_guests()), _guests()),
     ):
         sizes = [entry.size for entry in entries]
@@ -67,9 +67,9 @@ def prune(
     """Removes what was not used for long. Safe while conductors run: they hold it in memory."""
     modules = _folder(cache)
     if everything:
-        removed = pruning.prune(modules, most=0, unused=-1, recent=-1)
+        removed = store.prune(modules, most=0, unused=-1, recent=-1)
     else:
-        removed = pruning.prune(modules)
+        removed = store.prune(modules)
     removed += [
         guest for guest in _guests() if (everything or _is_old(guest)) and _remove(guest.path)
     ]
@@ -89,17 +89,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _guests() -> Iterator[pruning.Entry]:
+def _guests() -> Iterator[store.Entry]:
     """The Python guests that conductor has built here."""
     for path in sorted(Path(paths.python_guests()).glob("python-*.wasm")):
         # Another conductor may remove it meanwhile.
         with contextlib.suppress(OSError):
             status = path.stat()
-            yield pruning.Entry(path, status.st_size, status.st_mtime)
+            yield store.Entry(path, status.st_size, status.st_mtime)
 
 
-def _is_old(guest: pruning.Entry) -> bool:
-    unused = time.time() - guest.at > pruning.UNUSED_SECONDS
+def _is_old(guest: store.Entry) -> bool:
+    unused = time.time() - guest.used_at > store.UNUSED_SECONDS
     return unused and guest.path.stem != scripts.guest_name()
 
 

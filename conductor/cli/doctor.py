@@ -22,9 +22,8 @@ import msgspec
 from conductor.cli import report
 from conductor.spec import catalog, paths
 from conductor.spec.python_guest import scripts
-from wasm_host.cache import pruning
-from wasm_host.harden import ESSENTIAL, Layer
-from wasm_host.harden.probe import probe
+from wasm_host.cache import store
+from wasm_host.harden import ESSENTIAL, Layer, probe
 
 OLDEST_PYTHON: Final = (3, 11)
 
@@ -153,7 +152,7 @@ def _cache(folder: str | None) -> Check:
     if problem:
         hint = f"chmod 700 {path}, or choose another folder: --cache; modules are compiled anew"
         return Check(name, False, f"{path} {problem}", hint)
-    sizes = [entry.size for entry in pruning.entries(path)]
+    sizes = [entry.size for entry in store.entries(path)]
     modules = f"{len(sizes)} module{'' if len(sizes) == 1 else 's'}"
     return Check(name, True, f"{path}: {modules}, {sum(sizes) / 1e6:.1f} MB")
 

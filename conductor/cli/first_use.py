@@ -18,7 +18,7 @@ import msgspec
 from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
 from conductor.core.policy.rules import SAYS, lacking, permits
-from conductor.core.services import ALWAYS_GRANTED
+from conductor.core.service_table import ALWAYS_GRANTED
 from conductor.spec import paths
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec

@@ -24,8 +24,7 @@ from conductor.spec import catalog, component_options, limits, paths, syntax, un
 from conductor.spec.manifest.reading import Manifest, Setting
 from conductor.spec.model import Spec
 from conductor.spec.python_guest import facts, scripts
-from wasm_host.harden import Layer
-from wasm_host.harden.probe import probe
+from wasm_host.harden import Layer, probe
 
 EXIT_REFUSED: Final = 1
 DETECTED: Final = "detected when it starts"

@@ -17,11 +17,11 @@ import msgspec
 from conductor.cli import report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
+from conductor.run import spawn
 from conductor.run.launch import plan
 from conductor.run.plan import Planned
 from conductor.spec.catalog import resolve_all
-from conductor.transports import spawn
-from conductor.transports.strays import adopt_orphans, end_strays
+from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from conductor.services.log_lines import LogLines
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
-    from conductor.transports.guardian import Guardian
+    from conductor.transports.process_groups import Guardian
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds that a client has to send the request which reports a failed start to it."""

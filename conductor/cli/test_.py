@@ -10,7 +10,7 @@ import typer
 
 from conductor.cli import report
 from conductor.errors import UsageError, visible, visible_path
-from conductor.services.globs import compile_glob
+from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, Match, load, path_of
 from conductor.spec.paths import MANIFEST

@@ -46,7 +46,8 @@ from conductor.core.effects import (
     Violated,
     Wake,
 )
-from conductor.core.router import SERVICES, UPSTREAM, Router
+from conductor.core.router import UPSTREAM, Router
+from conductor.core.service_table import SERVICES
 
 __all__ = [
     "CHANNEL",

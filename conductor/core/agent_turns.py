@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import Raw, UnsetType
 
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import STATE_KIND
@@ -32,6 +32,16 @@ class _SessionUpdate(msgspec.Struct):
 _decode = msgspec.json.Decoder(_SessionUpdate).decode
 
 
+def reported_state(params: Raw) -> tuple[str, str | None]:
+    """The session and the state that an update reports; None: it is no `state_update`."""
+    try:
+        message = _decode(params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "", None
+    is_state = message.update.sessionUpdate == STATE_KIND
+    return message.sessionId, message.update.state if is_state else None
+
+
 def prompt_accepted(peer: Peer, session: str) -> None:
     """An agent has accepted a prompt."""
     if peer.turns is not None and len(peer.turns) < _MOST_SESSIONS:
@@ -42,12 +52,9 @@ def updated(peer: Peer, params: Params) -> None:
     """An agent has sent a `session/update`, which may say whether it works."""
     if peer.turns is None or isinstance(params, UnsetType):
         return
-    try:
-        message = _decode(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return
-    if message.update.sessionUpdate == STATE_KIND:
-        if message.update.state != "running":  # idle, or it waits for the user
-            peer.turns.pop(message.sessionId, None)
-        elif message.sessionId not in peer.turns:
-            prompt_accepted(peer, message.sessionId)
+    session, state = reported_state(params)
+    if state == "running":
+        if session not in peer.turns:
+            prompt_accepted(peer, session)
+    elif state is not None:  # idle, or it waits for the user
+        peer.turns.pop(session, None)

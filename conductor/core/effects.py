@@ -58,7 +58,7 @@ class LogLine(msgspec.Struct, frozen=True):
 class OwnedAddresses(msgspec.Struct, frozen=True):
     """The policed `peer` has MCP servers or connections of its own, by their addresses.
 
-    A router that may be replaced by another gives them to that one (`Router`, `owned`).
+    The shell keeps them for the router that takes this one's place (`Router`, `owned`).
     """
 
     peer: str

@@ -16,9 +16,9 @@ from conductor.core.effects import Closure, Effects, Reopen, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
-from conductor.core.policy.ordering import Excuse
 from conductor.core.policy.states import State
 from conductor.core.roles.initialize import Initializer
 from conductor.core.state import (

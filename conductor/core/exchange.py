@@ -60,7 +60,7 @@ class Exchange:
         self.count = first_number
         """The last number that was given."""
         self.number = first_number
-        """The number of the message that is routed now, given to it where it is first read."""
+        """The number of the message that is routed now; it got it where it was first read."""
         self.tracer = TraceEffects(self.next_number)
         self._own_ids = count(1)
         self._failed = False
@@ -156,7 +156,7 @@ class Exchange:
 
     def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
         """The id a request is written under: a fresh one, except in a host of guests. There a
-        request keeps the id that the conductor above gave it, on its whole way through."""
+        request keeps the id that the conductor above gave it until it leaves the host."""
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or origin is None or not origin.peer.sideband:
             return requests.fresh_id()

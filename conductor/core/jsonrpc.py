@@ -168,7 +168,7 @@ def _odd(members: dict[str, Raw | UnsetType]) -> Message:
 
 
 def canonical_id(raw: Raw | bytes) -> bytes | None:
-    r"""The raw JSON of a request id in the one spelling used for comparing, or None if it is none.
+    r"""The raw JSON of a request id in the spelling used for comparing, or None if it is no id.
 
     Ids are null, a signed 64-bit integer or a string (ACP v1); `1`, `1.0` and `"1"` differ. Only
     string escapes are normalised, so that a peer may answer `"\u0061"` for `"a"`.

@@ -178,7 +178,7 @@ class Requests:
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
         if method in CONCERNED:
-            self._enforcer.mcp_ownership.asked(lane, method, params, pending)
+            self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in ENTERING and from_upstream:
             exchange.sessions.entered(session_of(params), "")
         if method in FOLLOWED and (peer.policy_state is None or not peer.policy_state.enforced):

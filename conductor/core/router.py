@@ -19,14 +19,14 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
-from conductor.core.services import LAST_WORDS, SERVICES, Services
+from conductor.core.services import LAST_WORDS, Services
 from conductor.core.state import Peer
 from conductor.core.topology import UPSTREAM
 
 _TURN: Final = b"turn:"
 """How the key of a turn begins."""
 
-__all__ = ["LAST_WORDS", "SERVICES", "UPSTREAM", "Router"]
+__all__ = ["LAST_WORDS", "UPSTREAM", "Router"]
 
 
 class Router:

@@ -24,30 +24,8 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.policy.headings import size_of
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS, SHOWN_GRANTS
 from conductor.core.state import Lane, Peer, PendingRequest
-
-CALLS: Final = {
-    "clock": "clock",
-    "random": "random",
-    "log": "log",
-    "metric": "metric",
-    "timer/start": "timer",
-    "timer/stop": "timer",
-    "kv/get": "kv",
-    "kv/set": "kv",
-    "kv/delete": "kv",
-    "kv/list": "kv",
-    "files/roots": "files",
-    "files/read": "files",
-    "files/list": "files",
-    "fetch": "fetch",
-}
-"""What proxies may call, and the service by whose name each call is granted."""
-
-SERVICES: Final = frozenset(CALLS.values())
-
-ALWAYS_GRANTED: Final = frozenset({"log", "metric"})
-"""They show something to the user, and give the proxy nothing."""
 
 ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
 """Names by which the oldest generation of proxies calls services (the P/ACP proposal)."""
@@ -63,15 +41,8 @@ RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
 itself must have been granted it."""
 
-LARGEST: Final = {"kv/set": 320 * 1024, "fetch": 4 * 1024 * 1024}
-"""Most bytes of params of the calls that bring values along; for all others the component's
-`service_bytes` is the limit."""
-
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
-
-SHOWN_GRANTS: Final = {"fetch": "fetch:HOST", "files": "files:GLOB"}
-"""How to write grants that need more than the name."""
 
 # What a child process that hosts guests reports to the conductor that started it. The child is
 # granted these by name; a proxy never is.
@@ -119,15 +90,21 @@ def called(lane: Lane, method: str) -> str | None:
 
 def too_large(name: str, size: int, service_bytes: int) -> str | None:
     """Why a call with `size` bytes of params is refused before they are read; None: it is not."""
-    if name in INTERNAL or size <= LARGEST.get(name, service_bytes):
+    own = CALLS[name].most if name in CALLS else None
+    most = service_bytes if own is None else own
+    if name in INTERNAL or size <= most:
         return None
-    if name in LARGEST:
-        hint = f"send less at a time: {LARGEST[name]:,} bytes are the most for everybody"
+    if own is not None:
+        hint = f"send less at a time: {own:,} bytes are the most for everybody"
     else:
         hint = f"raise it with `,limit.service_bytes={size}` behind the component"
-    most = LARGEST.get(name, service_bytes)
-    limit = "" if name in LARGEST else " (limit `service_bytes`)"
+    limit = "" if own is not None else " (limit `service_bytes`)"
     return f"`{name}` takes at most {most:,} bytes of params{limit}, not {size:,}\nhint: {hint}"
+
+
+def _service_of(name: str) -> str:
+    """The service in the data of an error: a component may have made up the name."""
+    return CALLS[name].service if name in CALLS else name[:_SHOWN]
 
 
 class Services:
@@ -155,7 +132,7 @@ class Services:
         if refused is not None:
             self._exchange.log(out, "info", peer, refused)
             if pending is not None:
-                data = {"service": CALLS.get(name, name[:_SHOWN])}
+                data = {"service": _service_of(name)}
                 self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
             return
         wrong = too_large(name, size_of(params), peer.component.allowance.service_bytes)
@@ -192,7 +169,7 @@ class Services:
         """Refuses a call whose params are wrong."""
         self._exchange.log(out, "warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:
-            data = {"service": CALLS.get(name, name)}
+            data = {"service": _service_of(name)}
             self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
 
     def served(self, token: int, result: bytes | None, error: bytes | None) -> Effects:
@@ -229,9 +206,9 @@ class Services:
             return None
         if name in (CONFIG, KEEP):
             return None
-        service = CALLS.get(name)
-        if service is None:
+        if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
+        service = CALLS[name].service
         if granted is None or service in granted or service in ALWAYS_GRANTED:
             return None
         shown = SHOWN_GRANTS.get(service, service)

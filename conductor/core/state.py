@@ -18,9 +18,10 @@ from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effects
 from conductor.core.jsonrpc import Params
+from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
-from conductor.core.policy.ordering import Excuse, Held, InFlight, Request, RequestInOrder, Turn
+from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
 from conductor.core.writer import Writer, writers

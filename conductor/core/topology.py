@@ -25,7 +25,7 @@ UPSTREAM: Final = "client"
 
 _HOSTED_IDS: Final = 10**12
 """The first id that a host of guests gives. Lower ones are those of the conductor above it, which
-requests keep on their way through the host. There is one count for all its guests: a request that
+requests keep while they pass the host. There is one count for all its guests: a request that
 one of them originates keeps its first id while the others pass it on."""
 
 

@@ -1,10 +1,11 @@
 """What differs between two JSON texts, as operations on JSON pointers (RFC 6901).
 
-The operations are those of RFC 6902 (`add`, `remove`, `replace`): applied in order to what was
-before they give what came after, however either is spelled. Nothing is hidden by a parser: of a
-name that an object has twice both values are kept, and such an object is never equal to another.
+The operations are those of RFC 6902 (`add`, `remove`, `replace`): applied in order to the first
+text they give the second, however either is spelled. No parser hides anything: of a name that an
+object has twice both values are kept.
 
-Pure functions. Time and memory are in proportion to the texts, whatever is in them.
+Pure functions. Time and memory are in proportion to the texts, whatever they hold: components
+choose them.
 """
 
 from __future__ import annotations
@@ -24,27 +25,26 @@ Json = Any
 Path = tuple[str | int, ...]
 
 _MOST_COMPARED: Final = 40_000
-"""Pairs of entries that one diff compares, all in all, to put lists beside each other."""
+"""Pairs of entries that one diff compares in all lists together, to find which are the same."""
 
 _MOST_ALIGNED: Final = 1_000
+"""Pairs of entries of one list that are compared as texts, which takes longer."""
 _LOOKED_AT: Final = 4_096
-"""Bytes of an entry that tell which it is a version of."""
+"""Bytes of an entry that show which entry it is a version of."""
 
 _DEEPEST: Final = 24
-"""Levels below which a difference is one of the whole."""
+"""Levels; below them a container that differs is replaced as a whole."""
 
 _LONGEST_INT: Final = 400
+"""Digits; Python takes time with their square to read more."""
 _SHORT_PRINT: Final = 32
 _MARK: Final = b"#"
-"""Begins the print of what is not its own; no JSON text does."""
+"""Begins a print that is a digest; no JSON text begins with it."""
 _PRINT: Final = 16
 
 
 class Number:
-    """A number that is no plain integer, as it is written.
-
-    Equal to another if both are the same double, which is what parsers make of them.
-    """
+    """A number that is no plain integer; equal to one that parsers read as the same double."""
 
     __slots__ = ("text",)
 
@@ -54,8 +54,8 @@ class Number:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Number):
             return False
-        one, two = float(self.text), float(other.text)
-        return self.text == other.text or (one == two and math.isfinite(one))
+        mine, theirs = float(self.text), float(other.text)
+        return self.text == other.text or (mine == theirs and math.isfinite(mine))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -131,16 +131,16 @@ def parse(raw: bytes, *, exact_numbers: bool = False) -> Json:
         raise ValueError("nested too deep") from None
 
 
-def same(one: bytes, other: bytes, *, exact_numbers: bool = False) -> bool:
+def same(text: bytes, other: bytes, *, exact_numbers: bool = False) -> bool:
     """Whether two JSON texts hold the same value, however they are spelled.
 
     Texts that are no JSON are the same only byte by byte.
     """
-    if one == other:
+    if text == other:
         return True
     try:
         return not diff(
-            parse(one, exact_numbers=exact_numbers), parse(other, exact_numbers=exact_numbers)
+            parse(text, exact_numbers=exact_numbers), parse(other, exact_numbers=exact_numbers)
         )
     except (ValueError, RecursionError):
         return False
@@ -155,12 +155,12 @@ def _none(text: str) -> Json:
 
 
 def _object(pairs: list[tuple[str, Json]]) -> Json:
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else Repeated(pairs)
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else Repeated(pairs)
 
 
 def diff(before: Json, after: Json) -> list[Operation]:
-    """What has to be done to `before` to get `after`; nothing if they say the same.
+    """The operations that turn `before` into `after`; none if they hold the same value.
 
     Either may be `NOTHING`: the whole is then added or removed.
     """
@@ -173,25 +173,25 @@ def diff(before: Json, after: Json) -> list[Operation]:
 
 
 class _Work:
-    """What one diff remembers, and what it may still do."""
+    """The prints of one diff, and how much it may still compare."""
 
     __slots__ = ("left", "prints")
 
     def __init__(self) -> None:
         self.prints: dict[int, bytes] = {}
-        """Of containers, by identity."""
+        """Of containers, by identity: each is asked for once per level otherwise."""
         self.left = _MOST_COMPARED
         """Pairs of entries that it may still compare."""
 
     def may_compare(self, pairs: int, most: int = _MOST_COMPARED) -> bool:
-        """Whether it may compare so many pairs, which are taken off then."""
+        """Whether it may compare so many pairs; if so, they are taken off its budget."""
         if pairs > min(most, self.left):
             return False
         self.left -= pairs
         return True
 
     def print(self, value: Json) -> bytes:
-        """A few bytes that are the same for equal values, in whatever order members stand, and for
+        """A few bytes that are the same for equal values, whatever the order of members, and for
         no others."""
         if not isinstance(value, (dict, list, Repeated)):
             text = value.print() if isinstance(value, Number) else encode(value)
@@ -217,8 +217,9 @@ def _digest(kind: bytes, text: bytes) -> bytes:
     return _MARK + hashlib.blake2b(kind + text, digest_size=_PRINT).digest()
 
 
-def _put(digest: hashlib.blake2b, one: bytes) -> None:
-    digest.update(b"%c%b" % (len(one), one))
+def _put(digest: hashlib.blake2b, text: bytes) -> None:
+    # With its length, so that no two sequences of prints give the same digest.
+    digest.update(b"%c%b" % (len(text), text))
 
 
 def _differences(
@@ -260,7 +261,7 @@ def _in_lists(
     paths: tuple[Path, Path],
     work: _Work,
 ) -> Iterator[Operation]:
-    """Entries taken out, last first; then those put in; then those that have changed."""
+    """Entries removed, last first, so that places before them stay; then added; then changed."""
     was, now = paths
     partners = _partners(before, after, work)
     kept = {place for place in partners if place is not None}
@@ -276,10 +277,10 @@ def _in_lists(
 
 
 def _partners(was: list[Json], now: list[Json], work: _Work) -> list[int | None]:
-    """For each entry after the place of the one it was before, in order; None for a new one."""
-    before, after = [work.print(one) for one in was], [work.print(one) for one in now]
-    head = _shared(before, after)
-    tail = _shared(before[head:][::-1], after[head:][::-1])
+    """For each entry of `now` the place of its former version in `was`, in order, or None."""
+    before, after = [work.print(entry) for entry in was], [work.print(entry) for entry in now]
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
     left = before[head : len(before) - tail]
     right = after[head : len(after) - tail]
     middle: list[int | None]
@@ -291,8 +292,8 @@ def _partners(was: list[Json], now: list[Json], work: _Work) -> list[int | None]
             if what == "equal":
                 middle += range(i, j)
             else:
-                found = _block(was[head + i : head + j], now[head + k : head + m], work)
-                middle += [None if at is None else i + at for at in found]
+                places = _block(was[head + i : head + j], now[head + k : head + m], work)
+                middle += [None if at is None else i + at for at in places]
     last = len(before) - len(after)
     return [
         *range(head),
@@ -302,54 +303,51 @@ def _partners(was: list[Json], now: list[Json], work: _Work) -> list[int | None]
 
 
 def _block(left: list[Json], right: list[Json], work: _Work) -> list[int | None]:
-    """The partners where no entry is the same."""
+    """The partners in a part of two lists where no entry is the same."""
     if len(left) == len(right) == 1:
         return [0]
     if not work.may_compare(len(left) * len(right), _MOST_ALIGNED):
         return [at if at < len(left) else None for at in range(len(right))]
-    return align([_beginning(one) for one in left], [_beginning(one) for one in right])
+    return align([_beginning(entry) for entry in left], [_beginning(entry) for entry in right])
 
 
 def _beginning(value: Json) -> bytes:
-    """As much of a value's text as tells which it is a version of."""
+    """As much of a value's text as shows which value it is a version of."""
     parts: list[str] = []
     room, left = _LOOKED_AT, [value]
     while left and room > 0:
-        one = left.pop()
-        if isinstance(one, list):
+        held = left.pop()
+        if isinstance(held, list):
             parts.append("[")
-            left += reversed(one)
-        elif isinstance(one, (dict, Repeated)):
+            left += reversed(held)
+        elif isinstance(held, (dict, Repeated)):
             parts.append("{")
-            pairs = one.items() if isinstance(one, dict) else one
+            pairs = held.items() if isinstance(held, dict) else held
             left += (part for pair in sorted(pairs, key=_name, reverse=True) for part in pair[::-1])
         else:
-            parts.append(_written(one[:room] if isinstance(one, str) else one))
+            parts.append(_written(held[:room] if isinstance(held, str) else held))
         room -= len(parts[-1])
     return ",".join(parts).encode()[:_LOOKED_AT]
 
 
-def _shared(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """How many entries both begin with."""
-    for at, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return at
-    return min(len(one), len(other))
+def _common(left: Sequence[bytes], right: Sequence[bytes]) -> int:
+    """How many entries are the same at the beginning."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def repeated(value: Json) -> list[Path]:
     """Where objects have a name more than once."""
-    found: list[Path] = []
+    paths: list[Path] = []
     left: list[tuple[Path, Json]] = [((), value)]
     while left:
         path, held = left.pop()
         if isinstance(held, Repeated):
-            found.append(path)
-        elif isinstance(held, dict):
-            left += (((*path, name), one) for name, one in held.items())
-        elif isinstance(held, list):
-            left += (((*path, at), one) for at, one in enumerate(held))
-    return sorted(found, key=str)
+            paths.append(path)
+        elif isinstance(held, (dict, list)):
+            items = held.items() if isinstance(held, dict) else enumerate(held)
+            left += (((*path, step), entry) for step, entry in items)
+    return sorted(paths, key=str)
 
 
 def pointer(path: Path) -> str:
@@ -358,7 +356,7 @@ def pointer(path: Path) -> str:
 
 
 def at(value: Json, path: Path) -> Json:
-    """What stands at a path; the last there is, where that goes on into what is no container."""
+    """The value at a path, or the last on it that is no container."""
     for step in path:
         if isinstance(value, (dict, list)):
             value = value[step]  # type: ignore[index]

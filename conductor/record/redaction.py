@@ -1,15 +1,15 @@
 """Takes what looks like a secret out of a JSON payload before it is written to a file.
 
-Works on raw JSON: what holds nothing suspicious is returned as it is, byte for byte; of what does,
-only the containers on the way to a secret are written anew. This is no general sanitizer: prompts,
-answers and file contents stay.
+Works on raw JSON: a payload without anything suspicious is returned byte for byte, and otherwise
+only the containers around a secret are written anew. This is no general sanitizer: prompts, answers
+and file contents stay.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -40,7 +40,8 @@ _HINTS: Final = (
     b"secret", b"passw", b"passphrase", b"key", b"credential", b"authorization", b"cookie",
     b"token", b"bearer", b'"env"', b'"headers"', b'"url"', b'"args"', b"\\u00",
 )  # fmt: skip
-"""A payload without any of these, in lower case, holds nothing to be taken out."""
+"""A payload without any of these, in lower case, holds no secret we would recognise. The search
+spares most payloads from being read. `\\u00` may spell any of them."""
 
 _KEYED: Final = ("token", "key", "secret", "passw", "pwd", "auth", "bearer", "sig", "credential")
 """Parts of the names of secrets in the query of a URL."""
@@ -48,11 +49,12 @@ _QUERY: Final = re.compile(r"([?&;])([^=&;#?]*+)=[^&;#]*+")
 _USER: Final = re.compile(r"(://)[^/?#]*@")
 _NAMED: Final = re.compile(r"[^=:\s]*[=:]").match
 _DEEPEST: Final = 24
-"""Below this many levels a suspicious container is replaced as a whole."""
+"""Levels; a suspicious container below them is replaced as a whole."""
 _RESCAN: Final = 16
-"""What is so many times smaller than what was found suspicious is searched again by itself."""
+"""A container so many times smaller than the suspicious one around it is searched by itself: most
+are harmless then, and to search each level would take time with the square of the depth."""
 _MOST_READ: Final = 1024 * 1024
-"""Characters of URLs and arguments of one payload that are looked at; further ones are replaced."""
+"""Characters of URLs and arguments that are searched in one payload; the rest is replaced."""
 
 _list = msgspec.json.Decoder(list[Raw])
 _members = msgspec.json.Decoder(dict[str, Raw])
@@ -60,6 +62,8 @@ _text = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
 _Value = Raw | bytes
+
+T = TypeVar("T")
 
 
 def redacted(payload: bytes, method: str | None = None) -> bytes:
@@ -80,7 +84,7 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
 
 
 def _login(value: bytes) -> bytes:
-    held = _opened(value)
+    held = _decoded(_members, value)
     if held is None:
         return REDACTED
     return _object({k: bytes(v) if k in _LOGIN_KEPT else _blank(v) for k, v in held.items()})
@@ -108,8 +112,10 @@ class _Pass:
         self._left = _MOST_READ
 
     def clean(self, value: _Value, level: int, searched: int) -> _Value:
-        """A value under a harmless name, the very same where it holds no secret. `searched`: the
-        size of what was found suspicious, and holds it."""
+        """A value under a harmless name; the same object if it holds no secret.
+
+        `searched`: bytes of the suspicious container around it.
+        """
         view = memoryview(value)
         if _first(value) not in (b"{", b"["):
             return value
@@ -121,20 +127,21 @@ class _Pass:
 
     def _container(self, value: _Value, level: int, searched: int) -> _Value:
         if _first(value) == b"[":
-            entries = _entries(value)
+            entries = _decoded(_list, value)
             if entries is None:
                 return REDACTED
-            cleaned = [self.clean(one, level, searched) for one in entries]
-            if all(one is other for one, other in zip(cleaned, entries, strict=True)):
+            cleaned = [self.clean(entry, level, searched) for entry in entries]
+            if all(new is old for new, old in zip(cleaned, entries, strict=True)):
                 return value
             return b"[" + b",".join(cleaned) + b"]"
-        held = _opened(value)
+        held = _decoded(_members, value)
         if held is None:
             return REDACTED
-        found = {k: self._member(k, v, level, searched) for k, v in held.items()}
-        if all(found[name] is held[name] for name in held) and _is_whole(value, held):
+        members = {k: self._member(k, v, level, searched) for k, v in held.items()}
+        # Of a name that stands twice only the last value has been searched: then write it anew.
+        if all(members[name] is held[name] for name in held) and _is_whole(value, held):
             return value
-        return _object(found)
+        return _object(members)
 
     def _member(self, name: str, value: Raw, level: int, searched: int) -> _Value:
         if name in _PAIRS:
@@ -150,9 +157,9 @@ class _Pass:
         return self.clean(value, level, searched)
 
     def _read(self, value: _Value) -> str | None:
-        """A text that is to be looked at; None for what is none, or where that is too much."""
+        """A text to be searched; None if it is none, or too much was searched already."""
         self._left -= memoryview(value).nbytes
-        return _string(value) if self._left >= 0 else None
+        return _decoded(_text, value) if self._left >= 0 else None
 
     def _url(self, value: Raw) -> _Value:
         text = self._read(value)
@@ -163,7 +170,7 @@ class _Pass:
 
     def _arguments(self, value: Raw) -> _Value:
         """A command's arguments: `--token=X`, `--token X` and `--header "Authorization: X"`."""
-        entries = _entries(value) if _first(value) == b"[" else None
+        entries = _decoded(_list, value) if _first(value) == b"[" else None
         if entries is None:
             return _blank(value)
         cleaned: list[_Value] = []
@@ -185,12 +192,12 @@ def _first(value: _Value) -> bytes:
 
 def _is_whole(value: _Value, held: dict[str, Raw]) -> bool:
     """Whether an object has no other text than that of these members: none stands there twice."""
-    texts = sum(len(_encode(name)) + memoryview(one).nbytes + 2 for name, one in held.items())
+    texts = sum(len(_encode(name)) + memoryview(raw).nbytes + 2 for name, raw in held.items())
     return memoryview(value).nbytes == texts + 1
 
 
 def _blank(value: Raw | bytes) -> bytes:
-    """A mark in place of a value; that there is none is no secret."""
+    """A mark in place of a value; `null` stays, since it is no secret."""
     return b"null" if bytes(value) == b"null" else REDACTED
 
 
@@ -198,14 +205,14 @@ def _pairs(value: Raw) -> _Value:
     """Environment variables or headers: the names stay."""
     first = _first(value)
     if first == b"{":
-        held = _opened(value)
+        held = _decoded(_members, value)
         return REDACTED if held is None else _object(dict.fromkeys(held, REDACTED))
-    entries = _entries(value) if first == b"[" else None
+    entries = _decoded(_list, value) if first == b"[" else None
     if entries is None:
         return _blank(value)
     cleaned = []
     for entry in entries:
-        held = _opened(entry)
+        held = _decoded(_members, entry)
         if held is None:
             cleaned.append(REDACTED)
         else:
@@ -219,8 +226,8 @@ def clean_url(url: str) -> str:
     return _QUERY.sub(_without_value, url) if _holds(url, _KEYED) else url
 
 
-def _without_value(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}={_MARK}" if _holds(found[2], _KEYED) else found[0]
+def _without_value(item: re.Match[str]) -> str:
+    return f"{item[1]}{item[2]}={_MARK}" if _holds(item[2], _KEYED) else item[0]
 
 
 def _argument(text: str) -> tuple[str, bool]:
@@ -237,23 +244,10 @@ def _argument(text: str) -> tuple[str, bool]:
     return (text, True) if text.startswith("-") else (_MARK, False)
 
 
-def _opened(value: _Value) -> dict[str, Raw] | None:
+def _decoded(decoder: msgspec.json.Decoder[T], value: _Value) -> T | None:
+    """A value, one level deep; None if it is of another type."""
     try:
-        return _members.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _entries(value: _Value) -> list[Raw] | None:
-    try:
-        return _list.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _string(value: _Value) -> str | None:
-    try:
-        return _text.decode(value)
+        return decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

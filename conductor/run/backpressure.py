@@ -1,4 +1,4 @@
-"""Backpressure: who waits while somebody cannot take more.
+"""Backpressure: which peers wait while another cannot take more.
 
 The ends of the chain are where messages originate, so they wait first: when a peer's outbox rises
 above the high water mark the other end is not read any more, while the proxies between empty what
@@ -16,7 +16,7 @@ from conductor.transports.base import Transport
 
 
 class Flow:
-    """Decides who is paused, from how much each transport holds."""
+    """Decides which peers are paused, from how much each transport holds."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Flow:
         self._full: dict[str, float] = {}
         """Peers above the high water mark, and when they last took something."""
         self._waiting: dict[str, set[str]] = {}
-        """Who is paused, and for whom."""
+        """The peers that are paused, and for which others."""
         self._timer: asyncio.TimerHandle | None = None
 
     def wrote(self, name: str, source: str) -> None:
@@ -58,7 +58,7 @@ class Flow:
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """`name` no longer holds anybody up."""
+        """No peer waits for `name` any more."""
         self._full.pop(name, None)
         for source, reasons in list(self._waiting.items()):
             reasons.discard(name)

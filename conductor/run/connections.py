@@ -4,97 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor.core import UPSTREAM
 from conductor.core.services import READY
 from conductor.errors import ComponentError
-from conductor.run.backpressure import Flow
 from conductor.transports.base import Ended, Events, Transport
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
 
 _HANDOVER: Final = 0.2
 """Seconds a component has to end by itself before its successor's input is closed too."""
 
 
-class Owner(Protocol):
-    """Whom the transports report to, peer by peer: see `conductor.run.runtime.Runtime`."""
-
-    flow: Flow
-
-    def feed(self, name: str, frames: list[bytes]) -> None:
-        """Lines came."""
-
-    def oversized(self, name: str, head: bytes, limit: int) -> None:
-        """A line was skipped."""
-
-    def undeliverable(self, name: str, frame: bytes, why: str) -> None:
-        """A line will not reach its component."""
-
-    def ended(self, name: str, how: Ended) -> None:
-        """A connection is gone."""
-
-
 class PeerEvents:
-    """Turns what one transport reports into calls of its owner."""
+    """Turns what one transport reports into calls of its runtime."""
 
-    __slots__ = ("_ended", "_name", "_owner")
+    __slots__ = ("_ended", "_name", "_runtime")
 
-    def __init__(self, owner: Owner, name: str) -> None:
-        self._owner = owner
+    def __init__(self, runtime: Runtime, name: str) -> None:
+        self._runtime = runtime
         self._name = name
         self._ended = False
 
     def received(self, frames: list[bytes]) -> None:
         """Routes the lines and writes what they lead to."""
         if not self._ended:
-            self._owner.feed(self._name, frames)
+            self._runtime.feed(self._name, frames)
 
     def oversized(self, head: bytes, limit: int) -> None:
         """A line was skipped."""
-        self._owner.oversized(self._name, head, limit)
+        self._runtime.oversized(self._name, head, limit)
 
     def undeliverable(self, frame: bytes, why: str) -> None:
         """A line will not reach its component."""
-        self._owner.undeliverable(self._name, frame, why)
+        self._runtime.undeliverable(self._name, frame, why)
 
     def drained(self) -> None:
         """Some of what was queued has left."""
-        self._owner.flow.drained(self._name)
+        self._runtime.flow.drained(self._name)
 
     def ended(self, how: Ended) -> None:
         """The connection is gone."""
         if not self._ended:
             self._ended = True
-            self._owner.ended(self._name, how)
+            self._runtime.ended(self._name, how)
 
     def silence(self) -> None:
         """Ignores everything from now on."""
         self._ended = True
 
 
-class _Said(msgspec.Struct):
+class _FirstLine(msgspec.Struct):
     method: str = ""
     params: dict[str, Any] = {}
 
 
 class Handover:
-    """Events of a transport that has been opened before its place was free for it."""
+    """Keeps the events of a transport that was opened before its place was free."""
 
     def __init__(self) -> None:
         self._target: Events | None = None
         self._frames: list[bytes] = []
         self.how: Ended | None = None
-        self.said = asyncio.Event()
-        """Set once it has said something, or ended."""
+        self.heard = asyncio.Event()
+        """Set once it has sent something, or ended."""
 
     def refused(self) -> str | None:
-        """Why a host of guests, that has said something, cannot serve; None if it is ready."""
+        """Why a host of guests cannot serve, by the first line it sent; None if it is ready."""
         if not self._frames:
             return f"it {self.how.text}" if self.how is not None else "it ended"
-        said = msgspec.json.decode(self._frames[0][1:], type=_Said)
-        return None if said.method == READY else said.params.get("text", "it failed")
+        line = msgspec.json.decode(self._frames[0][1:], type=_FirstLine)
+        return None if line.method == READY else line.params.get("text", "it failed")
 
     def to(self, target: Events) -> None:
         """Hands everything over, from now on and what has come already."""
@@ -105,8 +89,8 @@ class Handover:
             target.ended(self.how)
 
     def received(self, frames: list[bytes]) -> None:
-        """Keeps frames until there is somebody for them."""
-        self.said.set()
+        """Keeps frames until the handover."""
+        self.heard.set()
         if self._target is not None:
             self._target.received(frames)
         else:
@@ -128,25 +112,25 @@ class Handover:
             self._target.drained()
 
     def ended(self, how: Ended) -> None:
-        """Keeps the end until there is somebody for it."""
+        """Keeps the end until the handover."""
         self.how = how
-        self.said.set()
+        self.heard.set()
         if self._target is not None:
             self._target.ended(how)
 
 
 class Connections:
-    """Who is connected, by the names of peers."""
+    """The transports of a chain, by peer."""
 
-    def __init__(self, owner: Owner, transports: dict[str, Transport], grace: float) -> None:
+    def __init__(self, runtime: Runtime, transports: dict[str, Transport], grace: float) -> None:
         """`grace`: seconds before each harder step when one is closed."""
         self.transports = transports
-        self._owner = owner
+        self._runtime = runtime
         self._grace = grace
         self._events: dict[str, PeerEvents] = {}
         self._gone: dict[str, asyncio.Event] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        """Transports that others took the place of, being closed."""
+        """Replaced transports, which are being closed."""
 
     def held(self, name: str) -> int:
         """Bytes that wait to be written to a component."""
@@ -164,8 +148,10 @@ class Connections:
             raise
 
     def replace(self, name: str, transport: Transport) -> Events:
-        """Puts an opened transport in a component's place, and closes the one before. What the new
-        one reports is for the events returned."""
+        """Puts an opened transport in a component's place and closes the former one.
+
+        Returns the events that the new transport must report to.
+        """
         before = self.transports[name]
         self.silence(name)
         closing = asyncio.get_running_loop().create_task(before.close(self._grace))
@@ -176,15 +162,15 @@ class Connections:
     def _put(self, name: str, transport: Transport) -> PeerEvents:
         self.transports[name] = transport
         self._gone[name] = asyncio.Event()
-        self._events[name] = PeerEvents(self._owner, name)
+        self._events[name] = PeerEvents(self._runtime, name)
         return self._events[name]
 
     def hear(self, name: str) -> None:
-        """Has what a component said on its standard error told before what is told of it now."""
+        """Logs what a component wrote to standard error before anything else about it is logged."""
         self.transports[name].hear()
 
     def silence(self, name: str) -> None:
-        """Nothing that a component says is heard any more."""
+        """Ignores everything that a component sends from now on."""
         self._events[name].silence()
 
     def gone(self, name: str) -> None:

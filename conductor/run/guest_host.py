@@ -24,13 +24,13 @@ from conductor.core.services import (
     VIOLATED,
 )
 from conductor.errors import ComponentError
-from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, client
+from conductor.run import spawn
+from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
 from conductor.spec import limits, paths
 from conductor.spec.model import Spec
-from conductor.transports import spawn
-from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
+from conductor.transports.process_groups import Guardian
 
 if TYPE_CHECKING:
     import wasm_host
@@ -79,7 +79,7 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
         on_failure=spec.on_failure,
         timeout=spec.timeout,
         files=_files(spec),
-        clients=(client(spec),),
+        grantees=(grantee(spec),),
         configurations=(configuration,) if configuration.file else (),
     )
 
@@ -112,7 +112,7 @@ def segment(
         on_failure=choices.pop() if len(choices) == 1 else "fail",
         timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
         files=tuple(file for spec in specs for file in _files(spec)),
-        clients=tuple(map(client, specs)),
+        grantees=tuple(map(grantee, specs)),
         configurations=tuple(each for each in host.configurations if each.file),
         belongings=host.belongings,
     )

@@ -1,4 +1,4 @@
-"""How the components of a running chain are, for whoever asks (SIGUSR1; docs/cli.md)."""
+"""The state of each component of a running chain, in a line (SIGUSR1; docs/cli.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HAPPENED: Final = {
     "restart": "started again {}",
     "swap": "replaced by a new build {}",
 }
-"""What is counted of each component, and how it is told."""
+"""The events that are counted for each component, and their words."""
 
 
 def listed(
@@ -28,9 +28,9 @@ def listed(
     bytes wait to be written to a component. Guests of one child are listed each by itself.
     """
     yield UPSTREAM, _busy(UPSTREAM, "", router.pending(), held)
-    for name, one in planned.items():
+    for name, component in planned.items():
         waiting = len(router.waiting_on(name))
-        for guest in one.guests or (name,):
+        for guest in component.guests or (name,):
             left_out = happened.get(("bypass", guest), 0)
             state = "left out of the chain" if left_out else _state(router, name)
             yield guest, _busy(name, state + _counts(guest, happened), waiting, held)
@@ -48,13 +48,13 @@ def _state(router: Router, name: str) -> str:
 
 
 def _counts(name: str, happened: Mapping[tuple[str, str], int]) -> str:
-    told = ""
-    for kind, text in HAPPENED.items():
+    text = ""
+    for kind, words in HAPPENED.items():
         count = happened.get((kind, name), 0)
         noun = "rule" if kind == "violation" else "time"
         if count:
-            told += ", " + text.format(f"{count} {noun}{'s' if count > 1 else ''}")
-    return told
+            text += ", " + words.format(f"{count} {noun}{'s' if count > 1 else ''}")
+    return text
 
 
 def _busy(name: str, state: str, waiting: int, held: Callable[[str], int]) -> str:

@@ -16,12 +16,12 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
-from conductor.run.plan import Configuration, Options, Planned, Stderr, client
+from conductor.run.plan import Configuration, Options, Planned, Stderr, grantee
 from conductor.spec import limits
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
-from conductor.transports.guardian import Guardian
 from conductor.transports.process import ProcessTransport
+from conductor.transports.process_groups import Guardian
 
 
 def plan(
@@ -155,7 +155,7 @@ def _program(
         quiet=spec.quiet,
         mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
         files=tuple(word for word in command if os.path.isfile(word)),
-        clients=(client(spec),),
+        grantees=(grantee(spec),),
         configurations=(Configuration(spec),) if in_file else (),
     )
 
@@ -168,7 +168,7 @@ def _in_process(spec: Spec, role: str, options: Options) -> Planned:
         _component(spec, role),
         MemoryTransport(in_process.load(spec)),
         mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
-        clients=(client(spec),),
+        grantees=(grantee(spec),),
     )
 
 

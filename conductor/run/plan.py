@@ -12,7 +12,7 @@ import msgspec
 
 from conductor.core.component import Component, KeptMembers
 from conductor.errors import ConductorError
-from conductor.services.client import Client
+from conductor.services.calls import Grantee
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
@@ -98,7 +98,7 @@ class Belongings:
     def __init__(self) -> None:
         self.own: dict[str, set[str]] = {}
         """The addresses each guest has declared as its own."""
-        self.known: Callable[[], AbstractSet[str]] = frozenset
+        self.known: AbstractSet[str] = frozenset()
         """All addresses that the chain knows."""
         self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
         """By guest."""
@@ -109,11 +109,11 @@ class Belongings:
         own.update(addresses)
         if len(own) > _MOST_OWN:
             # A chain forgets its oldest addresses, too: those are of no use any more.
-            own.intersection_update(self.known())
+            own.intersection_update(self.known)
 
     def by_owner(self) -> dict[str, list[str]]:
         """By guest; under the empty name, the addresses of all others."""
-        known = self.known()
+        known = self.known
         owned = {name: sorted(own & known) for name, own in self.own.items()}
         return {**owned, "": sorted(known - set().union(*self.own.values()))}
 
@@ -165,13 +165,13 @@ class Planned(msgspec.Struct, frozen=True):
     """Those of its components whose settings are in a file."""
     belongings: Belongings | None = None
     """What its guests own and keep, if it is a host."""
-    clients: tuple[Client, ...] = ()
+    grantees: tuple[Grantee, ...] = ()
     """The users of services in it: itself, or its guests."""
 
 
-def client(spec: Spec) -> Client:
+def grantee(spec: Spec) -> Grantee:
     """The projection of a proxy for the services."""
-    return Client(
+    return Grantee(
         spec.name,
         # Values that a component keeps belong to its name and to what is run: a component that the
         # user calls by the name of another must not read that one's values.

@@ -1,8 +1,8 @@
-"""Whose turn it is in a host of guests, what it is delivered, and on whose account that is.
+"""The order in which the guests of a host are delivered to, and the accounts that pay for it.
 
-No I/O and no clock: the host gives the time, delivers what a turn holds, and routes what came of
-it. A guest's *round* is all that was queued for it when the round began. It is delivered in pieces
-and what the guest returns is routed in slices, so that others have their turns in between.
+No I/O and no clock: the caller passes the time, delivers, and routes what the guest returned. A
+guest's *round* is all that was queued for it when the round began. It is delivered in pieces and
+what the guest returns is routed in slices, so that others have their turns in between.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from conductor.core import UPSTREAM
 from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
-from conductor.run.outboxes import Hub, Run, joined, release
+from conductor.run.outboxes import Outboxes, QueuedFrames, joined, release
 
 PIECE: Final = 256 * 1024
 """Bytes of one delivery, unless one line is longer: a guest needs memory for them."""
@@ -28,7 +28,7 @@ class Round:
 
     __slots__ = ("answering", "begun", "cause", "lines", "runs", "whole")
 
-    def __init__(self, runs: list[Run], cause: Cause, *, whole: bool) -> None:
+    def __init__(self, runs: list[QueuedFrames], cause: Cause, *, whole: bool) -> None:
         self.runs = deque(runs)
         self.whole = whole
         """Whether it is all that others have sent the guest."""
@@ -36,16 +36,16 @@ class Round:
         """Whether any of it was delivered."""
         self.lines: list[bytes] = []
         self.cause = self.answering = cause
-        """Why the guest returned these lines; and why the conductor answers them."""
+        """The causes of the returned lines, and of the conductor's answers to them."""
 
     @property
     def outside(self) -> bool:
-        """Whether somebody outside has caused any of it."""
+        """Whether anything outside this host has caused any of it."""
         return (bool(self.lines) and self.cause.left > 0) or _outside(self.runs)
 
     @property
     def payer(self) -> Account:
-        """On whose account its next turn is, if nobody outside has caused it."""
+        """The account of its next turn, if nothing outside has caused that."""
         return self.runs[0].cause.account if self.runs and not self.lines else self.cause.account
 
     @property
@@ -54,9 +54,9 @@ class Round:
         return not self.lines and not self.runs
 
     def piece(self) -> tuple[bytes, Cause]:
-        """Takes what is delivered at once, frames of one cause, and why it is."""
+        """Takes what is delivered at once: frames of one cause, and the cause."""
         self.begun = True
-        taken: list[Run] = []
+        taken: list[QueuedFrames] = []
         size = 0
         while self.runs and size < PIECE and _same(taken, self.runs[0]):
             run = self.runs.popleft()
@@ -67,8 +67,8 @@ class Round:
                     fit = index
                     break
             if fit < len(run.frames):
-                self.runs.appendleft(Run(run.cause, run.frames[fit:], answer=run.answer))
-                run = Run(run.cause, run.frames[:fit], answer=run.answer)
+                self.runs.appendleft(QueuedFrames(run.cause, run.frames[fit:], answer=run.answer))
+                run = QueuedFrames(run.cause, run.frames[:fit], answer=run.answer)
             taken.append(run)
         return joined(taken), taken[0].cause
 
@@ -81,36 +81,35 @@ class Round:
 class Rounds:
     """The rounds of the guests of one host, and their accounts."""
 
-    def __init__(self, hub: Hub, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, outboxes: Outboxes, accounts: Mapping[str, Account]) -> None:
         self.accounts = accounts
-        self._hub = hub
+        self._outboxes = outboxes
         self._open: dict[str, Round] = {}
         self._used: defaultdict[str, float] = defaultdict(float)
-        """Seconds that each guest has had; of one that had nothing to do, as many as the one whose
-        turn it was then."""
+        """Seconds that each guest has run. An idle guest counts as having run as long as the guest
+        whose turn it was then: it must not save up time."""
         self._least = 0.0
         self._together = Bucket(TOGETHER / 100)
-        """The time for what all of them do of their own."""
+        """The time for what all guests together do of their own."""
 
     def next(self, now: float, *, own: bool = True) -> tuple[str | None, float | None]:
-        """The peer whose turn it is; if nobody's, the seconds until it is somebody's.
+        """The peer whose turn it is; if it is no peer's, the seconds until it is.
 
-        `own`: whether it may be the turn of what is a guest's own.
-
-        What comes from outside is first, and of several guests who has had the least time. What is
-        a guest's own waits until there is something on its account, and on that of who caused it.
+        Frames from outside come first, and of several guests the one that has run least. What
+        guests send of their own waits until the accounts of sender and receiver allow it; without
+        `own` it is not considered.
         """
         outside: list[str] = []
         later: list[str] = []
-        for name, runs in self._hub.waiting():
+        for name, runs in self._outboxes.waiting():
             if name == UPSTREAM:
                 return name, None
             if name not in self._open and not self._blocked(name):
                 (outside if _outside(runs) else later).append(name)
-        for name, found in self._open.items():
+        for name, current in self._open.items():
             if not self._blocked(name):
-                # A round that waits for its account holds up nobody whom the next one is for.
-                late = found.outside or _outside(self._hub.queued(name))
+                # A round that waits for its account must not hold up frames from outside behind it.
+                late = current.outside or _outside(self._outboxes.queued(name))
                 (outside if late else later).append(name)
         if outside:
             return (outside[0] if len(outside) == 1 else self._first(outside)), None
@@ -125,81 +124,81 @@ class Rounds:
         return (self._first(ready), None) if ready else (None, min(dues.values()))
 
     def stuck(self) -> str | None:
-        """The guest of which most waits, where all wait for each other to take what they sent."""
-        names = {name for name, _ in self._hub.waiting()} | self._open.keys()
+        """Where all wait for each other to take what they sent: the guest that has sent most."""
+        names = {name for name, _ in self._outboxes.waiting()} | self._open.keys()
         waiting = {name: self.accounts[name].waiting for name in names}
         return max(waiting, key=waiting.__getitem__, default=None)
 
     def begun(self, name: str) -> Round:
-        """The round that a guest is in; a new one if it is in none, with what was queued for it.
+        """The open round of a guest, or a new one with what is queued for it.
 
-        The conductor's answers hold up nothing that others send it, and wait for nothing.
+        The conductor's answers have rounds of their own: they must not hold up what others send.
         """
-        found = self._open.get(name)
-        if found is None:
+        current = self._open.get(name)
+        if current is None:
             self._used[name] = max(self._used[name], self._least)
-            queued = self._hub.queued(name)
+            queued = self._outboxes.queued(name)
             theirs = [run for run in queued if not run.answer]
             answers = not theirs or (_outside(queued) and not _outside(theirs))
-            runs = self._hub.take_from(name, answers=answers)
+            runs = self._outboxes.take_from(name, answers=answers)
             whole = not answers or not theirs
-            found = self._open[name] = Round(runs, self._hub.outside, whole=whole)
+            current = self._open[name] = Round(runs, self._outboxes.outside, whole=whole)
         self._least = self._used[name]
-        return found
+        return current
 
     def returned(self, name: str, lines: list[bytes]) -> None:
-        """A guest has returned lines without a delivery, when it was started: they are its own."""
-        found = self._open[name] = Round([], self.accounts[name].caused[0], whole=False)
-        found.lines = lines
+        """A guest returned lines when it was started: nothing has caused them."""
+        current = self._open[name] = Round([], self.accounts[name].caused[0], whole=False)
+        current.lines = lines
 
-    def is_in(self, name: str, found: Round) -> bool:
-        """Whether a guest is in a round still."""
-        return self._open.get(name) is found
+    def is_in(self, name: str, current: Round) -> bool:
+        """Whether this is the open round of a guest."""
+        return self._open.get(name) is current
 
     def end(self, name: str) -> None:
-        """A guest's round is over; what is not delivered of it is on nobody's account any more."""
-        found = self._open.pop(name, None)
-        if found is not None:
-            release(found.runs)
+        """Ends a guest's round; frames of it that are not delivered leave their accounts."""
+        current = self._open.pop(name, None)
+        if current is not None:
+            release(current.runs)
 
     def used(self, name: str, seconds: float) -> None:
-        """A guest has had so much time."""
+        """Counts seconds that a guest has run."""
         self._used[name] += seconds
 
     def spend(self, name: str, seconds: float, now: float) -> None:
-        """So much of the processor's time a guest has used that nobody outside has caused."""
+        """Charges seconds of processor time that nothing outside has caused."""
         self.accounts[name].spend_time(seconds, now)
         self._together.spend(seconds, now)
 
     def _blocked(self, name: str) -> bool:
-        """Whether so much that a guest has sent waits for others that it is given no more."""
+        """Whether too much that a guest has sent waits for others, so that it gets no more now."""
         account = self.accounts[name]
         if not account.full:
             return False
-        found = self._open.get(name)
-        runs = [*self._hub.queued(name), *(found.runs if found is not None else ())]
+        current = self._open.get(name)
+        runs = [*self._outboxes.queued(name), *(current.runs if current is not None else ())]
         own = sum(run.size for run in runs if run.cause.account is account)
         return bool(account.waiting - own > account.allowance.waiting_bytes)
 
     def _first(self, names: list[str]) -> str:
-        """Who has had the least time."""
+        """The guest that has run least."""
         return min(names, key=lambda name: self._used[name])
 
     def _payer(self, name: str) -> Account:
-        """On whose account the next turn of a guest is, that nobody outside has caused."""
-        found = self._open.get(name)
-        if found is not None:
-            return found.payer
-        runs = self._hub.queued(name)
+        """The account of a guest's next turn, if nothing outside has caused that."""
+        current = self._open.get(name)
+        if current is not None:
+            return current.payer
+        runs = self._outboxes.queued(name)
         return next((run for run in runs if not run.answer), runs[0]).cause.account
 
 
-def _outside(runs: Iterable[Run]) -> bool:
-    """Whether somebody outside has caused any of them."""
+def _outside(runs: Iterable[QueuedFrames]) -> bool:
+    """Whether anything outside this host has caused any of them."""
     return any(run.cause.left for run in runs)
 
 
-def _same(taken: list[Run], run: Run) -> bool:
+def _same(taken: list[QueuedFrames], run: QueuedFrames) -> bool:
     """Whether a run may be delivered with those before it."""
     if not taken:
         return True

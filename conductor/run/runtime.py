@@ -1,4 +1,4 @@
-"""Runs one chain on an event loop: pumps, outboxes, backpressure, orderly endings.
+"""Runs one chain on an event loop: connections, outboxes, backpressure, teardown.
 
     runtime = Runtime(planned, "agent", StdioTransport(), options)
     exit_code = await runtime.run()
@@ -38,14 +38,14 @@ from conductor.errors import ComponentError
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
-from conductor.run.outboxes import Hub
+from conductor.run.outboxes import Outboxes
 from conductor.run.plan import Options, Planned
-from conductor.run.reports.received import Auditing, NoAudit, Reports, Tracing
+from conductor.run.report_checks import Auditing, Reports, Tracing
 from conductor.run.segment_spec import Recovered
-from conductor.run.service_requests import Serving
+from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
 from conductor.run.tasks import Tasks
-from conductor.run.teardown import Ending, closure
+from conductor.run.teardown import Phase, Teardown, closure
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
@@ -57,7 +57,7 @@ _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
 
 _LAUNCH: Final = 5.0
-"""Seconds a proxy of unknown dialect has to launch its successor, or to say that it does not."""
+"""Seconds a proxy of unknown dialect has to launch its successor, or to refuse to."""
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
@@ -81,62 +81,64 @@ class Runtime:
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
-        self._on_failure = on_failure
-        self._happened: Counter[tuple[str, str]] = Counter()
-        """What has happened to components, by event and name."""
-        if tracer is not None:
-            tracer.begin(
-                [(one.component.name, one.guests, one.component.numbers) for one in planned]
-            )
-            planned = [tracer.watched(one) for one in planned]
-        self._planned = {one.component.name: one for one in planned}
+        """
+        Args:
+            planned: The components, from the client's side to the agent's.
+            mode: `agent`, `proxy`, or `auto`: the first request decides.
+            upstream: The connection to the client or the outer conductor.
+            options: How the chain is run.
+            log: Writes a line: level, component name, text.
+            outer_dialect: The dialect of the outer conductor, where that is known.
+            tracer: Writes down every message; None: no trace.
+            auditor: Records violations and changes; None: no audit.
+            on_failure: Called once, as soon as the chain fails.
+        """
         self._options = options
         self._log = log
         self._tracer = tracer
-        self._audit = auditor or NoAudit()
-        self._audit.begun({one.component.name: one.guests for one in planned if one.guests})
-        router = Router(
-            [one.component for one in planned],
+        self._audit = auditor or Auditing()
+        self._on_failure = on_failure
+        self._events: Counter[tuple[str, str]] = Counter()
+        """What has happened to components, by event and name, for `health`."""
+        if tracer is not None:
+            tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
+            planned = [tracer.watched(component) for component in planned]
+        self._planned = {p.component.name: p for p in planned}
+        self._audit.begun({name: p.guests for name, p in self._planned.items() if p.guests})
+        self.router = Router(
+            [p.component for p in planned],
             mode,
             upstream=outer_dialect,
             tracing=tracer is not None,
             reserved=options.reserved,
-            # A host of several guests says itself what they change.
-            audited=[one.component.name for one in planned if len(one.guests) < 2]
-            if auditor is not None
-            else (),
+            # A host of several guests reports itself what they change.
+            audited=[]
+            if auditor is None
+            else [n for n, p in self._planned.items() if len(p.guests) < 2],
         )
-        self.router = router
-        for one in planned:
-            if one.belongings is not None:
-                one.belongings.known = lambda: router.addresses
-        self._transports: dict[str, Transport] = {UPSTREAM: upstream}
-        self._transports |= {name: one.transport for name, one in self._planned.items()}
-        self._connections = Connections(self, self._transports, options.grace)
+        transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self._planned.items()}}
+        for component in planned:
+            if component.belongings is not None:
+                component.belongings.known = self.router.addresses
+        self._transports: dict[str, Transport] = transports
+        self._connections = Connections(self, transports, options.grace)
         held = self._connections.held
-        self._hub = Hub(router, self._perform, held, options.high_water // 2)
-        self._serving = Serving(planned, router, options, log, self.apply, held=held)
+        self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
+        self._services = ServiceRequests(planned, self.router, options, log, self.apply, held=held)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
         terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
-        self.flow = Flow(self._transports, terminals, options, self._stalled)
-        self._failure: Closure | None = None
-        self._client_gone = False
-        self._over = asyncio.Event()
-        self._stopping = False
-        self._ending = Ending(router)
-        self._hosts = frozenset(one.component.name for one in planned if one.component.hosts)
+        self.flow = Flow(transports, terminals, options, self._stalled)
+        self._teardown = Teardown(self.router)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
-        self._reports = Reports(
-            self._planned, router, tracer, self._audit, self._violated, self._recovered
-        )
+        self._reports = Reports(self._planned, self.router, tracer, self._audit)
 
     @property
     def failure(self) -> Closure | None:
         """Why the chain failed, or None."""
-        return self._failure
+        return self._teardown.failure
 
     async def run(self) -> int:
         """Serves until the client is done or the chain fails; 0 or 1."""
@@ -145,22 +147,15 @@ class Runtime:
         self._tasks.watch(loop)
         self.apply(self.router.start())
         try:
-            for name, one in self._planned.items():
-                await self.connect(name, one.transport)
+            for name, planned in self._planned.items():
+                await self.connect(name, planned.transport)
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
             self._tasks.start(self._supervisor.time_out())
             if self._options.watch:
                 self._tasks.start(self._supervisor.watch())
-            await self._over.wait()
-            if self._failure is not None:
-                await self._ending.first_request(0 if self._client_gone else _FIRST_REQUEST)
-                await self._ending.settled(_SETTLE, most=2 * _SETTLE)
-            elif self._client_gone:
-                await self._ending.settled(self._options.drain, self._options.drain_total)
-                self._report_overdue()
-                if self.router.observers():
-                    await self._ending.observed(_OBSERVED)
+            await self._teardown.begun()
+            await self._drain()
         finally:
             try:
                 await self._shut_down()
@@ -169,44 +164,53 @@ class Runtime:
                 self._tidying.stop()
                 if self._tracer is not None:
                     self._tracer.close()
-                self._audit.end(self._failure.text if self._failure is not None else None)
-        return 1 if self._failure is not None else 0
+                self._audit.end(self.failure.text if self.failure is not None else None)
+        return 1 if self.failure is not None else 0
+
+    async def _drain(self) -> None:
+        """Waits for what the end of the chain has to wait for."""
+        if self.failure is not None:
+            await self._teardown.first_request(_FIRST_REQUEST)
+            await self._teardown.settled(_SETTLE, most=2 * _SETTLE)
+        elif self._teardown.phase is Phase.DRAINING:
+            await self._teardown.settled(self._options.drain, self._options.drain_total)
+            self._report_overdue()
+            if self.router.observers():
+                await self._teardown.observed(_OBSERVED)
 
     def reload(self) -> None:
         """Replaces the proxies by their new builds, each between two messages."""
         self._supervisor.reload()
 
     def health(self) -> list[tuple[str, str]]:
-        """How each component is, in a line."""
+        """The name of each component, and its state in a line."""
         from conductor.run import health
 
-        return list(
-            health.listed(self.router, self._planned, self._happened, self._connections.held)
-        )
+        return list(health.listed(self.router, self._planned, self._events, self._connections.held))
 
     def stop(self) -> None:
-        """Ends the chain from outside (a signal): what runs is given its grace, and nothing else is
-        waited for."""
-        self._over.set()
-        self._ending.stop()
+        """Ends the chain, for a signal: it waits for nothing but the components' grace."""
+        self._teardown.stop()
 
     # -- one chunk ---------------------------------------------------------------------------
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        self._ending.passed(name, frames, host=name in self._hosts)
+        peer = self._planned.get(name)
+        hosts = peer is not None and peer.component.hosts
+        self._teardown.passed(name, frames, host=hosts)
         self._tidying.passed(sum(map(len, frames)))
         if name == UPSTREAM:
-            self._serving.look(frames)
-        self._hub.feed(name, frames)
+            self._services.look(frames)
+        self._outboxes.feed(name, frames)
         self.flush(name)
 
     def flush(self, source: str) -> None:
         """Writes what is queued; `source` waits if that is too much for somebody."""
-        while (taken := self._hub.take()) is not None:
+        while (taken := self._outboxes.take()) is not None:
             name, data = taken
             if name == UPSTREAM:
-                self._serving.answered(data)
+                self._services.answered(data)
             transport = self._transports.get(name)
             if transport is not None:
                 transport.write(data)
@@ -214,13 +218,13 @@ class Runtime:
                     self.flow.wrote(name, source)
 
     def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
-        self._hub.apply(effects)
+        self._outboxes.apply(effects)
         self.flush(source)
 
     # -- what happens to connections -----------------------------------------------------------
 
     def oversized(self, name: str, head: bytes, limit: int) -> None:
-        """A line beyond the limit was skipped: its request is answered if it can be told."""
+        """A line beyond the limit was skipped: a request in it is answered, if its id was read."""
         text = f"a line longer than {limit} bytes was skipped"
         self._log("warning", name, f"{text}: {head[:120]!r}")
         self.apply(self.router.skipped(name, head, text))
@@ -229,32 +233,31 @@ class Runtime:
         """A connection is gone: the client's begins the end, a component's fails the chain."""
         self._connections.gone(name)
         if name == UPSTREAM:
-            self._client_gone = True
-            self._ending.client_gone()
-            if not self._over.is_set() and how.data.get("broken"):
+            if self._teardown.phase is Phase.SERVING and how.data.get("broken"):
                 self._log("info", name, how.text)
+                # It cannot read answers any more, so nothing is worth waiting for.
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
-            self._over.set()
+            self._teardown.client_gone()
             return
         final = name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
 
     def _report_lost(self, name: str) -> None:
-        """Says how many copies an observer was too slow for."""
-        lost = self._hub.lost.pop(name, 0) + self.router.forget_lost(name)
+        """Logs how many copies an observer was too slow for."""
+        lost = self._outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
             self._log("warning", name, f"it was too slow for {lost} copies of what it observes")
 
     def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)
-        self._hub.discard(name)
-        self._serving.forget(name)
+        self._outboxes.discard(name)
+        self._services.forget(name)
         self._report_lost(name)
-        if self._stopping or self._failure is not None:
-            if self._failure is None:  # it has been given everything, and has said all it had
+        if self._teardown.phase is Phase.CLOSING or self.failure is not None:
+            if self.failure is None:  # it has received everything, and sent all it had
                 self.apply(self.router.settled(name))
-            # It ends because the chain does: whoever still asks is told why that is.
-            self.apply(self.router.closed(name, self._failure or reason))
+            # It ends because the chain does: requests to it are answered with the chain's reason.
+            self.apply(self.router.closed(name, self.failure or reason))
         else:
             self._supervisor.failed(name, reason, final=final)
 
@@ -263,9 +266,9 @@ class Runtime:
         self.apply(self.router.undeliverable(name, frame, why))
 
     def _closure(self, name: str, how: Ended) -> Closure:
-        said = self._reports.last_words.pop(name, None)
-        if said is not None:
-            return said
+        last_words = self._reports.last_words.pop(name, None)
+        if last_words is not None:
+            return last_words
         peer = self.router.peers[name]
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
         planned = self._planned.get(peer.name)
@@ -294,7 +297,7 @@ class Runtime:
         return True
 
     def _with_bridge(self, name: str, transport: Transport) -> Transport:
-        """What may be an agent is given the MCP servers of proxies in a form it takes."""
+        """A transport that gives an agent the MCP servers of proxies in a form it accepts."""
         if name != self._tail:
             return transport
         self._bridged = BridgedTransport(
@@ -307,14 +310,14 @@ class Runtime:
         return self._bridged
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
-        """Puts an opened transport in a component's place, and closes the one before."""
+        """Puts an opened transport in a component's place and closes the former one."""
         target = self._connections.replace(name, transport)
         self.flow.forget(name)
-        self._serving.forget(name)
+        self._services.forget(name)
         events.to(target)
 
     async def disconnect(self, name: str) -> None:
-        """Closes a component's transport; nothing it says is heard any more."""
+        """Closes a component's transport, and ignores what still comes from it."""
         self._connections.silence(name)
         await self._connections.close(name)
 
@@ -323,12 +326,12 @@ class Runtime:
         self._log(level, name, text)
 
     def reconfigure(self, name: str, params: bytes) -> None:
-        """Tells a component its changed settings."""
-        self._serving.reconfigure(name, params)
+        """Sends a component its changed settings."""
+        self._services.reconfigure(name, params)
 
     def record(self, event: str, name: str, text: str) -> None:
-        """Puts on record what became of a component."""
-        self._happened[event, name] += 1
+        """Counts an event of a component, and puts it on record."""
+        self._events[event, name] += 1
         self._audit.noted(event, name, text)
 
     # -- effects -------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ class Runtime:
                 if self._tracer is not None:
                     self._tracer.crossed(effect, self.router.mode)
             case Fail(_, reason):
-                if not self._stopping:
+                if self._teardown.phase is not Phase.CLOSING:
                     self._fail(reason)
             case Violated():
                 if effect.peer in self._planned:
@@ -364,50 +367,58 @@ class Runtime:
 
     def _serve(self, effect: Serve) -> None:
         if effect.service in services.INTERNAL and effect.service != services.RELAYED:
-            if effect.service == services.VIOLATED:
-                self._connections.hear(effect.peer)
-            try:
-                self._reports.take(effect.peer, effect.service, effect.params)
-            except ValueError as wrong:
-                text = f"its report `{effect.service}` is dropped: {wrong}"
-                self._log("warning", effect.peer, text)
-            else:
-                if effect.service == services.LAST_WORDS:
-                    self.router.faltered(effect.peer, goes_on=False)
+            self._report(effect.peer, effect.service, effect.params)
+        else:
+            self._outboxes.apply(self._services.serve(effect))
+
+    def _report(self, host: str, service: str, params: bytes | None) -> None:
+        """A host of guests reports something of them."""
+        if service == services.VIOLATED:
+            self._connections.hear(host)
+        try:
+            reported = self._reports.take(host, service, params)
+        except ValueError as wrong:
+            self._log("warning", host, f"its report `{service}` is dropped: {wrong}")
             return
-        self._hub.apply(self._serving.serve(effect))
+        match reported:
+            case Violated():
+                self._violated(reported)
+            case Recovered():
+                self._recovered(reported)
+            case Closure():
+                self.router.faltered(host, goes_on=False)
 
     def _recovered(self, done: Recovered) -> None:
         """A host has started a guest again, or goes on without it."""
         self.router.faltered(done.component, goes_on=True)
-        self._serving.forget(done.component)
+        self._services.forget(done.component)
         self.record(done.action, done.component, done.text)
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
-        self._happened["violation", violation.peer] += 1
+        self._events["violation", violation.peer] += 1
         self._audit.violated(violation)
-        way = f"{violation.direction} `{violation.method}`{violation.pointer}"
+        where = f"{violation.direction} `{violation.method}`{violation.pointer}"
         if not violation.again:
-            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {way}]")
+            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {where}]")
         if violation.fatal and violation.peer in self._planned:
             self._connections.silence(violation.peer)
             self._component_ended(violation.peer, checks.closure(violation))
 
     def _woken(self, token: int) -> None:
-        if not self._stopping:
+        if self._teardown.phase is not Phase.CLOSING:
             self.apply(self.router.woken(token))
 
     async def _reopen(self, name: str) -> None:
-        """Starts a component once more, to be asked in another dialect."""
-        one = self._planned[name]
-        assert one.renew is not None
+        """Starts a component once more, for the role request of another dialect."""
+        renew = self._planned[name].renew
+        assert renew is not None
         await self._connections.close(name)
-        if await self.connect(name, one.renew()):
+        if await self.connect(name, renew()):
             self.apply(self.router.reopened(name))
 
     async def _listen(self, name: str) -> None:
-        """Makes the address by which a proxy's own successor connection comes in."""
+        """Listens for the successor connection that a proxy launches itself."""
         from conductor.core.roles.initialize import successor_name
         from conductor.transports.socket import ListeningTransport
 
@@ -420,18 +431,15 @@ class Runtime:
         self.apply(self.router.not_launching(name))
 
     def _fail(self, reason: Closure) -> None:
-        if self._failure is None:
-            self._failure = reason
-            if self._on_failure is not None:
-                self._on_failure(reason)
-            self._over.set()
+        if self._teardown.fail(reason) and self._on_failure is not None:
+            self._on_failure(reason)
 
     # -- the end -------------------------------------------------------------------------------
 
     def _report_overdue(self) -> None:
-        """Fails what the chain did not answer before the client's end of file was acted on.
+        """Fails the chain for requests it did not answer in time after the client closed its end.
 
-        Who gave it no time at all (`drain` 0) did not want an answer.
+        With `drain` 0 the client did not want answers.
         """
         if not self._options.drain:
             return
@@ -444,12 +452,12 @@ class Runtime:
 
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
-        self._stopping = True
+        self._teardown.close()
         if self._bridged is not None:
             await self._bridged.shut_down()
-        self.apply(self.router.abandon(self._failure or Closure("the conductor was stopped")))
+        self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
         await self._tasks.cancel()
         for name in self._planned:
             self._report_lost(name)
         await self._connections.shut_down()
-        await self._serving.close()  # the last words of components may be what they have counted
+        await self._services.close()  # the last words of components may be what they have counted

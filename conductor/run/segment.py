@@ -1,11 +1,9 @@
 """The child process that runs adjacent sandboxed proxies: a conductor in proxy mode.
 
 Its parent sees one proxy that speaks `channel/1` on standard input and output; inside, a router of
-its own joins the guests, so a message passes from one to the next without a system call. It is
-started with an empty environment, reads what to run from the first line of its input, and opens
-nothing afterwards. It ends when its input does.
-
-Its main loop blocks: there is nothing else to do than to read, route, deliver and write.
+its own joins the guests, so a message passes from one to the next without a system call. It starts
+with an empty environment, reads what to run from the first line of its input, and opens nothing
+afterwards. It ends when its input does.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import os
 import select
 import sys
 import time
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,41 +22,38 @@ from conductor.core import (
     CHANNEL,
     UPSTREAM,
     Changed,
-    Closure,
     Effect,
     Fail,
     LogLine,
     OwnedAddresses,
     Router,
-    Send,
     Serve,
     Trace,
     Violated,
     Wake,
 )
-from conductor.core.accounts import Account, Cause
+from conductor.core.accounts import Cause
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
-from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
-from conductor.core.services import CHANGED, OWNED, RECOVERED, VIOLATED
+from conductor.core.restart_state import Due
+from conductor.core.service_table import LOCAL
+from conductor.core.services import CHANGED, OWNED, VIOLATED
 from conductor.run.guest_module import component
-from conductor.run.outboxes import Hub, Run, joined
-from conductor.run.reports.lines import failed_line, hop_line, relayed_line, report
-from conductor.run.rounds import Round, Rounds
-from conductor.run.segment_spec import (
-    FIRED,
-    LOCAL,
-    RECONFIGURE,
-    Fired,
-    Recovered,
-    Relayed,
-    SegmentSpec,
+from conductor.run.outboxes import Outboxes, QueuedFrames, joined
+from conductor.run.report_lines import (
+    DeliveryReporter,
+    change_params,
+    failed_line,
+    hop_line,
+    relayed_line,
+    report,
 )
-from conductor.services.local import Services
+from conductor.run.segment_guests import SegmentGuests
+from conductor.run.segment_spec import RECONFIGURE, Relayed, SegmentSpec
+from conductor.services.local import LocalServices
 from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
-from conductor.transports.delivery import deliver, ended, explain, flooded, overdrawn
 from conductor.transports.framing import LineSplitter
 
 _HIGH_WATER: Final = 8 * 1024 * 1024
@@ -67,15 +61,12 @@ _HIGH_WATER: Final = 8 * 1024 * 1024
 more is done, or read."""
 
 _AT_ONCE: Final = 0.05
-"""Seconds of work before input is looked at again."""
-
-_LAST_WORDS: Final = 10
-"""First and last lines of a failed guest's standard error that are shown."""
+"""Seconds of work before the input is read again: a cancellation may be waiting there."""
 
 EXIT_GUEST_FAILED: Final = 70
 
 
-class _FromParent(msgspec.Struct):
+class _ParentLine(msgspec.Struct):
     """A line of the parent's own: an answer, or something for a guest."""
 
     method: str = ""
@@ -86,7 +77,8 @@ class _FromParent(msgspec.Struct):
 
 
 _OWN_REQUEST: Final = b'{"jsonrpc":"2.0","id":"c'
-"""How requests begin, after their side, that guests send of their own; and answers to them."""
+"""The beginning, after the side byte, of a request that a guest sends of its own, and of its answer
+(`conductor.core.pending.Link.fresh_id`)."""
 
 
 def _own_id(line: bytes) -> bytes:
@@ -95,432 +87,288 @@ def _own_id(line: bytes) -> bytes:
     return line[start : line.find(b'"', start)]
 
 
-class Segment:
-    """A router over in-process guests, with descriptors 0 and 1 as its predecessor/successor."""
+_NOTHING: Final = memoryview(b"")
 
-    def __init__(self, spec: SegmentSpec, modules: dict[str, wasm_host.Module]) -> None:
-        """Instantiates every guest. Raises `wasm_host.GuestError`."""
-        components = [component(one, modules[one.name].carrier) for one in spec.guests]
-        self._modules = modules
-        self._recoveries = {one.name: Recovery(one.on_failure) for one in spec.guests}
-        self._due: Due[str] = Due()
-        self._wakes: Due[int] = Due()
-        router = Router(
-            components,
-            "proxy",
-            upstream=CHANNEL,
-            tracing=spec.numbers > 0,
-            first_number=spec.numbers,
-            audited=[one.name for one in spec.guests] if spec.auditing else (),
-            owned=spec.owned,
-            reserved=spec.reserved,
-        )
-        self._hub = Hub(router, self._perform)
-        self._guests = {name: module.instantiate(name) for name, module in modules.items()}
-        self._refusals = {name: partial(self._refused, name) for name in modules}
-        self._verbose = spec.verbose
-        limits = {
-            one.name: one.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
-            for one in spec.guests
-        }
-        self._log_lines = LogLines(limits, _log)
-        self._log = self._log_lines.say
-        self._services = Services(self._log, spec.clock)
-        self._lines = LineSplitter(spec.line_limit)
-        self._line_limit = spec.line_limit
-        self._out: list[bytes] = []
-        self._reporter = None
-        if spec.recording:
-            from conductor.run.reports.deliveries import Reporter  # loaded at the start
 
-            self._reporter = Reporter(self._out.append, spec.line_limit)
-        self._unsent = memoryview(b"")
-        accounts = {one.name: Account(one.name, one.allowance) for one in components}
-        self._rounds = Rounds(self._hub, accounts)
-        self._asked: dict[int, Cause] = {}
-        """Why a guest asked for a service that the parent performs, by token."""
-        self._asked_outside: dict[bytes, Cause] = {}
-        """Why a guest has sent a request that is none it carries, by its id."""
-        self._rings: dict[str, set[str]] = {name: set() for name in modules}
-        """Timers that have fired and whose guest has not been delivered that yet."""
-        self._failed = False
+class Output:
+    """Lines for the parent on descriptor 1, which must not block once `flush` is used."""
 
-    def run(self) -> int:
-        """Serves until the input ends; the exit code."""
-        for guest in self._guests.values():
-            self._start(guest)
-        self._hub.apply(self._hub.router.start())
-        poll = select.poll()
-        chunk = CHUNK
-        large = False
-        while True:
-            wait = self._settle()
-            if self._failed:
-                break
-            if self._due or self._wakes:
-                wait = _sooner(wait, self._next_due())
-            idle = wait is None and not self._unsent
-            if idle and large:
-                wait = QUIET
-            if self._unsent or wait is not None:
-                taken = (
-                    len(self._unsent) < _HIGH_WATER
-                    and self._hub.outside.account.waiting < _HIGH_WATER
-                )
-                poll.register(0, select.POLLIN if taken else 0)
-                poll.register(1, select.POLLOUT if self._unsent else 0)
-                ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
-                if idle and large and not ready:
-                    large = False
-                    give_back()
-                self._return_due()
-                if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
-                    continue
-            data = os.read(0, chunk)
-            if not data:
-                break
-            if len(data) == chunk:
-                keep_large()
-                chunk = BIG_CHUNK
-            else:
-                chunk = CHUNK
-            large = large or len(data) >= CHUNK
-            self._hear(self._lines.feed(data))
-        os.set_blocking(1, True)
-        self._write()
-        self._log_lines.close()
-        for guest in self._guests.values():
-            guest.close()
-        return EXIT_GUEST_FAILED if self._failed else 0
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._unsent = _NOTHING
 
-    def _hear(self, lines: list[bytes]) -> None:
-        """Routes what came in, in order, but for what the parent itself says (side `c`)."""
-        start = 0
-        for number, line in enumerate(lines):
-            own = line.startswith(b"c")
-            if own or (self._asked_outside and line.startswith(_OWN_REQUEST, 1)):
-                self._hub.feed(UPSTREAM, lines[start:number])
-                start = number + 1
-                if own:
-                    self._told(line)
-                else:
-                    self._answered(line)
-        self._hub.feed(UPSTREAM, lines[start:] if start else lines)
+    @property
+    def unsent(self) -> int:
+        """Bytes that the last `flush` had to leave."""
+        return len(self._unsent)
 
-    def _answered(self, line: bytes) -> None:
-        """Routes the answer to a request of a guest's own: its cause is that of the request."""
-        hub = self._hub
-        cause = self._asked_outside.pop(_own_id(line), hub.outside)
-        hub.cause = cause.answered(cause.account)
-        hub.feed(UPSTREAM, [line])
-        hub.cause = hub.outside
+    def send(self, lines: bytes) -> None:
+        """Queues whole lines."""
+        self._lines.append(lines)
 
-    def _start(self, guest: wasm_host.Guest) -> bool:
-        try:
-            said = guest.start(b"")
-        except wasm_host.GuestError as error:
-            self._guest_failed(guest.name, error)
-            return False
-        if self._reporter is not None:
-            self._reporter.started(guest.name, said)
-        if said:
-            self._rounds.returned(guest.name, _lines(said))
-        return True
-
-    def _settle(self) -> float | None:
-        """Works until nothing is left to be done, or input is to be looked at, and writes upstream.
-
-        Seconds until there is more to be done: 0 means at once, None that nothing waits.
-        """
-        until = time.monotonic() + _AT_ONCE
-        wait: float | None = None
-        while not self._failed:
-            now = time.monotonic()
-            name, wait = self._next(now)
-            if name is None:
-                break
-            if name == UPSTREAM:
-                self._send(self._hub.take_from(UPSTREAM))
-            elif not self._work(name, now) or now > until:
-                wait = 0.0
-                break
-        self._write()
-        return wait
-
-    def _send(self, runs: list[Run]) -> None:
-        """Sends frames to the parent. Why a guest has sent a request of its own is noted: that is
-        the cause of its answer, too."""
-        for run in runs:
-            for frame in run.frames:
-                if frame.startswith(b"#"):  # the number of the message, where a trace is written
-                    frame = frame[frame.find(b"\n") + 1 :]  # noqa: PLW2901
-                if frame.startswith(_OWN_REQUEST, 1):
-                    self._asked_outside[_own_id(frame)] = run.cause
-        self._out.append(joined(runs))
-        if len(self._out[-1]) > CHUNK:
-            self._write()
-
-    def _next(self, now: float) -> tuple[str | None, float | None]:
-        """The peer whose turn it is; if nobody's, the seconds until it is somebody's."""
-        if len(self._unsent) > _HIGH_WATER:
-            return None, None
-        # What a guest does of its own does not queue up before what somebody outside waits for.
-        name, wait = self._rounds.next(now, own=not self._unsent)
-        if name is not None or wait is not None or self._unsent:
-            return name, wait
-        stuck = self._rounds.stuck()
-        if stuck is None:
-            return None, None
-        self._guest_failed(stuck, flooded(stuck, self._rounds.accounts[stuck].waiting))
-        return None, 0.0
-
-    def _work(self, name: str, now: float) -> bool:
-        """One turn of a guest. Whether somebody outside has caused it: if not, input is looked at
-        before anything else is done."""
-        found = self._rounds.begun(name)
-        if found.outside:
-            self._turn(name, found, now)
-            self._rounds.used(name, time.monotonic() - now)
-            return True
-        began = time.process_time()
-        self._turn(name, found, now)
-        self._rounds.spend(name, time.process_time() - began, now)
-        return False
-
-    def _turn(self, name: str, found: Round, now: float) -> None:
-        """Delivers a piece of a guest's round, or routes a slice of what the guest returned."""
-        guest, account = self._guests[name], self._rounds.accounts[name]
-        if not found.lines and (guest.dead or not self._deliver(guest, found, now)):
-            self._rounds.end(name)
-            return
-        self._route(name, found)
-        if not self._rounds.is_in(name, found):
-            return  # it was ended for what it sent
-        if account.waiting > 2 * account.allowance.waiting_bytes:
-            self._guest_failed(name, flooded(name, account.waiting))
-        elif found.over or (guest.dead and not found.lines):
-            self._rounds.end(name)
-            if found.whole and (effects := self._hub.router.delivered(name)):
-                self._hub.apply(effects)
-            if guest.dead:
-                self._guest_failed(name, ended(name))
-
-    def _deliver(self, guest: wasm_host.Guest, found: Round, now: float) -> bool:
-        """Delivers a piece of a guest's round; whether the guest has not failed of it."""
-        name, account = guest.name, self._rounds.accounts[guest.name]
-        if found.whole and not found.begun:
-            self._hub.router.delivering(name)
-        if found.runs[0].answer:
-            self._rings[name].clear()
-        data, cause = found.piece()
-        try:
-            said = deliver(guest, data, self._refusals[name])
-        except wasm_host.GuestError as error:
-            if self._reporter is not None:
-                self._reporter.delivered(name, data, error.outbox, str(error))
-            found.cause = found.answering = account.caused[0]
-            found.lines = _lines(error.outbox)
-            while found.lines and self._rounds.is_in(name, found):
-                self._route(name, found)
-            if self._rounds.is_in(name, found):  # else it was ended for what it sent
-                self._guest_failed(name, error)
-            return False
-        if self._reporter is not None:
-            self._reporter.delivered(name, data, said)
-        found.lines = _lines(said)
-        more, size = len(found.lines), len(said)
-        passed_on = data.count(b"\n")
-        surplus = more > passed_on or size > len(data) + CHUNK
-        found.cause = cause.passed(account, more=surplus)
-        found.answering = cause.answered(account)
-        if cause.left:  # what it only passes on costs it nothing
-            more, size = more - passed_on, size - len(data)
-        if surplus or not cause.left:
-            payer = found.cause.account
-            payer.spend_messages(more, size, now)
-            if payer is account and payer.floods(now):
-                self._guest_failed(name, overdrawn(name, account.allowance.own_messages))
-                return False
-        return True
-
-    def _route(self, name: str, found: Round) -> None:
-        """Routes a slice of what a guest returned."""
-        hub = self._hub
-        hub.cause, hub.answering = found.cause, found.answering
-        hub.feed(name, found.slice())
-        hub.cause = hub.answering = hub.outside
-
-    def _refused(self, name: str, line: bytes, why: str) -> None:
-        self._hub.apply(self._hub.router.undeliverable(name, line, why))
-
-    def _guest_failed(self, name: str, error: wasm_host.GuestError) -> None:
-        text, hint = explain(name, error)
-        label = self._hub.router.peers[name].label
-        data = {"component": name, "phase": error.phase, "limit": error.limit}
-        said = self._guests[name].stderr
-        if said.strip():
-            self._log("warning", name, f"{label} ends with these words:\n{_last_words(said)}")
-        self._recover(name, Closure(f"{label} {text}", hint, data))
-
-    def _recover(self, name: str, reason: Closure) -> None:
-        """Ends a guest, and starts it again, goes on without it, or gives up."""
-        router = self._hub.router
-        self._guests[name].close()
-        self._rounds.end(name)
-        self._rounds.accounts[name].begin_anew(time.monotonic())
-        self._rings[name].clear()
-        self._hub.discard(name)
-        match self._recoveries[name].failed(time.monotonic()):
-            case Restart(delay, number, most):
-                text = f"{reason.text}; it is started again ({number} of {most})"
-                self._recovered(name, "restart", text)
-                self._hub.apply(router.leaving(name, reason))
-                self._due.add(name, time.monotonic() + delay)
-            case Bypass():
-                self._recovered(name, "bypass", f"{reason.text}; the chain goes on without it")
-                self._hub.apply(router.bypassed(name, reason))
-            case GiveUp():
-                self._out.append(failed_line(reason))  # before what is answered for it
-                self._hub.apply(router.closed(name, reason))
-
-    def _recovered(self, name: str, action: str, text: str) -> None:
-        self._log("warning", name, text)
-        self._out.append(report(RECOVERED, Recovered(name, action, text)))
-
-    def _next_due(self) -> float | None:
-        """Seconds until something is to be done; None: nothing is."""
-        now = time.monotonic()
-        waits = [s for s in (self._due.seconds(now), self._wakes.seconds(now)) if s is not None]
-        return min(waits, default=None)
-
-    def _return_due(self) -> None:
-        """Does what is due: guests are started again, the router is woken."""
-        for token in self._wakes.take(time.monotonic()):
-            self._hub.apply(self._hub.router.woken(token))
-        for name in self._due.take(time.monotonic()):
-            try:
-                guest = self._guests[name] = self._modules[name].instantiate(name)
-            except wasm_host.GuestError as error:
-                self._guest_failed(name, error)
-                continue
-            if self._start(guest):
-                self._hub.apply(self._hub.router.returned(name))
-
-    def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, Serve):
-            self._serve(effect)
-        elif isinstance(effect, LogLine):
-            if effect.level in ("warning", "error") or self._verbose:
-                self._log(effect.level, effect.peer, effect.text)
-        elif isinstance(effect, Changed):
-            from conductor.run.reports import changes  # loaded at the start
-
-            self._out.append(report(CHANGED, changes.params(effect, self._line_limit)))
-        elif isinstance(effect, Wake):
-            self._wakes.add(effect.token, time.monotonic() + effect.seconds)
-        elif isinstance(effect, OwnedAddresses):
-            self._out.append(report(OWNED, effect))
-        elif isinstance(effect, Violated):
-            self._out.append(report(VIOLATED, effect))
-            if effect.fatal:
-                self._broke_rules(effect)
-        elif isinstance(effect, Fail):
-            self._failed = True
-            self._out.append(failed_line(effect.reason))
-        elif isinstance(effect, Trace):
-            # Of what comes in here, or leaves, the parent has the payload itself.
-            between = UPSTREAM not in (effect.source, effect.target)
-            self._out.append(hop_line(effect, self._line_limit if between else 0))
-        else:
-            assert not isinstance(effect, Send)
-
-    def _serve(self, effect: Serve) -> None:
-        """Performs a service that needs nothing; asks the parent for all others."""
-        hub = self._hub
-        if effect.service not in LOCAL:
-            if effect.token is not None:
-                self._asked[effect.token] = hub.answering
-            self._out.append(relayed_line(effect))
-            return
-        answer: tuple[bytes | None, bytes | None]
-        if self._rounds.accounts[effect.peer].full:
-            text = f"{effect.service}: too much that it has asked for waits for it"
-            answer = None, error_object(INTERNAL_ERROR, text, {"limit": "waiting_bytes"})
-        else:
-            answer = self._services.serve(effect.peer, effect.service, effect.params)
-        if effect.token is not None:
-            hub.apply(hub.router.served(effect.token, *answer), hub.answering)
-
-    def _told(self, line: bytes) -> None:
-        """The parent answers what was asked for a guest, or has something to tell one."""
-        said = msgspec.json.decode(line[1:], type=_FromParent)
-        router = self._hub.router
-        if said.params is not None:
-            one = said.params
-            if said.method == RECONFIGURE:
-                self._hub.apply(router.reconfigure(one.component, bytes(one.params)))
-            elif not self._guests[one.component].dead and self._may_ring(one):
-                effects = router.tell(one.component, one.method, bytes(one.params))
-                self._hub.apply(effects, self._rounds.accounts[one.component].caused[0])
-        elif said.id is not None:
-            result = bytes(said.result) if said.result is not msgspec.UNSET else None
-            error = bytes(said.error) if said.error is not msgspec.UNSET else None
-            cause = self._asked.pop(said.id, self._hub.outside)
-            self._hub.apply(router.served(said.id, result, error), cause)
-
-    def _may_ring(self, one: Relayed) -> bool:
-        """Whether a guest gets what its timer sends: not before it was delivered the last."""
-        if one.method != FIRED:
-            return True
-        timer, rings = msgspec.json.decode(one.params, type=Fired).timer, self._rings[one.component]
-        if timer in rings:
-            return False
-        rings.add(timer)
-        return True
-
-    def _broke_rules(self, violation: Violated) -> None:
-        """Ends a guest whose policy does not tolerate violations."""
-        self._recover(violation.peer, checks.closure(violation))
-
-    def _write(self) -> None:
-        if self._out:
-            held = [bytes(self._unsent), *self._out] if self._unsent else self._out
-            self._unsent = memoryview(held[0] if len(held) == 1 else b"".join(held))
-            self._out.clear()
+    def flush(self) -> None:
+        """Writes as much as the pipe takes."""
+        if self._lines:
+            lines = [bytes(self._unsent), *self._lines] if self._unsent else self._lines
+            self._unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
+            self._lines = []
         while self._unsent:
             try:
                 sent = os.write(1, self._unsent)
             except BlockingIOError:
                 return
-            self._unsent = self._unsent[sent:]
+            # An empty slice would still hold the whole buffer.
+            self._unsent = self._unsent[sent:] if sent < len(self._unsent) else _NOTHING
+
+
+class Segment:
+    """A router over guests in this process, with the parent as its predecessor and successor."""
+
+    def __init__(
+        self, spec: SegmentSpec, modules: dict[str, wasm_host.Module], output: Output
+    ) -> None:
+        """Instantiates every guest. Raises `wasm_host.GuestError`."""
+        self._output = output
+        self._verbose = spec.verbose
+        self._line_limit = spec.line_limit
+        self._wakes: Due[int] = Due()
+        router = Router(
+            [component(guest, modules[guest.name].carrier) for guest in spec.guests],
+            "proxy",
+            upstream=CHANNEL,
+            tracing=spec.numbers > 0,
+            first_number=spec.numbers,
+            audited=[guest.name for guest in spec.guests] if spec.auditing else (),
+            owned=spec.owned,
+            reserved=spec.reserved,
+        )
+        self._router = router
+        self._outboxes = Outboxes(router, self._perform)
+        limits = {
+            guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
+            for guest in spec.guests
+        }
+        self._log_lines = LogLines(limits, _log)
+        self._log = self._log_lines.say
+        self._services = LocalServices(self._log, spec.clock)
+        reporter = DeliveryReporter(output.send, spec.line_limit) if spec.recording else None
+        self._guests = SegmentGuests(
+            spec.guests, modules, self._outboxes, self._log, output.send, reporter
+        )
+        self._relayed: dict[int, Cause] = {}
+        """The causes of calls that the parent performs, by token."""
+        self._own_requests: dict[bytes, Cause] = {}
+        """The causes of requests that guests sent of their own, by id."""
+        self.failed = False
+        """Whether the chain cannot go on."""
+
+    @property
+    def incoming(self) -> int:
+        """Bytes from the parent that guests have not taken yet."""
+        return self._outboxes.outside.account.waiting
+
+    def start(self) -> None:
+        """Starts the guests."""
+        self._guests.start()
+        self._outboxes.apply(self._router.start())
+
+    def close(self) -> None:
+        """Frees the guests, and logs what is left to be logged."""
+        self._log_lines.close()
+        self._guests.close()
+
+    def feed(self, lines: list[bytes]) -> None:
+        """Routes the parent's lines, in order, except those it sends of its own (side `c`)."""
+        start = 0
+        for number, line in enumerate(lines):
+            own = line.startswith(b"c")
+            if own or (self._own_requests and line.startswith(_OWN_REQUEST, 1)):
+                self._outboxes.feed(UPSTREAM, lines[start:number])
+                start = number + 1
+                if own:
+                    self._parent_line(line)
+                else:
+                    self._answer_to_own(line)
+        self._outboxes.feed(UPSTREAM, lines[start:] if start else lines)
+
+    def settle(self) -> float | None:
+        """Works until nothing is left to be done, or input is to be read, and flushes the output.
+
+        Returns:
+            Seconds until there is more to be done: 0 means at once, None that nothing waits.
+        """
+        until = time.monotonic() + _AT_ONCE
+        wait: float | None = None
+        # What waits for the parent is bounded: while it takes nothing, neither do the guests.
+        while not self.failed and self._output.unsent <= _HIGH_WATER:
+            now = time.monotonic()
+            # What a guest does of its own does not queue up before what somebody outside waits for.
+            name, wait = self._guests.next(now, own=not self._output.unsent)
+            if name is None:
+                break
+            if name == UPSTREAM:
+                self._send(self._outboxes.take_from(UPSTREAM))
+            elif not self._guests.work(name, now) or now > until:
+                wait = 0.0
+                break
+        self._output.flush()
+        restarts = self._guests.restarts
+        if self._wakes or restarts:
+            now = time.monotonic()
+            waits = (wait, self._wakes.seconds(now), restarts.seconds(now))
+            return min(seconds for seconds in waits if seconds is not None)
+        return wait
+
+    def run_due(self) -> None:
+        """Does what is due: wakes the router, starts guests again."""
+        for token in self._wakes.take(time.monotonic()):
+            self._outboxes.apply(self._router.woken(token))
+        self._guests.restart_due()
+
+    def _send(self, queue: list[QueuedFrames]) -> None:
+        """Sends frames to the parent, and remembers the causes of guests' own requests: the answers
+        have the same."""
+        for run in queue:
+            for frame in run.frames:
+                if frame.startswith(b"#"):  # the number of the message, where a trace is written
+                    frame = frame[frame.find(b"\n") + 1 :]  # noqa: PLW2901
+                if frame.startswith(_OWN_REQUEST, 1):
+                    self._own_requests[_own_id(frame)] = run.cause
+        lines = joined(queue)
+        self._output.send(lines)
+        if len(lines) > CHUNK:
+            self._output.flush()
+
+    def _answer_to_own(self, line: bytes) -> None:
+        """Routes the answer to a request of a guest's own: its cause is that of the request."""
+        outboxes = self._outboxes
+        cause = self._own_requests.pop(_own_id(line), outboxes.outside)
+        outboxes.cause = cause.answered(cause.account)
+        outboxes.feed(UPSTREAM, [line])
+        outboxes.cause = outboxes.outside
+
+    def _parent_line(self, line: bytes) -> None:
+        """The parent answers a relayed call, or has something for a guest."""
+        message = msgspec.json.decode(line[1:], type=_ParentLine)
+        if message.params is not None:
+            if message.method == RECONFIGURE:
+                relayed = message.params
+                effects = self._router.reconfigure(relayed.component, bytes(relayed.params))
+                self._outboxes.apply(effects)
+            else:
+                self._guests.tell(message.params)
+        elif message.id is not None:
+            result = bytes(message.result) if message.result is not msgspec.UNSET else None
+            error = bytes(message.error) if message.error is not msgspec.UNSET else None
+            cause = self._relayed.pop(message.id, self._outboxes.outside)
+            self._outboxes.apply(self._router.served(message.id, result, error), cause)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Serve():
+                self._serve(effect)
+            case LogLine():
+                if effect.level in ("warning", "error") or self._verbose:
+                    self._log(effect.level, effect.peer, effect.text)
+            case Changed():
+                self._output.send(report(CHANGED, change_params(effect, self._line_limit)))
+            case Wake():
+                self._wakes.add(effect.token, time.monotonic() + effect.seconds)
+            case OwnedAddresses():
+                self._output.send(report(OWNED, effect))
+            case Violated():
+                self._output.send(report(VIOLATED, effect))
+                if effect.fatal:
+                    self._guests.end(effect.peer, checks.closure(effect))
+            case Fail():
+                self.failed = True
+                self._output.send(failed_line(effect.reason))
+            case Trace():
+                # The parent has the payloads of what comes in here, or leaves.
+                between = UPSTREAM not in (effect.source, effect.target)
+                self._output.send(hop_line(effect, self._line_limit if between else 0))
+            case _:
+                raise AssertionError(effect)
+
+    def _serve(self, effect: Serve) -> None:
+        """Performs a call that needs nothing; relays all others to the parent."""
+        outboxes = self._outboxes
+        if effect.service not in LOCAL:
+            if effect.token is not None:
+                self._relayed[effect.token] = outboxes.answering
+            self._output.send(relayed_line(effect))
+            return
+        answer: tuple[bytes | None, bytes | None]
+        if self._guests.accounts[effect.peer].full:
+            text = f"{effect.service}: too much that it has asked for waits for it"
+            answer = None, error_object(INTERNAL_ERROR, text, {"limit": "waiting_bytes"})
+        else:
+            answer = self._services.serve(effect.peer, effect.service, effect.params)
+        if effect.token is not None:
+            outboxes.apply(self._router.served(effect.token, *answer), outboxes.answering)
+
+
+class _Input:
+    """Lines of the parent on descriptor 0; reads more at once while something large comes in."""
+
+    def __init__(self, line_limit: int) -> None:
+        self._splitter = LineSplitter(line_limit)
+        self._chunk = CHUNK
+        self.large = False
+        """Whether something large came since memory was last given back."""
+
+    def read(self) -> list[bytes] | None:
+        """Complete lines; None at the end of the input. Blocks until there is something."""
+        data = os.read(0, self._chunk)
+        if not data:
+            return None
+        if len(data) == self._chunk:
+            keep_large()
+            self._chunk = BIG_CHUNK
+        else:
+            self._chunk = CHUNK
+        self.large = self.large or len(data) >= CHUNK
+        return self._splitter.feed(data)
+
+
+def serve(segment: Segment, output: Output, line_limit: int) -> int:
+    """Serves until the input ends; the exit code.
+
+    The loop blocks: there is nothing else to do than to read, route, deliver and write. It polls
+    only where it waits for more than input, which spares a system call a message.
+    """
+    segment.start()
+    source, poll = _Input(line_limit), select.poll()
+    while True:
+        wait = segment.settle()
+        if segment.failed:
+            break
+        idle = wait is None and not output.unsent
+        if idle and source.large:
+            wait = QUIET
+        if output.unsent or wait is not None:
+            reads = output.unsent < _HIGH_WATER and segment.incoming < _HIGH_WATER
+            poll.register(0, select.POLLIN if reads else 0)
+            poll.register(1, select.POLLOUT if output.unsent else 0)
+            ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
+            if idle and not ready:
+                source.large = False
+                give_back()
+            segment.run_due()
+            if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
+                continue
+        lines = source.read()
+        if lines is None:
+            break
+        segment.feed(lines)
+        del lines  # perhaps megabytes, which would be held until the next line comes
+    os.set_blocking(1, True)
+    output.flush()
+    segment.close()
+    return EXIT_GUEST_FAILED if segment.failed else 0
 
 
 def _log(level: str, peer: str, text: str) -> None:
-    # Further lines are indented: none of what a guest says passes for an entry of its own.
+    # Further lines are indented: none of what a guest writes may pass for an entry of its own.
     sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", "\n  ") + "\n")
     sys.stderr.flush()
-
-
-def _last_words(said: str) -> str:
-    """A failed guest's standard error; of much the two ends, where runtimes say what it was."""
-    lines = said.strip().splitlines()
-    if len(lines) > 2 * _LAST_WORDS:
-        lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
-    return "\n".join(lines)
-
-
-def _sooner(one: float | None, other: float | None) -> float | None:
-    """The shorter of two waits; None is none."""
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
-
-
-def _lines(data: bytes) -> list[bytes]:
-    if not data:
-        return []
-    if data.find(b"\n") == len(data) - 1:
-        return [data]  # one line, perhaps a large one: not copied
-    lines = data.split(b"\n")
-    lines.pop()
-    return lines

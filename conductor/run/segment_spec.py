@@ -15,9 +15,6 @@ from conductor.core.services import granted_names
 from conductor.spec.model import Hosted, Spec
 from conductor.transports.framing import LINE_LIMIT
 
-LOCAL: Final = frozenset({"clock", "random", "log"})
-"""Services that need nothing; the child that hosts guests performs them itself."""
-
 TELL: Final = "tell"
 """Brings a host a notification for one of its guests: `{component, method, params}`."""
 
@@ -82,9 +79,9 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     numbers: int = 0
     """Where the numbers of messages begin; 0: what passes is not reported (see `Hop`)."""
     recording: bool = False
-    """Whether each delivery is reported (see `conductor.run.reports.deliveries`)."""
+    """Whether each delivery is reported (see `conductor.run.report_lines`)."""
     auditing: bool = False
-    """Whether what the guests change is reported (see `conductor.run.reports.changes`)."""
+    """Whether what the guests change is reported (see `conductor.run.report_lines`)."""
     reserved: tuple[str, ...] = ()
     """Names of MCP servers that only their owners may use (`Router`)."""
     owned: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""How the child that hosts guests starts: what is loaded, told, and given up, in this order."""
+"""The start of the child that hosts guests: it loads, reads its orders, and gives up its rights."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import gc
 import importlib
 import os
 import sys
-from typing import Final, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
 import wasm_host
 from conductor.core import Closure
 from conductor.run.guest_module import load, memory
-from conductor.run.reports.lines import failed_line, ready_line
-from conductor.run.segment import EXIT_GUEST_FAILED, Segment
+from conductor.run.report_lines import failed_line, ready_line
+from conductor.run.segment import EXIT_GUEST_FAILED, Output, Segment, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
-from conductor.transports.delivery import explain
+from conductor.transports.guest import explain
 
-_LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi", "wasm_host.cache.warm")
-"""What most guests need, loaded while the parent still finds out what is to be run."""
+if TYPE_CHECKING:
+    from wasm_host import harden
+
+_LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi")
+"""What most guests need, imported while the parent is still planning the chain."""
 
 
 def _read_spec() -> SegmentSpec:
@@ -43,36 +47,29 @@ def main() -> NoReturn:
 
 
 def _run(spec: SegmentSpec) -> int:
+    """Loads the guests, gives up what the process no longer needs, and serves; the exit code."""
     from wasm_host import harden
-    from wasm_host.cache.warm import warm
     from wasm_host.ticker import TICKER
 
     modules: dict[str, wasm_host.Module] = {}
-    for one in spec.guests:
+    for guest in spec.guests:
         try:
-            modules[one.name] = load(one, spec.cache)
+            modules[guest.name] = load(guest, spec.cache)
         except wasm_host.GuestError as error:
-            return _cannot_start(one, error)
+            return _cannot_start(guest, error)
     if spec.auditing:
-        importlib.import_module("conductor.run.reports.changes")
-    if spec.recording:
-        importlib.import_module("conductor.run.reports.deliveries")
+        importlib.import_module("hashlib")  # `report_lines.sized` cannot load it any more
     # Files have been used for the last time, and no guest has run yet.
-    warm(modules.values())
+    for module in modules.values():
+        module.warm()
     harden.seal(memory=memory(modules.values()))
-    missing = harden.missing() if spec.require_hardening else []
-    if missing:
-        what = ", ".join(f"{layer.name} ({layer.detail})" for layer in missing)
-        reason = Closure(
-            f"the host of sandboxed proxies cannot be hardened as required: {what}",
-            "`conductor doctor` shows what this machine has; leave out --require-hardening",
-        )
-        os.write(1, failed_line(reason))
-        return EXIT_GUEST_FAILED
+    if spec.require_hardening and (missing := harden.missing()):
+        return _not_hardened(missing)
+    output = Output()
     try:
-        segment = Segment(spec, modules)
+        segment = Segment(spec, modules, output)
     except wasm_host.GuestError as error:
-        failed = next(one for one in spec.guests if str(error).startswith(f"{one.name} "))
+        failed = next(guest for guest in spec.guests if str(error).startswith(f"{guest.name} "))
         return _cannot_start(failed, error)
     if all(module.carrier != "wasi" for module in modules.values()):
         # The last thread there will be; a program needs one for each instance.
@@ -84,14 +81,24 @@ def _run(spec: SegmentSpec) -> int:
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
     gc.enable()
-    return segment.run()
+    return serve(segment, output, spec.line_limit)
+
+
+def _not_hardened(missing: Sequence[harden.Layer]) -> int:
+    layers = ", ".join(f"{layer.name} ({layer.detail})" for layer in missing)
+    reason = Closure(
+        f"the host of sandboxed proxies cannot be hardened as required: {layers}",
+        "`conductor doctor` shows what this machine has; leave out --require-hardening",
+    )
+    os.write(1, failed_line(reason))
+    return EXIT_GUEST_FAILED
 
 
 def _cannot_start(spec: GuestSpec, error: wasm_host.GuestError) -> int:
     text, hint = explain(spec.name, error)
     data = {"component": spec.name, "phase": error.phase, "limit": error.limit}
     if spec.script and error.detail:  # the author's own traceback
-        told = "\n  ".join(["its own words:", *error.detail.splitlines()])
-        sys.stderr.write(f"error: {spec.name}: {told}\n")
+        words = "\n  ".join(["its own words:", *error.detail.splitlines()])
+        sys.stderr.write(f"error: {spec.name}: {words}\n")
     os.write(1, failed_line(Closure(f"{spec.label or spec.name} {text}", hint, data)))
     return EXIT_GUEST_FAILED

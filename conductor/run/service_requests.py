@@ -1,29 +1,33 @@
-"""Answers the service requests of a chain: what is simple at once, the rest by a desk.
+"""Takes the service calls of one chain to the performer of each (`conductor.core.service_table`).
 
-The desk and all it needs are loaded when the first proxy asks for something that only it can do.
+The executor and all it needs are loaded when a proxy first makes a call that only it can perform.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from conductor.core import Effect, Router, Serve
 from conductor.core.component import KeptMembers
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
-from conductor.core.services import CALLS, KEEP, RELAYED, too_large
+from conductor.core.service_table import CALLS, LOCAL
+from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
-from conductor.run.segment_spec import LOCAL, RECONFIGURE, TELL, Relayed
-from conductor.services.client import Client
-from conductor.services.local import Services as Local
+from conductor.run.segment_spec import RECONFIGURE, TELL, Relayed
+from conductor.services.calls import Grantee
+from conductor.services.local import LocalServices
 from conductor.services.roots import Roots
 from conductor.spec import paths
 
+if TYPE_CHECKING:
+    from conductor.services.executor import ServiceExecutor
 
-class Serving:
-    """The services of one chain, as its runtime uses them. `apply` performs effects."""
+
+class ServiceRequests:
+    """The services of one chain, as its runtime uses them."""
 
     def __init__(
         self,
@@ -35,120 +39,138 @@ class Serving:
         *,
         held: Callable[[str], int] = lambda name: 0,
     ) -> None:
-        """`held`: how many bytes wait to be written to a peer."""
+        """
+        Args:
+            planned: The components of the chain.
+            router: Routes the answers.
+            options: How the chain is run.
+            log: Writes a line: level, component name, text.
+            apply: Performs effects of answers that come later.
+            held: Bytes that wait to be written to a peer.
+        """
         self._log = log
-        self._local = Local(log, options.clock)
+        self._local = LocalServices(log, options.clock)
         self._held = held
         self._router = router
         self._options = options
         self._apply = apply
-        self._clients: dict[str, Client] = {}
+        self._grantees: dict[str, Grantee] = {}
         self._hosts: dict[str, str] = {}
-        """Which peer hosts a guest."""
+        """The peer that hosts a guest, by guest."""
         self._kept: dict[str, KeptMembers] = {}
-        """What guests keep whose host may have to be told of it when it is started again."""
-        for one in planned:
-            for client in one.clients:
-                self._clients[client.name] = client
-                if client.name in one.guests:
-                    self._hosts[client.name] = one.component.name
-                    if one.belongings is not None:
-                        self._kept[client.name] = one.belongings.kept[client.name]
-        self._desk: Any = None
+        """By guest: what it keeps for its next instance, which its host must be given then."""
+        for component in planned:
+            for grantee in component.grantees:
+                self._grantees[grantee.name] = grantee
+                if grantee.name in component.guests:
+                    self._hosts[grantee.name] = component.component.name
+                    if component.belongings is not None:
+                        self._kept[grantee.name] = component.belongings.kept[grantee.name]
+        self._executor: ServiceExecutor | None = None
         self._roots = Roots()
-        self._learns = any(_reads_files(client) for client in self._clients.values())
+        # Parsing what the client sends has a price, which only chains that read files pay.
+        self._learns_roots = any(map(_reads_files, self._grantees.values()))
 
     def serve(self, effect: Serve) -> list[Effect]:
-        """Performs a `Serve` effect: what follows at once, if not later."""
-        token = effect.token
-        if effect.service == KEEP:
-            return []  # the router has
-        if effect.service in LOCAL:
-            answer = self._local.serve(effect.peer, effect.service, effect.params)
+        """Performs a `Serve` effect; returns what follows at once."""
+        name, call, params, token = effect.peer, effect.service, effect.params, effect.token
+        if call == KEEP:
+            return []  # the router has taken it already
+        if call in LOCAL:
+            answer = self._local.serve(name, call, params)
             return self._router.served(token, *answer) if token is not None else []
+        if call == RELAYED:
+            try:
+                relayed = self._checked(name, params)
+            except (ValueError, UnicodeDecodeError) as error:  # a `DecodeError` is a ValueError
+                if token is None:
+                    return []
+                wrong = error_object(INVALID_PARAMS, str(error))
+                return self._router.served(token, None, wrong)
+            name, call, params = relayed.component, relayed.method, bytes(relayed.params)
+            if call == KEEP:
+                self._kept[name].update(params)
+                return []
 
         def done(result: bytes | None, error: bytes | None) -> None:
             if token is not None:
                 self._apply(self._router.served(token, result, error))
 
-        name, service, params = effect.peer, effect.service, effect.params
-        if service == RELAYED:
-            try:
-                asked = msgspec.json.decode(params or b"{}", type=Relayed)
-                if self._hosts.get(asked.component) != name or (
-                    asked.method not in CALLS and asked.method != KEEP
-                ):
-                    raise ValueError(f"`{asked.component}` is not one of its guests")
-                most = self._clients[asked.component].limits["service_bytes"]
-                wrong = too_large(asked.method, memoryview(asked.params).nbytes, most)
-                if wrong is not None:
-                    raise ValueError(wrong)
-            except (ValueError, UnicodeDecodeError) as error:  # a `DecodeError` is a ValueError
-                done(None, error_object(INVALID_PARAMS, str(error)))
-                return []
-            name, service, params = asked.component, asked.method, bytes(asked.params)
-            if service == KEEP:
-                self._kept[name].update(params)
-                return []
-        self._open().serve(name, service, params, done)
+        self._open().serve(name, call, params, done)
         return []
 
+    def _checked(self, host: str, params: bytes | None) -> Relayed:
+        """A call that a host relays for a guest. Raises `ValueError` unless the guest may make it:
+        the host runs strangers' code, so what its own router has checked counts for nothing."""
+        relayed = msgspec.json.decode(params or b"{}", type=Relayed)
+        if self._hosts.get(relayed.component) != host:
+            raise ValueError(f"`{relayed.component}` is not one of its guests")
+        if relayed.method not in (CALLS.keys() - LOCAL) | {KEEP}:
+            raise ValueError(f"`{relayed.method[:80]}` is no call that a host relays")
+        most = self._grantees[relayed.component].limits["service_bytes"]
+        wrong = too_large(relayed.method, memoryview(relayed.params).nbytes, most)
+        if wrong is not None:
+            raise ValueError(wrong)
+        return relayed
+
     def look(self, frames: Iterable[bytes]) -> None:
-        """Learns from what the client says which folders files may be read in."""
-        if self._learns:
+        """Learns from the client's lines in which folders proxies may read files."""
+        if self._learns_roots:
             for frame in frames:
                 self._roots.look(frame)
 
     def answered(self, data: bytes) -> None:
-        """Learns from what the client is told, whole lines, which sessions those are of."""
+        """Learns from whole lines for the client which sessions those folders belong to."""
         if self._roots.waiting:
             self._roots.answered(data)
 
     def reconfigure(self, name: str, params: bytes) -> None:
-        """A proxy's configuration has changed: it is told."""
-        self._tell(RECONFIGURE, name, "configure", params)
+        """Sends a proxy its changed configuration."""
+        host = self._hosts.get(name)
+        if host is None:
+            self._apply(self._router.reconfigure(name, params))
+        else:
+            self._relay(host, RECONFIGURE, Relayed(name, "configure", msgspec.Raw(params)))
 
     def forget(self, name: str) -> None:
-        """A component has ended or starts afresh: nothing is done for it any more."""
-        if self._desk is not None:
-            for client, host in self._hosts.items():
-                if name in (client, host):
-                    self._desk.forget(client)
-            self._desk.forget(name)
+        """Does nothing more for a component, or the guests of a host, that ended or starts anew."""
+        if self._executor is not None:
+            for guest, host in self._hosts.items():
+                if name in (guest, host):
+                    self._executor.forget(guest)
+            self._executor.forget(name)
 
     async def close(self) -> None:
-        """Ends what is under way."""
-        if self._desk is not None:
-            await self._desk.close()
+        """Ends what is in flight."""
+        if self._executor is not None:
+            await self._executor.close()
 
-    def _open(self) -> Any:
-        if self._desk is None:
-            from conductor.services.executor import Desk
+    def _open(self) -> ServiceExecutor:
+        if self._executor is None:
+            from conductor.services.executor import ServiceExecutor
 
-            def tell(name: str, method: str, params: bytes) -> None:
-                self._tell(TELL, name, method, params)
-
-            self._desk = Desk(
-                self._clients,
+            self._executor = ServiceExecutor(
+                self._grantees,
                 self._roots,
-                tell,
+                self._tell,
                 self._log,
                 held=lambda name: self._held(self._hosts.get(name, name)),
                 store=self._options.values or paths.values(),
                 metrics=self._options.metrics,
             )
-        return self._desk
+        return self._executor
 
-    def _tell(self, how: str, name: str, method: str, params: bytes) -> None:
+    def _tell(self, name: str, method: str, params: bytes) -> None:
         host = self._hosts.get(name)
-        if host is not None:
-            relayed = msgspec.json.encode(Relayed(name, method, msgspec.Raw(params)))
-            self._apply(self._router.tell(host, how, relayed))
-        elif how == RECONFIGURE:
-            self._apply(self._router.reconfigure(name, params))
-        else:
+        if host is None:
             self._apply(self._router.tell(name, method, params))
+        else:
+            self._relay(host, TELL, Relayed(name, method, msgspec.Raw(params)))
+
+    def _relay(self, host: str, how: str, relayed: Relayed) -> None:
+        self._apply(self._router.tell(host, how, msgspec.json.encode(relayed)))
 
 
-def _reads_files(client: Client) -> bool:
-    return client.grants is None or any(one.startswith("files:") for one in client.grants)
+def _reads_files(grantee: Grantee) -> bool:
+    grants = grantee.grants
+    return grants is None or any(grant.startswith("files:") for grant in grants)

@@ -1,7 +1,6 @@
-"""What runs beside the messages of a chain, and errors that are this program's own.
+"""Tasks that run beside the messages of a chain, and errors that are this program's own.
 
-Such an error fails the chain: a message may be lost by it, and somebody would wait for its answer
-for ever.
+Such an error fails the chain: it may have lost a message, whose sender would wait for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from conductor.core import Closure
 
 
 class Tasks:
-    """The tasks of one chain; `failed` is told of an error in one, or in a callback of the loop."""
+    """The tasks of one chain; `failed` takes errors in them and in callbacks of the loop."""
 
     def __init__(self, failed: Callable[[Closure], None]) -> None:
         self._failed = failed
@@ -40,12 +39,12 @@ class Tasks:
             self._fail(error)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Is told of errors in the loop's callbacks."""
+        """Handles errors in the loop's callbacks."""
         self._former = loop.get_exception_handler()
         loop.set_exception_handler(self._uncaught)
 
     def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Whoever was told before is told again."""
+        """Restores the handler that was there before."""
         loop.set_exception_handler(self._former)
 
     def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -59,7 +58,7 @@ class Tasks:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether it passed through this package on its way."""
+    """Whether a frame of this package is in the traceback."""
     at = error.__traceback__
     while at is not None:
         if at.tb_frame.f_globals.get("__name__", "").startswith("conductor."):

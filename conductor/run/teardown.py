@@ -1,9 +1,10 @@
-"""The end of a chain: what it still waits for, and how the end of a component is told."""
+"""The end of a chain: why it ends, what it still waits for, and how a component's end is worded."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -14,84 +15,137 @@ from conductor.transports.base import Ended
 
 _KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
 
-_LOOK: Final = 0.005
-"""Seconds between looks whether everything is answered."""
+_POLL: Final = 0.005
+"""Seconds between two checks whether everything is answered."""
 
-_MOMENT: Final = 0.1
-"""Seconds in which an observer says what it says to what it was shown last."""
-_TAKES: Final = 5.0
+_OBSERVER_REPLIES: Final = 0.1
+"""Seconds in which an observer sends what the last copy leads it to send."""
+
+_OBSERVER_STARTS: Final = 5.0
 """Seconds in which an observer starts, or takes a copy, if it ever does."""
 
 
-class Ending:
-    """Hears what passes through a chain, so that its end comes when nothing is missed by it."""
+class Phase(enum.Enum):
+    """Where a chain stands between its start and its end."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    """The client closed its end; its open requests may still be answered."""
+    FAILED = "failed"
+    """The chain cannot go on; its client is told why."""
+    STOPPED = "stopped"
+    """A signal came: nothing is waited for any more."""
+    CLOSING = "closing"
+    """The connections are being closed."""
+
+
+NEXT: Final = {
+    Phase.SERVING: {Phase.DRAINING, Phase.FAILED, Phase.STOPPED, Phase.CLOSING},
+    Phase.DRAINING: {Phase.FAILED, Phase.STOPPED, Phase.CLOSING},
+    Phase.FAILED: {Phase.STOPPED, Phase.CLOSING},
+    Phase.STOPPED: {Phase.CLOSING},
+    Phase.CLOSING: set[Phase](),
+}
+"""The moves of a chain. Any other changes nothing: the more urgent reason to end stands."""
+
+
+class Teardown:
+    """The phase of one chain, and what has to happen before its connections are closed."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._heard = asyncio.Event()
-        self._passed = 0
-        self._stopped = False
-        self._gone = False
-
-    def passed(self, name: str, frames: Iterable[bytes], *, host: bool) -> None:
-        """Lines of a peer have come. Once the client is gone, only those count by which a program
-        works at what the client waits for: what guests send prolongs nothing, nor does a program
-        that answers them."""
-        if name == UPSTREAM:
-            self._heard.set()
-        if not host and (not self._gone or any(map(_calls, frames))):
-            self._passed += 1
-
-    def stop(self) -> None:
-        """A signal came: nothing is waited for any more."""
-        self._stopped = True
-        self._heard.set()
+        self.phase = Phase.SERVING
+        self.failure: Closure | None = None
+        """Why the chain failed: the first reason, whatever the phase was."""
+        self._begun = asyncio.Event()
+        self._client_acted = asyncio.Event()
+        """The client sent a line or closed its end, or nobody waits for that any more."""
+        self._client_gone = False
+        self._progress = 0
 
     def client_gone(self) -> None:
         """Nothing will come from the client any more."""
-        self._gone = True
-        self._heard.set()
+        self._client_gone = True
+        self._client_acted.set()
+        self._move(Phase.DRAINING)
+
+    def fail(self, reason: Closure) -> bool:
+        """The chain cannot go on; False if it had failed already."""
+        if self.failure is not None:
+            return False
+        self.failure = reason
+        self._move(Phase.FAILED)
+        return True
+
+    def stop(self) -> None:
+        """A signal came."""
+        self._client_acted.set()
+        self._move(Phase.STOPPED)
+
+    def close(self) -> None:
+        """The connections are being closed."""
+        self._move(Phase.CLOSING)
+
+    def _move(self, phase: Phase) -> None:
+        if phase in NEXT[self.phase]:
+            self.phase = phase
+            self._begun.set()
+
+    async def begun(self) -> None:
+        """Waits until the chain has a reason to end."""
+        await self._begun.wait()
+
+    def passed(self, name: str, frames: Iterable[bytes], *, host: bool) -> None:
+        """Takes note of a peer's lines; `host`: of one that hosts guests.
+
+        Once the client is gone only requests and notifications of programs count as progress: else
+        guests, or a program that only answers them, could prolong the end without working at it.
+        """
+        if name == UPSTREAM:
+            self._client_acted.set()
+        if not host and (not self._client_gone or any(map(_is_call, frames))):
+            self._progress += 1
 
     async def first_request(self, seconds: float) -> None:
-        """Gives the client time to ask what it will then be told: that the chain has failed.
+        """Gives the client time to send the request that is answered with the chain's failure.
 
-        A component that ends at once is often gone before the client has said a word.
+        A component that ends at once is often gone before the client has sent anything.
         """
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), seconds)
+            await asyncio.wait_for(self._client_acted.wait(), seconds)
 
     async def settled(self, quiet: float, most: float) -> None:
-        """Waits until the client's requests are answered, or nobody has worked at them for `quiet`
-        s; at most `most` s."""
+        """Waits until the client's requests are answered or nobody has worked at them for `quiet`
+        seconds; at most `most` seconds."""
         await self._quiet(lambda: quiet if self._router.pending() else 0.0, most)
 
     async def observed(self, most: float) -> None:
-        """Waits until observers have taken what they were shown, and have said what they say to it;
-        nothing else waits for them."""
-
-        await self._quiet(lambda: _MOMENT if self._router.observed() else _TAKES, most)
+        """Waits until observers have taken their last copies and sent what those lead to; at most
+        `most` seconds."""
+        await self._quiet(
+            lambda: _OBSERVER_REPLIES if self._router.observed() else _OBSERVER_STARTS, most
+        )
 
     async def _quiet(self, patience: Callable[[], float], most: float) -> None:
-        """Waits until nothing has moved for as long as there is patience now."""
+        """Waits until there was no progress for as long as `patience` says at that moment."""
         loop = asyncio.get_running_loop()
-        seen, since = self._moved(), loop.time()
+        seen, since = self._progress_seen(), loop.time()
         end = since + most
-        while loop.time() < min(end, since + patience()) and not self._stopped:
-            await asyncio.sleep(_LOOK)
-            if self._moved() != seen:
-                seen, since = self._moved(), loop.time()
+        while loop.time() < min(end, since + patience()) and self.phase is not Phase.STOPPED:
+            await asyncio.sleep(_POLL)
+            if self._progress_seen() != seen:
+                seen, since = self._progress_seen(), loop.time()
 
-    def _moved(self) -> tuple[int, int]:
-        """What changes when somebody works at what the client waits for."""
-        return self._passed, self._router.pending()
+    def _progress_seen(self) -> tuple[int, int]:
+        return self._progress, self._router.pending()
 
 
 class _Call(msgspec.Struct):
     method: str | None = None
 
 
-def _calls(frame: bytes) -> bool:
-    """Whether a line is a request or a notification, no answer."""
+def _is_call(frame: bytes) -> bool:
+    """Whether a line is a request or a notification."""
     try:
         return msgspec.json.decode(frame, type=_Call).method is not None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -99,11 +153,11 @@ def _calls(frame: bytes) -> bool:
 
 
 def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:
-    """Why the connection of a component is gone, in words; `host`: it is one of guests."""
+    """Why the connection of a component ended, in words; `host`: of one that hosts guests."""
     text = f"{label} {how.text}"
-    tail = how.data.get("stderr") or []
-    if tail:
-        text += "; its last words: " + " | ".join(tail[-3:])
+    last_words = how.data.get("stderr") or []
+    if last_words:
+        text += "; its last words: " + " | ".join(last_words[-3:])
     hint = how.hint
     if not hint and "command" in how.data:
         hint = "run its command by itself to see what it says"

@@ -1,5 +1,5 @@
 """What the conductor offers proxies on the channel (docs/channel-abi.md, "Services").
 
-`local` needs no more than a clock; guests' hosts answer those themselves. All others are performed
-by the conductor's own process, by its `desk`: `kv`, `timer`, `fetch`, `files` and `metric`.
+`conductor.core.service_table` has the table. `local` performs what needs nothing outside, in the
+process that runs the proxy; `executor` performs all others, in the conductor's own process.
 """

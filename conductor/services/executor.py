@@ -1,36 +1,36 @@
 """Performs the services that reach outside: `kv`, `timer`, `fetch`, `files` and `metric`.
 
-It stands in the conductor's own process. Guests' hosts, which may touch nothing, send it what
-their guests ask for; every other proxy's requests come to it from the router. Who may ask for
-what was decided before by name; by file and address it is decided here.
+It stands in the conductor's own process. Guests' hosts, which may touch nothing, relay the calls of
+their guests to it; the router brings the calls of all other proxies. The router has checked grants
+by name; by file and address the functions check them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from conductor.core.accounts import Bucket
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
-from conductor.core.services import ALWAYS_GRANTED, SERVICES, granted_names
-from conductor.services import scopes
-from conductor.services.client import Client
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS, Performer
+from conductor.core.services import granted_names
+from conductor.services.calls import Grantee, ServiceError
 from conductor.services.files import Files
 from conductor.services.kv import Store
 from conductor.services.metrics import Metrics
-from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
 from conductor.services.timers import Timers
 
-_AT_ONCE: Final = {"files": 1, "fetch": 4, "kv": 1}
-"""Requests of one component that are worked on at a time, by what they are for: none takes all
-threads, or much memory. Values are kept in the order in which they were given."""
+_AT_ONCE: Final = {"fetch": 4}
+"""Calls of one component that are performed at a time, by service; else 1, which keeps values in
+the order in which they were set, and leaves threads to others."""
 
 _METRICS_EVERY: Final = 1.0
 """Seconds between two writings of the metrics file."""
@@ -38,13 +38,17 @@ _METRICS_EVERY: Final = 1.0
 Done = Callable[[bytes | None, bytes | None], None]
 """Called once with the raw result, or None and the raw error object."""
 
+Function = Callable[[Grantee, bytes | None], Any]
+"""Performs a call for a component; returns the result (`Performer.TASK`: an awaitable of it), or
+raises `ServiceError`."""
 
-class Desk:
+
+class ServiceExecutor:
     """The services of one chain. Used on one event loop; `tell` sends a notification."""
 
     def __init__(
         self,
-        clients: Mapping[str, Client],
+        grantees: Mapping[str, Grantee],
         roots: Roots,
         tell: Callable[[str, str, bytes], None],
         log: Callable[[str, str, str], None],
@@ -54,47 +58,70 @@ class Desk:
         project: str | None = None,
         metrics: str | None = None,
     ) -> None:
-        """`held`: how many bytes a component has not taken yet. `store`: the file values are kept
-        in; `metrics`: where metrics are written, or None."""
-        self._clients = clients
+        """
+        Args:
+            grantees: The proxies of the chain, by name.
+            roots: The folders of the client's sessions.
+            tell: Sends a notification to a component: name, method, params.
+            log: Writes a line: level, component name, text.
+            held: Bytes that a component has not taken yet.
+            store: The file of stored values.
+            project: The folder whose values these are; None: the current one.
+            metrics: The file for metrics; None: none is written.
+        """
+        self._grantees = grantees
         self._log = log
-        self._files = Files(roots)
+        files = Files(roots)
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
         self._store = Store(store, project or os.getcwd())
-        self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
-        self._storing = asyncio.Lock()
         self._metrics = Metrics()
+        self.functions: dict[str, Function] = {
+            "metric": self._count,
+            "timer/start": self._timers.start,
+            "timer/stop": self._timers.stop,
+            "kv/get": self._store.get,
+            "kv/set": self._store.set,
+            "kv/delete": self._store.delete,
+            "kv/list": self._store.list,
+            "files/roots": files.roots,
+            "files/read": files.read,
+            "files/list": files.list,
+            "fetch": _fetch,
+        }
+        """By the name of the call in `conductor.core.service_table.TABLE`."""
         self._metrics_file = metrics
         self._writing: asyncio.TimerHandle | None = None
-        self._times: dict[str, Bucket] = {}
-        self._open: Counter[str] = Counter()
+        self._slots: dict[tuple[str, str], asyncio.Semaphore] = {}
+        self._storing = asyncio.Lock()
+        self._time: dict[str, Bucket] = {}
+        """The processor's time that each component may use in threads here."""
+        self._in_flight: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def serve(self, name: str, service: str, params: bytes | None, done: Done) -> None:
-        """Performs one request of a component; answers at once or later."""
-        client = self._clients[name]
+    def serve(self, name: str, call: str, params: bytes | None, done: Done) -> None:
+        """Performs one call of a component; answers at once or later.
+
+        Raises `KeyError` for a call that is not in `functions`.
+        """
+        grantee = self._grantees[name]
         try:
-            self._check(client, service)
-            if service.partition("/")[0] in ("fetch", "files", "kv"):
-                self._later(client, service, params, done)
+            self._check_grant(grantee, call)
+            function = self.functions[call]
+            if CALLS[call].performer is not Performer.LOOP:
+                self._start(grantee, call, params, done)
                 return
-            result: object = None
-            if service == "metric":
-                self._metrics.serve(client, params)
-                self._metrics_changed()
-            else:
-                result = self._timers.serve(client, service, params)
-        except ServiceError as problem:
-            done(None, problem.body(service))
+            result = function(grantee, params)
+        except ServiceError as error:
+            done(None, error.body(call))
         else:
             done(msgspec.json.encode(result), None)
 
     def forget(self, name: str) -> None:
-        """A component has ended, or starts afresh: its timers go."""
+        """Stops the timers of a component that has ended or is started again."""
         self._timers.forget(name)
 
     async def close(self) -> None:
-        """Ends what is under way and writes what there is to write. Raises nothing."""
+        """Ends what is in flight and writes the metrics. Raises nothing."""
         self._timers.close()
         for task in self._tasks:
             task.cancel()
@@ -105,82 +132,81 @@ class Desk:
             self._write_metrics()
         self._store.close()
 
-    def _check(self, client: Client, service: str) -> None:
-        """What the router has checked by name already, for those that come by another way."""
-        name = service.partition("/")[0]
-        held = client.grants
-        if name not in SERVICES or not (
-            held is None or name in ALWAYS_GRANTED or name in granted_names(held)
+    @staticmethod
+    def _check_grant(grantee: Grantee, call: str) -> None:
+        """Raises `ServiceError` for a call that is not granted; one that a host relays has passed
+        no router of ours."""
+        service = CALLS[call].service if call in CALLS else None
+        if service is None or not (
+            grantee.grants is None
+            or service in ALWAYS_GRANTED
+            or service in granted_names(grantee.grants)
         ):
-            text = f"not granted to `{client.name}`"
+            text = f"not granted to `{grantee.name}`"
             raise ServiceError("not-granted", text, METHOD_NOT_FOUND)
 
-    def _later(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
-        most = client.limits["calls"]
-        if self._open[client.name] >= most:
+    def _start(self, grantee: Grantee, call: str, params: bytes | None, done: Done) -> None:
+        most = grantee.limits["calls"]
+        if self._in_flight[grantee.name] >= most:
             raise ServiceError(
                 "too-many",
                 f"{most} requests are under way already (limit `calls`)\n"
                 "hint: wait for answers, or raise it with `,limit.calls=NUMBER` behind it",
             )
-        self._open[client.name] += 1
-        task = asyncio.get_running_loop().create_task(self._run(client, service, params, done))
+        self._in_flight[grantee.name] += 1
+        task = asyncio.get_running_loop().create_task(self._run(grantee, call, params, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, client: Client, service: str, params: bytes | None, done: Done) -> None:
+    async def _run(self, grantee: Grantee, call: str, params: bytes | None, done: Done) -> None:
         try:
-            async with self._turn(client, service.partition("/")[0]):
-                await asyncio.sleep(self._time(client).due(time.monotonic()))
-                result = msgspec.json.encode(await self._perform(client, service, params))
-        except ServiceError as problem:
-            if problem.ours:
-                self._log("warning", "conductor", f"{service} for `{client.name}`: {problem.ours}")
-            done(None, problem.body(service))
+            async with self._slot(grantee, CALLS[call].service):
+                await asyncio.sleep(self._bucket(grantee).due(time.monotonic()))
+                result = msgspec.json.encode(await self._perform(grantee, call, params))
+        except ServiceError as error:
+            if error.private:
+                text = f"{call} for `{grantee.name}`: {error.private}"
+                self._log("warning", "conductor", text)
+            done(None, error.body(call))
         except Exception as error:  # a mistake here must not leave a proxy waiting for ever
-            self._log("error", "conductor", f"{service} for `{client.name}` failed: {error!r}")
-            done(None, ServiceError("internal", "it failed; the log says why").body(service))
+            self._log("error", "conductor", f"{call} for `{grantee.name}` failed: {error!r}")
+            done(None, ServiceError("internal", "it failed; the log says why").body(call))
         else:
             done(result, None)
         finally:
-            self._open[client.name] -= 1
+            self._in_flight[grantee.name] -= 1
 
-    def _time(self, client: Client) -> Bucket:
-        """The processor's time that a component may have here."""
-        share = client.limits["own_share"] / 100
-        return self._times.setdefault(client.name, Bucket(share))
+    def _slot(self, grantee: Grantee, service: str) -> asyncio.Semaphore:
+        """Limits how many calls of one component a service performs at a time."""
+        key = (grantee.name, service)
+        return self._slots.setdefault(key, asyncio.Semaphore(_AT_ONCE.get(service, 1)))
 
-    def _timed(self, client: Client, work: Callable[..., object], *arguments: object) -> object:
-        """Does something for a component, in a thread, on its account."""
+    def _bucket(self, grantee: Grantee) -> Bucket:
+        share = grantee.limits["own_share"] / 100
+        return self._time.setdefault(grantee.name, Bucket(share))
+
+    async def _perform(self, grantee: Grantee, call: str, params: bytes | None) -> object:
+        function = self.functions[call]
+        if CALLS[call].performer is Performer.TASK:
+            result: Awaitable[object] = function(grantee, params)
+            return await result
+        # Calls wait here for the store, not in threads: another conductor may hold its file for
+        # seconds, and a few components would take all threads.
+        async with self._storing if CALLS[call].service == "kv" else contextlib.nullcontext():
+            return await asyncio.to_thread(self._timed, function, grantee, params)
+
+    def _timed(self, function: Function, grantee: Grantee, params: bytes | None) -> object:
+        """Performs a call in this thread, on the component's account."""
         began = time.thread_time()
         try:
-            return work(*arguments)
+            return function(grantee, params)
         finally:
-            self._time(client).spend(time.thread_time() - began, time.monotonic())
-
-    def _turn(self, client: Client, name: str) -> asyncio.Semaphore:
-        key = (client.name, name)
-        return self._turns.setdefault(key, asyncio.Semaphore(_AT_ONCE[name]))
-
-    async def _perform(self, client: Client, service: str, params: bytes | None) -> object:
-        grants = client.grants
-        if service == "fetch":
-            from conductor.services.fetch import fetch
-
-            return await fetch(None if grants is None else scopes.destinations(grants), params)
-        if service.startswith("files/"):
-            globs = ("**",) if grants is None else scopes.patterns(grants)
-            return await asyncio.to_thread(
-                self._timed, client, self._files.serve, globs, service, params
-            )
-        async with self._storing:  # in the order in which they were asked
-            return await asyncio.to_thread(
-                self._timed, client, self._store.serve, client.identity, service, params
-            )
+            self._bucket(grantee).spend(time.thread_time() - began, time.monotonic())
 
     # -- metrics -------------------------------------------------------------------------------
 
-    def _metrics_changed(self) -> None:
+    def _count(self, grantee: Grantee, params: bytes | None) -> None:
+        self._metrics.add(grantee, params)
         if self._metrics_file is not None and self._writing is None:
             loop = asyncio.get_running_loop()
             self._writing = loop.call_later(_METRICS_EVERY, self._write_metrics)
@@ -194,3 +220,9 @@ class Desk:
             text = f"metrics are not written to {self._metrics_file}: {error.strerror}"
             self._log("warning", "conductor", text)
             self._metrics_file = None
+
+
+async def _fetch(grantee: Grantee, params: bytes | None) -> object:
+    from conductor.services.fetch import fetch  # TLS and HTTP take 60 ms to import
+
+    return await fetch(grantee, params)

@@ -1,9 +1,9 @@
 """`fetch`: HTTP to the places a component was granted, and nowhere else.
 
 A name is looked up once; every address it has must be public (unless the grant itself names a
-private one), and it is that address that is connected to, so a name cannot change its mind in
-between. Redirects are followed only as far as the grants go. No proxy settings, cookies or
-credentials of the user's are used.
+private one), and the connection goes to the address that was checked, so a name cannot change its
+meaning in between. Redirects are followed only as far as the grants go. Proxy settings, cookies
+and credentials of the user's are not used.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import anyio
 import httpcore2 as httpcore
 import msgspec
 
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.files import content
-from conductor.services.problem import ServiceError, bad_params, read
-from conductor.services.scopes import METHODS, READING, Destination, is_public
+from conductor.services.scopes import METHODS, READING, Destination, destinations, is_public
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -48,7 +48,7 @@ _OURS: Final = frozenset(
         "upgrade",
     }
 )
-"""Headers that are the connection's, not the component's."""
+"""Headers that belong to the connection, so a component cannot set them."""
 
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t -~]*")
@@ -56,13 +56,13 @@ _URL: Final = re.compile(r"[!-~]+")
 _PRINTED: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 _AGENT: Final = ("User-Agent", "conductor")
-"""Said where the component says nothing: some servers refuse requests without it."""
+"""Sent where the component sets none: some servers refuse requests without it."""
 
 _SECRET: Final = frozenset({"authorization", "cookie"})
-"""Headers that do not go along to another place."""
+"""Headers that a redirect to another host must not carry there."""
 
 
-class _Fetch(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class _Params(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     url: str
     method: str = "GET"
     headers: msgspec.Raw = msgspec.Raw(b"{}")
@@ -96,11 +96,11 @@ class _Pinned(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Looks the name up, refuses private addresses, and connects to the first that answers."""
         try:
-            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise ServiceError("unreachable", f"{host}: {error}") from None
-        addresses = [str(entry[4][0]) for entry in found]
-        closed = [one for one in addresses if not is_public(one)]
+        addresses = [str(entry[4][0]) for entry in answers]
+        closed = [address for address in addresses if not is_public(address)]
         if closed and not self._private:
             text = f"{host} leads to {closed[0]}, an address of this machine or its network"
             raise ServiceError("private", text)
@@ -115,23 +115,23 @@ class _Pinned(httpcore.AsyncNetworkBackend):
 
 @functools.cache
 def _trusted() -> ssl.SSLContext:
-    """The certificates this machine trusts, read once: it takes a while, and nothing else goes on
-    meanwhile."""
+    """The certificates this machine trusts. Read once: it blocks the event loop for a while."""
     return ssl.create_default_context()
 
 
-async def fetch(places: tuple[Destination, ...] | None, params: bytes | None) -> object:
-    """Performs one request of a component that may reach `places` (None: every public address).
+async def fetch(grantee: Grantee, params: bytes | None) -> object:
+    """Performs one HTTP request of a component; without grants it may reach every public address.
 
     Raises `ServiceError`.
     """
-    asked = read(params, _Fetch)
-    request = _checked(asked)
+    places = None if grantee.grants is None else destinations(grantee.grants)
+    call = read(params, _Params)
+    request = _checked(call)
     try:
-        with anyio.fail_after(asked.timeout_ms / 1000):
-            return await _follow(places, request, asked.max_bytes)
+        with anyio.fail_after(call.timeout_ms / 1000):
+            return await _follow(places, request, call.max_bytes)
     except TimeoutError:
-        raise ServiceError("timeout", f"no answer within {asked.timeout_ms} ms") from None
+        raise ServiceError("timeout", f"no answer within {call.timeout_ms} ms") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
         what = str(error) or type(error).__name__
         raise ServiceError("unreachable", f"{request.url}: {what}") from None
@@ -139,22 +139,22 @@ async def fetch(places: tuple[Destination, ...] | None, params: bytes | None) ->
         raise ServiceError("unreachable", f"{request.url}: {error}") from None
 
 
-def _checked(asked: _Fetch) -> _Request:
-    if asked.method not in METHODS:
+def _checked(call: _Params) -> _Request:
+    if call.method not in METHODS:
         raise bad_params(f"method must be one of {', '.join(sorted(METHODS))}")
-    if not 1 <= asked.max_bytes <= BODY_BYTES or not 1 <= asked.timeout_ms <= _TIMEOUT_MS:
+    if not 1 <= call.max_bytes <= BODY_BYTES or not 1 <= call.timeout_ms <= _TIMEOUT_MS:
         raise bad_params(f"maxBytes must be 1 to {BODY_BYTES}, timeoutMs 1 to {_TIMEOUT_MS}")
-    if asked.text is not None and asked.base64 is not None:
+    if call.text is not None and call.base64 is not None:
         raise bad_params("a body is text or base64, not both")
-    body = None if asked.text is None else asked.text.encode()
-    if asked.base64 is not None:
+    body = None if call.text is None else call.text.encode()
+    if call.base64 is not None:
         try:
-            body = base64.b64decode(asked.base64, validate=True)
+            body = base64.b64decode(call.base64, validate=True)
         except binascii.Error as error:
             raise bad_params(f"base64: {error}") from None
-    if memoryview(asked.headers).nbytes > _HEADER_BYTES:
+    if memoryview(call.headers).nbytes > _HEADER_BYTES:
         raise bad_params(f"headers have at most {_HEADER_BYTES:,} bytes")
-    chosen = read(bytes(asked.headers), dict[str, str])
+    chosen = read(bytes(call.headers), dict[str, str])
     for name, value in chosen.items():
         if name.lower() in _OURS:
             raise bad_params(f"the header `{name}` cannot be set")
@@ -163,7 +163,7 @@ def _checked(asked: _Fetch) -> _Request:
     headers = list(chosen.items())
     if not any(name.lower() == "user-agent" for name in chosen):
         headers.append(_AGENT)
-    return _Request(asked.url, asked.method, headers, body)
+    return _Request(call.url, call.method, headers, body)
 
 
 async def _follow(places: tuple[Destination, ...] | None, request: _Request, most: int) -> object:
@@ -199,11 +199,11 @@ async def _once(
                 body += chunk
                 if len(body) > most:
                     break
-            found = [
+            received = [
                 (name.decode("latin-1").lower(), value.decode("latin-1"))
                 for name, value in response.headers
             ]
-    return response.status, found, bytes(body[:most]), len(body) > most
+    return response.status, received, bytes(body[:most]), len(body) > most
 
 
 def _allowed(places: tuple[Destination, ...] | None, request: _Request) -> bool:
@@ -220,14 +220,14 @@ def _allowed(places: tuple[Destination, ...] | None, request: _Request) -> bool:
         raise bad_params(f"`{request.url}` is not plain ASCII: write other characters as %XX")
     if places is None:
         return False
-    fitting = [one for one in places if one.covers(parts.scheme, host, port)]
-    place = _place(parts.scheme, host, port)
+    fitting = [place for place in places if place.covers(parts.scheme, host, port)]
+    shown = _place(parts.scheme, host, port)
     method = "" if request.method in READING else f"{request.method}@"
     if not fitting:
-        raise _refused(f"{parts.scheme}://{_bracketed(host)}:{port}", f"fetch:{method}{place}")
-    if not any(request.method in one.methods for one in fitting):
-        raise _refused(f"{request.method} to {place}", f"fetch:{request.method}@{place}")
-    return any(one.private for one in fitting)
+        raise _refused(f"{parts.scheme}://{_bracketed(host)}:{port}", f"fetch:{method}{shown}")
+    if not any(request.method in place.methods for place in fitting):
+        raise _refused(f"{request.method} to {shown}", f"fetch:{request.method}@{shown}")
+    return any(place.private for place in fitting)
 
 
 def _bracketed(host: str) -> str:
@@ -249,9 +249,9 @@ def _redirected(request: _Request, status: int, url: str) -> _Request:
     before, after = urlsplit(request.url), urlsplit(url)
     headers = request.headers
     if (before.scheme, before.netloc) != (after.scheme, after.netloc):
-        headers = [one for one in headers if one[0].lower() not in _SECRET]
+        headers = [header for header in headers if header[0].lower() not in _SECRET]
     if status == 303 or (status in (301, 302) and request.method == "POST"):
-        headers = [one for one in headers if one[0].lower() != "content-type"]
+        headers = [header for header in headers if header[0].lower() != "content-type"]
         return _Request(url, "HEAD" if request.method == "HEAD" else "GET", headers, None)
     return _Request(url, request.method, headers, request.body)
 

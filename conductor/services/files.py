@@ -1,8 +1,8 @@
 """`files`: reads files of the project, below the folders the client named, by granted globs.
 
-Only what a client said in a session's setup counts as a root, never what a component says. A path
+Only the client names roots, in the setup of a session; never a component. A path
 is resolved first; where it leads must lie below the same root and be granted too, so a link cannot
-lead out, nor to a file that was not meant. Blocking: the desk calls it on a thread of its own.
+lead out, nor to a file that was not meant. Blocking: the executor calls it in a thread.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.services.globs import compile_glob, matches
-from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.roots import Roots
+from conductor.services.scopes import compile_glob, matches, patterns
 
 READ_BYTES: Final = 8 * 1024 * 1024
 _READ: Final = 1024 * 1024
@@ -42,82 +42,82 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Files:
-    """Reads for every component; `serve` is told what each may see."""
+    """Reads for every component, as far as its grants go. Methods raise `ServiceError`."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
 
-    def serve(self, globs: tuple[str, ...], service: str, params: bytes | None) -> object:
-        """Performs one request of a component that may see `globs`. Raises `ServiceError`."""
-        if service == "files/roots":
-            return {"roots": list(self._roots.paths)}
-        try:
-            if service == "files/read":
-                return self._read(globs, read(params, _Read))
-            return self._list(globs, read(params, _List))
-        except FileNotFoundError as error:
-            name = _shown(error.filename)
-            raise ServiceError("not-found", f"{name}: there is no such file") from None
-        except OSError as error:
-            raise ServiceError("io", f"{_shown(error.filename)}: {error.strerror}") from None
+    def roots(self, _grantee: Grantee, _params: bytes | None) -> object:
+        """Performs `files/roots`."""
+        return {"roots": list(self._roots.paths)}
+
+    def read(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `files/read`."""
+        with _as_service_errors():
+            return self._read(_globs(grantee), read(params, _Read))
+
+    def list(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `files/list`."""
+        with _as_service_errors():
+            return self._list(_globs(grantee), read(params, _List))
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _read(self, globs: tuple[str, ...], asked: _Read) -> object:
-        if asked.offset < 0 or not 1 <= asked.max_bytes <= READ_BYTES:
+    def _read(self, globs: tuple[str, ...], request: _Read) -> object:
+        if request.offset < 0 or not 1 <= request.max_bytes <= READ_BYTES:
             raise bad_params(f"offset must be 0 or more, maxBytes 1 to {READ_BYTES}")
-        path, root = self._place(asked.path)
+        path, root = self._place(request.path)
         if path == root or not matches(globs, _below(path, root)):
-            raise _not_granted(asked.path)
+            raise _not_granted(request.path)
         real, real_root = os.path.realpath(path), os.path.realpath(root)
         if not _inside(real, real_root):
-            raise ServiceError("outside", f"{asked.path}: leads out of {root}")
+            raise ServiceError("outside", f"{request.path}: leads out of {root}")
         if not matches(globs, _below(real, real_root)):
-            raise _not_granted(asked.path)
+            raise _not_granted(request.path)
         handle = _open_below(real_root, _below(real, real_root))
         try:
             facts = os.fstat(handle)
             if not stat.S_ISREG(facts.st_mode):
-                raise ServiceError("not-a-file", f"{asked.path}: is no ordinary file")
-            data = os.pread(handle, asked.max_bytes, asked.offset)
+                raise ServiceError("not-a-file", f"{request.path}: is no ordinary file")
+            data = os.pread(handle, request.max_bytes, request.offset)
         finally:
             os.close(handle)
         return {
             "path": path,
             "size": facts.st_size,
             "mtimeMs": facts.st_mtime_ns // 1_000_000,
-            "more": asked.offset + len(data) < facts.st_size,
+            "more": request.offset + len(data) < facts.st_size,
             **content(data),
         }
 
-    def _place(self, asked: str) -> tuple[str, str]:
-        """The path asked for, made absolute, and the innermost root it lies below."""
-        if "\0" in asked:
+    def _place(self, named: str) -> tuple[str, str]:
+        """The path that was named, made absolute, and the innermost root it lies below."""
+        if "\0" in named:
             raise bad_params("a path has no NUL in it")
-        roots = list(self._roots.paths)
+        roots = self._roots.paths
         if not roots:
             raise ServiceError("no-root", "no session has been set up yet, so there is no folder")
-        if os.path.isabs(asked):
-            path = os.path.normpath(asked)
+        if os.path.isabs(named):
+            path = os.path.normpath(named)
         elif len(roots) == 1:
-            path = os.path.normpath(os.path.join(roots[0], asked))
+            path = os.path.normpath(os.path.join(roots[0], named))
         else:
             raise bad_params("there are several roots: the path must be absolute")
         homes = [root for root in roots if _inside(path, root)]
         if not homes:
-            raise ServiceError("outside", f"{asked}: is not below a folder of a session")
+            raise ServiceError("outside", f"{named}: is not below a folder of a session")
         return path, max(homes, key=len)
 
     # -- listing -------------------------------------------------------------------------------
 
-    def _list(self, globs: tuple[str, ...], asked: _List) -> object:
-        if not 1 <= asked.limit <= _LISTED:
+    def _list(self, globs: tuple[str, ...], request: _List) -> object:
+        if not 1 <= request.limit <= _LISTED:
             raise bad_params(f"limit must be 1 to {_LISTED}")
         try:
-            wanted = compile_glob(asked.glob)
+            wanted = compile_glob(request.glob)
         except ValueError as error:
             raise bad_params(str(error)) from None
-        starts = list(self._roots.paths) if asked.path is None else [asked.path]
+        starts = self._roots.paths if request.path is None else (request.path,)
         entries: list[dict[str, Any]] = []
         for start in starts:
             path, root = self._place(start)
@@ -126,17 +126,34 @@ class Files:
                 raise ServiceError("outside", f"{start}: leads out of {root}")
             # Where it is by its own name, and where that leads: both must be granted.
             places = {_within(path, root), _within(real, real_root)}
-            hidden = _names_hidden(asked.glob) and any(map(_names_hidden, globs))
-            with contextlib.closing(_walk(real_root, _within(real, real_root), hidden)) as found:
-                for below, entry in found:
+            hidden = _names_hidden(request.glob) and any(map(_names_hidden, globs))
+            with contextlib.closing(
+                _walk(real_root, _within(real, real_root), hidden)
+            ) as entries_below:
+                for below, entry in entries_below:
                     if entry is None:
                         return {"entries": entries, "more": True}
                     if wanted.fullmatch(below) and all(matches(globs, p + below) for p in places):
                         described = _described(os.path.join(path, below), entry)
-                        if described is not None and len(entries) == asked.limit:
+                        if described is not None and len(entries) == request.limit:
                             return {"entries": entries, "more": True}
                         entries += [] if described is None else [described]
         return {"entries": entries, "more": False}
+
+
+def _globs(grantee: Grantee) -> tuple[str, ...]:
+    return ("**",) if grantee.grants is None else patterns(grantee.grants)
+
+
+@contextlib.contextmanager
+def _as_service_errors() -> Generator[None, None, None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        name = _shown(error.filename)
+        raise ServiceError("not-found", f"{name}: there is no such file") from None
+    except OSError as error:
+        raise ServiceError("io", f"{_shown(error.filename)}: {error.strerror}") from None
 
 
 def content(data: bytes) -> dict[str, str]:
@@ -166,7 +183,7 @@ def _within(path: str, root: str) -> str:
 
 
 def _open_folder(root: str, path: str) -> int:
-    """Opens a folder by its names one by one, none of which may be a link (any more)."""
+    """Opens a folder by its names in turn: none of them may have become a link meanwhile."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     folder = os.open(root, flags)
     for name in filter(None, path.split("/")):
@@ -181,7 +198,7 @@ def _open_folder(root: str, path: str) -> int:
 def _open_below(root: str, path: str) -> int:
     """Opens an ordinary file, or what has taken its place meanwhile; none of its names is a link.
 
-    Anything else is not even opened, since with a device that can be felt.
+    Anything else is not even opened: opening a device can have effects.
     """
     above, _, name = path.rpartition("/")
     folder = _open_folder(root, above)
@@ -212,8 +229,8 @@ def _walk(
             try:
                 folder = _open_folder(root, start + here)
                 opened.callback(os.close, folder)
-                with os.scandir(folder) as found:
-                    entries = sorted(itertools.islice(found, left + 1), key=lambda one: one.name)
+                with os.scandir(folder) as scanned:
+                    entries = sorted(itertools.islice(scanned, left + 1), key=_name)
             except OSError as error:
                 if not here:
                     error.filename = os.path.join(root, start.rstrip("/"))
@@ -230,18 +247,22 @@ def _walk(
                 yield here + entry.name, entry
 
 
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
 def _names_hidden(glob: str) -> bool:
     """Whether a glob names something that is hidden."""
     return any(part.startswith(".") for part in glob.split("/"))
 
 
 def _shown(path: object) -> str:
-    """A path as it can be told: what in it is no UTF-8 is replaced."""
+    """A path as JSON can hold it: bytes that are no UTF-8 are replaced."""
     return str(path).encode("utf-8", "replace").decode()
 
 
 def _described(path: str, entry: os.DirEntry[str]) -> dict[str, Any] | None:
-    """What is told of an entry; None if it is gone, or its name cannot be told (no UTF-8)."""
+    """The description of an entry; None if it is gone, or its name is no UTF-8."""
     try:
         facts = entry.stat(follow_symlinks=False)
     except OSError:

@@ -1,7 +1,7 @@
 """`kv`: small values that a component keeps, in one SQLite file of the user's.
 
 Each component has a space of its own in each project (the folder the conductor was started in) and
-one across projects. Blocking: the desk calls it on a thread of its own.
+one across projects. Blocking: the executor calls it in a thread.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import hashlib
 import os
 import sqlite3
 import threading
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
 
-from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 VALUE_BYTES: Final = 256 * 1024
 KEY_BYTES: Final = 512
@@ -34,7 +35,7 @@ create table if not exists kv (
 Scope = Literal["project", "user"]
 
 
-class _Get(msgspec.Struct, forbid_unknown_fields=True):
+class _Key(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     scope: Scope = "project"
 
@@ -53,7 +54,10 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Store:
-    """The file, opened when first used. `project`: whose values these are (an absolute path)."""
+    """The file, opened when first used. Methods raise `ServiceError`.
+
+    `project`: the folder (an absolute path) whose values these are.
+    """
 
     def __init__(self, path: str, project: str) -> None:
         self._path = path
@@ -61,54 +65,36 @@ class Store:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def serve(self, identity: str, service: str, params: bytes | None) -> object:
-        """Performs one request of the component `identity`. Raises `ServiceError`."""
-        with self._lock:
-            try:
-                return self._serve(identity, service, params)
-            except sqlite3.Error as error:
-                raise self._broken(str(error)) from None
-            except OSError as error:
-                raise self._broken(error.strerror or str(error)) from None
-
-    def _broken(self, why: str) -> ServiceError:
-        """What the component is told; where the file is it need not know."""
-        text = f"the conductor's file of values cannot be used: {why}"
-        hint = "see that there is room and that it may be written, or move it away to begin anew"
-        return ServiceError("storage", text, ours=f"{self._path}: {why}\nhint: {hint}")
-
-    def close(self) -> None:
-        """Lets go of the file."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    def _serve(self, identity: str, service: str, params: bytes | None) -> object:
-        if service == "kv/list":
-            return self._list(identity, read(params, _List))
-        if service == "kv/set":
-            return self._set(identity, read(params, _Set))
-        asked = read(params, _Get)
-        space, key = self._space(identity, asked.scope), _key(asked.key)
-        if service == "kv/delete":
-            with self._open() as db:
-                gone = db.execute("delete from kv where space = ? and key = ?", (space, key))
-            return {"deleted": gone.rowcount > 0}
-        row = (
-            self._open()
-            .execute("select value from kv where space = ? and key = ?", (space, key))
-            .fetchone()
-        )
+    def get(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/get`."""
+        request = read(params, _Key)
+        with self._opened() as db:
+            row = db.execute(
+                "select value from kv where space = ? and key = ?",
+                (self._space(grantee, request.scope), _key(request.key)),
+            ).fetchone()
         return {"found": False} if row is None else {"found": True, "value": msgspec.Raw(row[0])}
 
-    def _set(self, identity: str, asked: _Set) -> object:
-        value = bytes(asked.value)
+    def delete(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/delete`."""
+        request = read(params, _Key)
+        with self._opened() as db:
+            gone = db.execute(
+                "delete from kv where space = ? and key = ?",
+                (self._space(grantee, request.scope), _key(request.key)),
+            )
+        return {"deleted": gone.rowcount > 0}
+
+    def set(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/set`."""
+        request = read(params, _Set)
+        value = bytes(request.value)
         if len(value) > VALUE_BYTES:
             text = f"the value has {len(value):,} bytes; {VALUE_BYTES:,} are allowed"
             raise ServiceError("too-large", text)
-        space, key = self._space(identity, asked.scope), _key(asked.key)
-        with self._open() as db:
+        space, key = self._space(grantee, request.scope), _key(request.key)
+        with self._opened() as db, db:
+            # Immediate: what is counted here must not change before it is written.
             db.execute("begin immediate")
             count, used = db.execute(
                 "select count(*), coalesce(sum(length(cast(key as blob)) + length(value)), 0)"
@@ -125,26 +111,48 @@ class Store:
             db.execute("insert or replace into kv values (?, ?, ?)", (space, key, value))
         return {"used": used, "quota": QUOTA_BYTES}
 
-    def _list(self, identity: str, asked: _List) -> object:
-        if not 1 <= asked.limit <= _LISTED:
+    def list(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/list`."""
+        request = read(params, _List)
+        if not 1 <= request.limit <= _LISTED:
             raise bad_params(f"limit must be 1 to {_LISTED}")
-        found = self._open().execute(
-            "select key from kv where space = ? and key > ? and substr(key, 1, ?) = ?"
-            " order by key limit ?",
-            (
-                self._space(identity, asked.scope),
-                asked.after,
-                len(asked.prefix),
-                asked.prefix,
-                asked.limit + 1,
-            ),
-        )
-        keys = [row[0] for row in found]
-        return {"keys": keys[: asked.limit], "more": len(keys) > asked.limit}
+        prefix, space = request.prefix, self._space(grantee, request.scope)
+        with self._opened() as db:
+            rows = db.execute(
+                "select key from kv where space = ? and key > ? and substr(key, 1, ?) = ?"
+                " order by key limit ?",
+                (space, request.after, len(prefix), prefix, request.limit + 1),
+            ).fetchall()
+        keys = [row[0] for row in rows]
+        return {"keys": keys[: request.limit], "more": len(keys) > request.limit}
 
-    def _space(self, identity: str, scope: Scope) -> str:
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """The open file, for one thread at a time; its errors become a `ServiceError`."""
+        with self._lock:
+            try:
+                yield self._open()
+            except sqlite3.Error as error:
+                raise self._broken(str(error)) from None
+            except OSError as error:
+                raise self._broken(error.strerror or str(error)) from None
+
+    def _broken(self, why: str) -> ServiceError:
+        text = f"the conductor's file of values cannot be used: {why}"
+        hint = "see that there is room and that it may be written, or move it away to begin anew"
+        # Where the file is, is the user's business and not the component's.
+        return ServiceError("storage", text, private=f"{self._path}: {why}\nhint: {hint}")
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _space(self, grantee: Grantee, scope: Scope) -> str:
         """The name of a component's space: a digest, so that no two names can run together."""
-        parts = [identity, self._project if scope == "project" else ""]
+        parts = [grantee.identity, self._project if scope == "project" else ""]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _open(self) -> sqlite3.Connection:

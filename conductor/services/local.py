@@ -1,7 +1,7 @@
-"""What the conductor offers proxies on the channel: `clock`, `random`, `log`.
+"""The services that need nothing outside: `clock`, `random`, `log`.
 
-Guests ask on side `c`, everyone else by `_conductor/NAME`. Whether a proxy may ask was decided in
-the core; here the answer is made. Used by the runtime and by the child that hosts guests.
+The process that runs a proxy performs them itself: the conductor's, or the child that hosts guests.
+The core has checked by then that the proxy may call them.
 """
 
 from __future__ import annotations
@@ -20,34 +20,44 @@ _decode = msgspec.json.Decoder().decode
 Log = Callable[[str, str, str], None]
 """Called with level, component name and text."""
 
+Function = Callable[[str, dict[str, Any]], object]
+"""Called with component name and params; returns the result, or raises `ValueError`."""
+
+_LEVELS = {level: level for level in ("debug", "info", "warning", "error")} | {"warn": "warning"}
 _MOST_RANDOM = 4096
+_MOST_TEXT = 4096
 
 
-class Services:
-    """Answers service requests. `clock`: a fixed ISO 8601 time, for reproducible runs."""
+class LocalServices:
+    """Performs calls at once. `clock`: a fixed ISO 8601 time, for reproducible runs."""
 
     def __init__(self, log: Log, clock: str | None = None) -> None:
         self._log = log
         self._fixed = datetime.datetime.fromisoformat(clock) if clock else None
+        self.functions: dict[str, Function] = {
+            "clock": self._clock,
+            "random": _random,
+            "log": self._write_log,
+        }
+        """By the name of the call in `conductor.core.service_table.TABLE`."""
 
     def serve(
-        self, peer: str, service: str, params: bytes | None
+        self, peer: str, call: str, params: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
-        """`(result, None)` or `(None, error)`, both raw JSON."""
-        try:
-            held = _decode(params) if params is not None else {}
-            if not isinstance(held, dict):
-                raise ValueError("params must be an object")
-            if service == "clock":
-                return _encode(self._clock()), None
-            if service == "random":
-                return _encode(_random(held)), None
-            self._write_log(peer, held)
-            return b"null", None
-        except ValueError as error:
-            return None, jsonrpc.error_object(jsonrpc.INVALID_PARAMS, f"{service}: {error}")
+        """Performs one call; `(result, None)` or `(None, error)`, both raw JSON.
 
-    def _clock(self) -> dict[str, object]:
+        Raises `KeyError` for a call that is not in `functions`.
+        """
+        function = self.functions[call]
+        try:
+            decoded = _decode(params) if params is not None else {}
+            if not isinstance(decoded, dict):
+                raise ValueError("params must be an object")
+            return _encode(function(peer, decoded)), None
+        except ValueError as error:
+            return None, jsonrpc.error_object(jsonrpc.INVALID_PARAMS, f"{call}: {error}")
+
+    def _clock(self, _peer: str, _params: dict[str, Any]) -> object:
         now = self._fixed or datetime.datetime.now().astimezone()
         return {
             "unixMs": int(now.timestamp() * 1000),
@@ -60,15 +70,15 @@ class Services:
 
     def _write_log(self, peer: str, params: dict[str, Any]) -> None:
         level = params.get("level", "info")
-        if level not in ("debug", "info", "warn", "warning", "error"):
+        if not isinstance(level, str) or level not in _LEVELS:
             raise ValueError("level must be debug, info, warn or error")
-        text = str(params.get("message", ""))[:4096]
+        text = str(params.get("message", ""))[:_MOST_TEXT]
         if "data" in params:
-            text = f"{text} {_encode(params['data'])[:4096].decode(errors='replace')}"
-        self._log("warning" if level == "warn" else level, peer, text)
+            text = f"{text} {_encode(params['data'])[:_MOST_TEXT].decode(errors='replace')}"
+        self._log(_LEVELS[level], peer, text)
 
 
-def _random(params: dict[str, Any]) -> dict[str, str]:
+def _random(_peer: str, params: dict[str, Any]) -> object:
     import os
 
     count = params.get("bytes", 16)

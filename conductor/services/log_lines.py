@@ -1,6 +1,6 @@
 """How many lines components put into the log: so many a second each, and a burst of them at once.
 
-What is over is left out. Once the component is calm again, one line says how much that was.
+Lines over that are left out. Once the component is calm again, a line says how many they were.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Log = Callable[[str, str, str], None]
 """Called with level, component name and text."""
 
 _LINE: Final = 1024
-"""Characters that count as a line: a text counts as all that it takes."""
+"""Characters that count as a line, so that long lines are not a loophole."""
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
 
 class LogLines:
-    """The lines of the components of one chain: what they say by `log`, what their standard error
-    holds, and what is noted of what they do."""
+    """The lines of the components of one chain: from `log`, from their standard error, and the
+    conductor's about them."""
 
     def __init__(
         self,
@@ -32,15 +32,20 @@ class LogLines:
         least: str = "debug",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`limits`: lines a second, by component; who is not in there is the conductor's own.
-        `least`: the lowest level that is written at all."""
+        """
+        Args:
+            limits: Lines a second, by component; other names are the conductor's own.
+            log: Writes a line: level, component name, text.
+            least: The lowest level that is written at all.
+            clock: Seconds, of a clock that never goes back.
+        """
         self._limits = limits
         self._log = log
         self._least = _RANK[least]
         self._clock = clock
         self._buckets = {name: Bucket(limit) for name, limit in limits.items()}
         self._left_out: Counter[str] = Counter()
-        """Lines of each component that were left out, and no line has told of."""
+        """Lines of each component that were left out since a line last said so."""
 
     def say(self, level: str, name: str, text: str) -> None:
         """Puts a line of a component into the log, or leaves it out."""
@@ -50,9 +55,9 @@ class LogLines:
     def admits(self, name: str, text: str) -> bool:
         """Whether a component may write a text now; the text counts as written then."""
         now = self._clock()
-        for one in tuple(self._left_out):
-            if self._buckets[one].level(now) >= self._limits[one]:
-                self._tell(one)
+        for quiet in tuple(self._left_out):
+            if self._buckets[quiet].level(now) >= self._limits[quiet]:
+                self._report(quiet)
         bucket = self._buckets.get(name)
         if bucket is None:
             return True
@@ -64,12 +69,12 @@ class LogLines:
         return True
 
     def close(self) -> None:
-        """Tells what no line has told yet: nothing more comes."""
+        """Logs how many lines were left out: nothing more comes."""
         for name in tuple(self._left_out):
-            self._tell(name)
+            self._report(name)
 
-    def _tell(self, name: str) -> None:
-        """Says how many lines of a component were left out."""
+    def _report(self, name: str) -> None:
+        """Logs how many lines of a component were left out."""
         count, limit = self._left_out.pop(name), self._limits[name]
         text = f"{count} of its lines are left out, over {limit} a second (limit `log_lines`)"
         self._log("warning", name, text)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import os
 import re
 from typing import Final, Literal
 
 import msgspec
 
-from conductor.services.client import Client
-from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.]{0,99}")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,49}")
@@ -36,51 +36,38 @@ class _Metric(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Metrics:
-    """What the components of one chain have counted."""
+    """The metrics of the components of one chain."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[Series, float]] = {}
-        """By component: a name with one set of labels is one series."""
+        """By component and series: a name with a set of labels."""
         self._kinds: dict[tuple[str, str], Kind] = {}
-        """By component and name: nobody settles what another may count."""
-        self.changed = False
-        """Whether something has been counted since this was set to False."""
+        """By component and name: no component fixes the kind of another's metric."""
 
-    def serve(self, client: Client, params: bytes | None) -> None:
-        """Counts one. Raises `ServiceError`."""
-        component, most = client.name, client.limits["series"]
-        asked = read(params, _Metric)
-        if not _NAME.fullmatch(asked.name):
-            raise bad_params("a name is up to 100 letters, digits, `_` and `.`")
-        if not math.isfinite(asked.value) or (asked.kind == "counter" and asked.value < 0):
-            raise bad_params("a counter only grows, and every value is finite")
-        if len(asked.labels) > _LABELS or any(
-            not _LABEL.fullmatch(key) or len(value) > _LABEL_TEXT or key == "component"
-            for key, value in asked.labels.items()
-        ):
-            raise bad_params(f"at most {_LABELS} labels of plain names and short values")
-        if sum(len(key) + len(value) for key, value in asked.labels.items()) > _LABELS_TEXT:
-            raise bad_params(f"labels have at most {_LABELS_TEXT} characters together")
-        name = asked.name.replace(".", "_")
-        kind = self._kinds.get((component, name), asked.kind)
-        if kind != asked.kind:
+    def add(self, grantee: Grantee, params: bytes | None) -> None:
+        """Counts. Raises `ServiceError`."""
+        component, most = grantee.name, grantee.limits["series"]
+        metric = read(params, _Metric)
+        _check(metric)
+        name = metric.name.replace(".", "_")
+        kind = self._kinds.get((component, name), metric.kind)
+        if kind != metric.kind:
             raise ServiceError("kind", f"`{name}` is a {kind} already")
         values = self._values.setdefault(component, {})
-        series = (name, tuple(sorted(asked.labels.items())))
+        series = (name, tuple(sorted(metric.labels.items())))
         if series not in values and len(values) >= most:
             raise ServiceError(
                 "too-many",
                 f"{most} series are kept for a component (limit `series`)\n"
                 "hint: use fewer labels, or raise it with `,limit.series=NUMBER` behind it",
             )
-        before = values.get(series, 0.0) if asked.kind == "counter" else 0.0
-        values[series] = before + asked.value
+        before = values.get(series, 0.0) if metric.kind == "counter" else 0.0
+        values[series] = before + metric.value
         self._kinds[component, name] = kind
-        self.changed = True
 
     def text(self) -> str:
         """All of it, in the exposition format, sorted."""
-        found = sorted(
+        series = sorted(
             (name, component, labels, value)
             for component, values in self._values.items()
             for (name, labels), value in values.items()
@@ -89,12 +76,12 @@ class Metrics:
         for (_, name), kind in self._kinds.items():
             kinds.setdefault(name, set()).add(kind)
         lines = []
-        for name, series in itertools.groupby(found, key=lambda one: one[0]):
+        for name, of_name in itertools.groupby(series, key=operator.itemgetter(0)):
             shown = f"conductor_proxy_{name}"
-            # Where components do not agree what it is, none of them is in the right.
+            # A collector rejects a file that declares two types for a name.
             agreed = kinds[name].pop() if len(kinds[name]) == 1 else "untyped"
             lines.append(f"# TYPE {shown} {agreed}")
-            for _, component, labels, value in series:
+            for _, component, labels, value in of_name:
                 pairs = (("component", component), *labels)
                 inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in pairs)
                 lines.append(f"{shown}{{{inside}}} {_number(value)}")
@@ -102,11 +89,24 @@ class Metrics:
 
     def write(self, path: str) -> None:
         """Replaces the file. Raises `OSError`."""
-        self.changed = False
         beside = f"{path}.{os.getpid()}.new"
         with open(beside, "w", encoding="utf-8", errors="replace") as file:
             file.write(self.text())
         os.replace(beside, path)
+
+
+def _check(metric: _Metric) -> None:
+    if not _NAME.fullmatch(metric.name):
+        raise bad_params("a name is up to 100 letters, digits, `_` and `.`")
+    if not math.isfinite(metric.value) or (metric.kind == "counter" and metric.value < 0):
+        raise bad_params("a counter only grows, and every value is finite")
+    if len(metric.labels) > _LABELS or any(
+        not _LABEL.fullmatch(key) or len(value) > _LABEL_TEXT or key == "component"
+        for key, value in metric.labels.items()
+    ):
+        raise bad_params(f"at most {_LABELS} labels of plain names and short values")
+    if sum(len(key) + len(value) for key, value in metric.labels.items()) > _LABELS_TEXT:
+        raise bad_params(f"labels have at most {_LABELS_TEXT} characters together")
 
 
 def _number(value: float) -> str:

@@ -1,8 +1,8 @@
 """The folders a client has named: only below them are files read for components.
 
-They are those of its open sessions. A session has its folders from the moment it is asked for,
-since proxies read files meanwhile; they go when it is refused, closed or deleted, unless another
-session has them too. A session that is set up again has those it is set up with then.
+They are those of its open sessions. A session has its folders from the request that sets it up,
+since proxies read files before it is answered. They go when it is refused, closed or deleted,
+unless another session has them too. A session that is set up again has those of the new setup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "ses
 ENDS: Final = frozenset({"session/close", "session/delete"})
 """Requests by which it gives them up."""
 
-_CONCERNED: Final = (b'"cwd"', b'/close"', b'/delete"', b"\\u", b"\\/")
+_MARKS: Final = (b'"cwd"', b'/close"', b'/delete"', b"\\u", b"\\/")
 """One of these is in each such request; escapes may hide the others."""
 
 _ANSWER: Final = b'{"jsonrpc":"2.0","id":'
@@ -51,11 +51,11 @@ class _Answer(msgspec.Struct, frozen=True):
     result: _Result | UnsetType | None = UNSET
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _PendingSetup(msgspec.Struct, frozen=True):
     """A request that is not answered yet."""
 
     session: str
-    """The session that has the folders afterwards; empty: the answer says which it is."""
+    """The session that has the folders afterwards; empty: the answer names it."""
     folders: tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ class Roots:
         self._named: Counter[str] = Counter()
         """How many sessions have each."""
         self._sessions: dict[str, tuple[str, ...]] = {}
-        self._open: dict[bytes, _Asked] = {}
+        self._open: dict[bytes, _PendingSetup] = {}
         """By the client's own id, raw."""
 
     @property
@@ -77,9 +77,8 @@ class Roots:
         return bool(self._open)
 
     def look(self, frame: bytes) -> None:
-        """Learns from one frame of the client's; whatever begins or ends no session is passed
-        over."""
-        if len(frame) > _SETUP_BYTES or not any(one in frame for one in _CONCERNED):
+        """Learns from a frame of the client's; ignores those that begin or end no session."""
+        if len(frame) > _SETUP_BYTES or not any(mark in frame for mark in _MARKS):
             return
         try:
             request = msgspec.json.decode(frame, type=_Request)
@@ -91,39 +90,39 @@ class Roots:
         if request.method in SETUPS:
             # Of a fork the client names the session it is made from.
             session = "" if request.method == "session/fork" else params.session_id
-            asked = _Asked(
+            setup = _PendingSetup(
                 session, self._taken((params.cwd, *(params.additional_directories or ())))
             )
         elif request.method in ENDS and params.session_id in self._sessions:
-            asked = _Asked(params.session_id, ())
+            setup = _PendingSetup(params.session_id, ())
         else:
             return
-        self._open[bytes(request.id)] = asked
+        self._open[bytes(request.id)] = setup
 
     def answered(self, data: bytes) -> None:
-        """Learns from what the client is told: whole lines, as they are written."""
+        """Learns from whole lines for the client, as they are written."""
         for id_ in list(self._open):
             line = _line(data, b"%b%b," % (_ANSWER, id_))
             if line is not None:
                 self._settle(self._open.pop(id_), line)
 
-    def _settle(self, asked: _Asked, line: bytes) -> None:
+    def _settle(self, setup: _PendingSetup, line: bytes) -> None:
         try:
             result = msgspec.json.decode(line, type=_Answer).result
         except (msgspec.DecodeError, UnicodeDecodeError):
             result = None  # a success all the same, of a kind that names no session
         if isinstance(result, UnsetType):
-            self._released(asked.folders)
+            self._released(setup.folders)
             return
-        session = asked.session or (result.session_id if result is not None else "")
+        session = setup.session or (result.session_id if result is not None else "")
         former = self._sessions.pop(session, ())
-        if asked.folders and session:
-            self._sessions[session] = asked.folders
+        if setup.folders and session:
+            self._sessions[session] = setup.folders
         if session:  # folders of a session without a name stay: nobody can close it
             self._released(former)
 
     def _taken(self, named: tuple[str, ...]) -> tuple[str, ...]:
-        """Counts folders in; those that are ones, and not too many."""
+        """Counts folders in, and returns them: those that are absolute paths, and not too many."""
         taken = []
         for path in named:
             if os.path.isabs(path) and "\0" not in path:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from conductor.core.services import SERVICES
+from conductor.core.service_table import SERVICES, SHOWN_GRANTS
 
-SCOPED: Final = {
-    "fetch": "fetch:HOST, such as fetch:api.example.com or fetch:POST@api.example.com:8443",
-    "files": "files:GLOB, such as files:**/AGENTS.md",
+_EXAMPLES: Final = {
+    "fetch": "fetch:api.example.com or fetch:POST@api.example.com:8443",
+    "files": "files:**/AGENTS.md",
 }
-"""Services whose grant needs a scope, and what one looks like."""
+"""Of grants that need a scope."""
 
 READING: Final = frozenset({"GET", "HEAD"})
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -84,21 +85,24 @@ def name_of(grant: str) -> str:
     return grant.partition(":")[0]
 
 
+def _scope(grant: str) -> str:
+    return grant.partition(":")[2]
+
+
 def check(grant: str) -> None:
     """Raises `ValueError` with what is wrong with a grant."""
     name, colon, scope = grant.partition(":")
     if name not in SERVICES:
         listed = ", ".join(sorted(SERVICES))
         raise ValueError(f"no service `{name}`; services are: {listed}")
-    if name in SCOPED and not scope:
-        raise ValueError(f"`{name}` is granted for something: {SCOPED[name]}")
-    if name not in SCOPED and colon:
+    if name in SHOWN_GRANTS and not scope:
+        form = f"{SHOWN_GRANTS[name]}, such as {_EXAMPLES[name]}"
+        raise ValueError(f"`{name}` is granted for something: {form}")
+    if name not in SHOWN_GRANTS and colon:
         raise ValueError(f"`{name}` is granted as it is, without `:{scope}`")
     if name == "fetch":
         destination(scope)
     elif name == "files":
-        from conductor.services.globs import compile_glob
-
         compile_glob(scope)
 
 
@@ -120,9 +124,88 @@ def destination(scope: str) -> Destination:
 
 def destinations(grants: Iterable[str]) -> tuple[Destination, ...]:
     """Every place that grants allow."""
-    return tuple(destination(one.partition(":")[2]) for one in grants if name_of(one) == "fetch")
+    return tuple(destination(_scope(grant)) for grant in grants if name_of(grant) == "fetch")
 
 
 def patterns(grants: Iterable[str]) -> tuple[str, ...]:
     """Every glob that grants allow."""
-    return tuple(one.partition(":")[2] for one in grants if name_of(one) == "files")
+    return tuple(_scope(grant) for grant in grants if name_of(grant) == "files")
+
+
+# -- globs ---------------------------------------------------------------------------------
+#
+# `*` and `?` stand for characters within a name, `**` for any number of folders. A component
+# chooses globs, and names of files may be anybody's, so matching takes time that grows with the
+# path only, however many stars there are: what stands between two stars is taken where it first
+# matches, and the atomic groups below never look for it again. That loses nothing: the later star
+# would have spanned the difference.
+
+GLOB_CHARACTERS: Final = 1024
+"""Characters of a glob, at most."""
+
+_SHOWN: Final = r"(?!\.)[^/]+"
+"""One name that is not hidden."""
+
+_FOLDERS: Final = "**"
+
+
+@lru_cache(maxsize=256)
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """A pattern that fully matches the paths a glob stands for.
+
+    `**` is a whole part of the path and stands for no folder as well; `[` has no special meaning.
+    As in a shell, names that begin with a dot are only meant where the dot is written: `**` is not
+    `.env`, nor anything below `.git`.
+    Raises `ValueError` for a glob that is empty, absolute, too long or goes up.
+    """
+    if len(glob) > GLOB_CHARACTERS:
+        raise ValueError(f"a glob has at most {GLOB_CHARACTERS:,} characters, not {len(glob):,}")
+    parts = glob.split("/")
+    if not glob or parts[0] == "" or ".." in parts or "\0" in glob:
+        raise ValueError(f"`{glob}` is no glob of paths below a folder")
+    if "" in parts:
+        raise ValueError(f"`{glob}` has an empty part")
+    if any(_FOLDERS in part and part != _FOLDERS for part in parts):
+        raise ValueError(f"`{glob}`: `**` is a whole part of a path")
+    first, *others = _groups(parts)
+    pattern = "".join(f"{name}/" for name in first)
+    for group in others[:-1]:
+        if group:  # else `**/**`, which is `**`
+            pattern += f"(?>(?:{_SHOWN}/)*?{''.join(f'{name}/' for name in group)})"
+    if not others:
+        pattern = pattern[:-1]
+    elif others[-1]:
+        pattern += f"(?:{_SHOWN}/)*{'/'.join(others[-1])}"
+    else:
+        pattern += f"{_SHOWN}(?:/{_SHOWN})*"
+    return re.compile(pattern, re.DOTALL)
+
+
+def _groups(parts: list[str]) -> Iterator[list[str]]:
+    """Patterns of the names before the first `**`, between two of them, and after the last."""
+    group: list[str] = []
+    for part in parts:
+        if part == _FOLDERS:
+            yield group
+            group = []
+        else:
+            group.append(_name(part))
+    yield group
+
+
+def _name(part: str) -> str:
+    """A pattern for one name."""
+    unhidden = r"(?!\.)" if part[0] in "*?" else ""
+    first, *others = ("".join(map(_character, piece)) for piece in part.split("*"))
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in others[:-1])
+    last = f"[^/]*{others[-1]}" if others else ""
+    return f"{unhidden}{first}{middle}{last}"
+
+
+def _character(char: str) -> str:
+    return "[^/]" if char == "?" else re.escape(char)
+
+
+def matches(globs: tuple[str, ...], path: str) -> bool:
+    """Whether one of the globs stands for `path`, which is relative and has `/` in it."""
+    return any(compile_glob(glob).fullmatch(path) for glob in globs)

@@ -1,4 +1,4 @@
-"""`timer`: wakes a component that otherwise only runs when something is said to it."""
+"""`timer`: wakes a component, which otherwise runs only when a message comes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Final
 
 import msgspec
 
-from conductor.services.client import Client
-from conductor.services.problem import ServiceError, bad_params, read
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 DATA_BYTES: Final = 4096
-"""JSON that a timer brings along: it is kept here, and told again and again."""
+"""Bytes of the JSON that a timer sends along each time."""
 
 _SHORTEST: Final = 10
 _LONGEST: Final = 7 * 24 * 3600 * 1000
 _AGAIN: Final = 100
-"""Milliseconds after which one that fires once is tried again."""
+"""Milliseconds after which a timer that could not fire tries again."""
 
 
 class _Start(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -41,8 +40,9 @@ class Fired(msgspec.Struct, omit_defaults=True):
 class Timers:
     """The timers of all components of one chain. `fire` is called with component and params.
 
-    A component that has not taken what was written to it before (`held` says how many bytes) is
-    not rung: one that repeats leaves that time out and counts it, one that fires once waits.
+    A timer does not fire for a component that still has bytes to take (`held`), or a slow one would
+    fill the conductor's memory: a repeating timer skips that time and counts it, any other waits.
+    Methods that perform a call raise `ServiceError`.
     """
 
     def __init__(
@@ -53,20 +53,21 @@ class Timers:
         self._running: dict[str, dict[str, asyncio.TimerHandle]] = {}
         self._number = 0
 
-    def serve(self, client: Client, service: str, params: bytes | None) -> object:
-        """Performs one request. Raises `ServiceError`."""
-        component, most = client.name, client.limits["timers"]
-        running = self._running.setdefault(component, {})
-        if service == "timer/stop":
-            handle = running.pop(read(params, _Stop).timer, None)
-            if handle is not None:
-                handle.cancel()
-            return {"stopped": handle is not None}
-        asked = read(params, _Start)
-        for name, value in (("afterMs", asked.after_ms), ("everyMs", asked.every_ms)):
+    def stop(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `timer/stop`."""
+        handle = self._running.get(grantee.name, {}).pop(read(params, _Stop).timer, None)
+        if handle is not None:
+            handle.cancel()
+        return {"stopped": handle is not None}
+
+    def start(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `timer/start`."""
+        request, most = read(params, _Start), grantee.limits["timers"]
+        running = self._running.setdefault(grantee.name, {})
+        for name, value in (("afterMs", request.after_ms), ("everyMs", request.every_ms)):
             if value is not None and not _SHORTEST <= value <= _LONGEST:
                 raise bad_params(f"{name} must be {_SHORTEST} to {_LONGEST}")
-        data = asked.data if asked.data is msgspec.UNSET else msgspec.Raw(bytes(asked.data))
+        data = request.data if request.data is msgspec.UNSET else msgspec.Raw(bytes(request.data))
         if data is not msgspec.UNSET and len(bytes(data)) > DATA_BYTES:
             text = f"data has {len(bytes(data)):,} bytes; {DATA_BYTES:,} are allowed"
             raise ServiceError("too-large", text)
@@ -78,7 +79,7 @@ class Timers:
             )
         self._number += 1
         timer = f"t{self._number}"
-        self._arm(component, Fired(timer, 0, data), asked.after_ms, asked.every_ms)
+        self._arm(grantee.name, Fired(timer, 0, data), request.after_ms, request.every_ms)
         return {"timer": timer}
 
     def forget(self, component: str) -> None:

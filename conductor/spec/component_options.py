@@ -18,7 +18,7 @@ from conductor.core.policy.older_rules import Translated, is_old, lifted, read_r
 from conductor.core.policy.rule_syntax import read_grant, shown, surplus
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
-from conductor.core.services import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
+from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.spec import limits

@@ -1,10 +1,11 @@
-"""Ways to carry lines between the conductor and one component.
+"""Transports carry lines between the conductor and one component.
 
     base      Transport, Events, Ended: the contract (tests/transports runs one suite over all)
     framing   bytes -> lines (pure)
     fds       non-blocking descriptors on the event loop
     stdio     the conductor's own standard input and output
-    process   a subprocess; guardian ends its process group if the conductor is killed
+    process   a subprocess
+    process_groups  ends what components have started, also if the conductor is killed
     memory    a component in this process
     guest     a sandboxed module in this process
     socket    a connection that comes in on a private Unix socket

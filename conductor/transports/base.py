@@ -1,4 +1,4 @@
-"""What every transport is: a way to carry lines between the conductor and one component."""
+"""The contract of transports: each carries lines between the conductor and one component."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from conductor.transports.fds import FdReader, FdWriter
 
 LINGER: Final = 2.0
-"""Seconds a component that closed one of its channels may take to end before that is reported:
-nearly always it is about to, and its exit code and last words say more. A busy system shows the
-one well before the other."""
+"""Seconds that a component which closed one of its channels has to end before that is reported.
+
+Nearly always it is about to end, and its exit code and last words explain more; on a busy machine
+the channel is seen to close well before the process ends.
+"""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -70,8 +72,8 @@ class Transport(Protocol):
         """Tells the other side that nothing more will be written (its end of file)."""
 
     def hear(self) -> None:
-        """Takes what the other side has said on its standard error, if it has one: so that what is
-        told of it now comes after what it said before."""
+        """Takes what the other side has written to its standard error, if it has one: the log must
+        show it before what follows."""
 
     async def close(self, grace: float) -> None:
         """Ends the connection and whatever runs behind it; returns when nothing is left.
@@ -81,10 +83,7 @@ class Transport(Protocol):
 
 
 class Piped:
-    """A transport over descriptors: what it reads from and writes to, once it is open.
-
-    What is written before is kept.
-    """
+    """A transport over descriptors; keeps what is written before it is open."""
 
     def __init__(self) -> None:
         self._reader: FdReader | None = None
@@ -92,7 +91,7 @@ class Piped:
         self._early: list[bytes] = []
 
     def _carry(self, reader: FdReader, writer: FdWriter) -> None:
-        """It is open."""
+        """Opens it: writes what was kept."""
         self._reader, self._writer = reader, writer
         for data in self._early:
             writer.write(data)
@@ -126,11 +125,11 @@ class Piped:
             self._writer.finish()
 
     def hear(self) -> None:
-        """Nothing: only a process has a standard error of its own."""
+        """Does nothing: only a process has a standard error of its own."""
 
 
 class Wrapper:
-    """A `Transport` that stands before another: what goes either way it passes on as it is.
+    """A `Transport` in front of another; passes everything on unchanged, in both directions.
 
     Subclasses override what they want to see or change.
     """
@@ -138,10 +137,10 @@ class Wrapper:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self._events: Events | None = None
-        """Who is told; None until it is opened."""
+        """None until it is opened."""
 
     async def open(self, events: Events) -> None:
-        """Opens the other, and hears what that reports."""
+        """Opens the other."""
         self._events = events
         await self._inner.open(self)
 
@@ -167,7 +166,7 @@ class Wrapper:
         self._inner.finish()
 
     def hear(self) -> None:
-        """Takes what the other side has said on its standard error."""
+        """Takes what the other side has written to its standard error."""
         self._inner.hear()
 
     async def close(self, grace: float) -> None:

@@ -1,14 +1,15 @@
-"""Keeps large buffers' pages: a fresh megabyte costs more to be given than to be filled.
+"""The sizes of buffers: of one read, of a pipe, and of the freed memory that this process keeps.
 
 glibc hands every large block back to the system and asks for it anew, page fault by page fault.
-Told to keep a few megabytes, a conductor passes large messages in half the time.
+With a few megabytes kept, a conductor passes large messages in half the time.
 
-What a flood leaves behind, in pieces between what is still in use, is given back in a quiet moment:
-it is no leak, but whoever looks at the process sees one.
+Memory that a flood leaves behind between blocks still in use is given back in a quiet moment: it
+is no leak, but it looks like one in a process list.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import sys
@@ -18,21 +19,24 @@ if TYPE_CHECKING:  # the child that hosts guests has no event loop
     import asyncio
 
 CHUNK: Final = 64 * 1024
-"""Bytes read at once; who finds so many, or more, has something large before him."""
+"""Bytes of one read; a read that returns so many, or more, is part of something large."""
 
 BIG_CHUNK: Final = 1024 * 1024
-"""Bytes read at once while something large comes in."""
+"""Bytes of one read while something large comes in."""
+
+_PIPE: Final = 1024 * 1024
+"""Bytes of a pipe: a message of 1 MB then crosses in one go."""
 
 _KEPT: Final = 8 * 1024 * 1024
 _LOOK: Final = 5.0
-"""Seconds between two looks whether memory is to be given back."""
+"""Seconds between two checks whether memory is to be given back."""
 
 _BUSY: Final = 6
-"""Looks in a row that find traffic, until memory is given back although it is not quiet."""
+"""Checks in a row with traffic after which memory is given back although it is not quiet."""
 
 QUIET: Final = 0.03
-"""Seconds without another large chunk after which what large ones took is given back: longer than
-one takes to come back as the next, for getting the memory anew costs as much as the message."""
+"""Seconds without another large chunk after which the memory of large ones is given back: longer
+than an echo takes, since getting the memory anew costs as much as the message."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -54,9 +58,19 @@ def keep_large() -> None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
 
 
+def enlarge_pipe(fd: int) -> None:
+    """Makes the pipe behind `fd` hold 1 MiB, where the system can do that."""
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # over the user's quota: the default size does
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
+
+
 def give_back() -> None:
-    """Gives all freed memory back to the system, also between what is in use, and frees what only
-    the collector can (a conductor rarely lets it run); about a millisecond for every 10 MB."""
+    """Gives all freed memory back to the system, also between blocks in use; about a millisecond
+    for every 10 MB."""
+    # The collector first: a conductor rarely lets it run, and cycles hold memory.
     gc.collect()
     if sys.platform != "linux":
         return
@@ -68,21 +82,22 @@ def give_back() -> None:
 
 
 class Tidying:
-    """Gives memory back in quiet moments of an event loop: soon after large messages, and now and
-    then after others."""
+    """Gives memory back in quiet moments of an event loop: soon after large messages, and every few
+    checks after others."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._passed = 0
         self._large_at = 0.0
-        """When something large came last."""
+        """The loop's time of the last large chunk."""
         self._waiting: asyncio.TimerHandle | None = None
-        """Waits until nothing large has come for a moment."""
+        """Runs `_quiet` once nothing large has come for `QUIET` seconds."""
         self._seen = self._given = self._busy = 0
+        """`_passed` at the last check and when memory was last given back; busy checks in a row."""
         self._looking = loop.call_later(_LOOK, self._look)
 
     def passed(self, size: int) -> None:
-        """So many bytes passed at once."""
+        """Counts one chunk of `size` bytes."""
         self._passed += 1
         if size >= CHUNK:
             self._large_at = self._loop.time()
@@ -90,7 +105,7 @@ class Tidying:
                 self._waiting = self._loop.call_later(QUIET, self._quiet)
 
     def stop(self) -> None:
-        """Nothing is given back any more."""
+        """Cancels both timers."""
         self._looking.cancel()
         if self._waiting is not None:
             self._waiting.cancel()

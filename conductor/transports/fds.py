@@ -16,7 +16,7 @@ from conductor.transports.buffers import BIG_CHUNK, CHUNK, keep_large
 from conductor.transports.framing import LineSplitter
 
 _PAUSE: Final = 0.02
-"""Seconds in which nothing is read from who floods: it waits, and nobody else does."""
+"""Seconds for which a flooding writer is not read from: it waits, and no other peer does."""
 
 _FLOOD: Final = 16 * 1024
 """Bytes in one go that are a flood, where nothing large is expected."""
@@ -43,7 +43,7 @@ class FdReader:
         unhurried: bool = False,
     ) -> None:
         """`on_part` is called when more than a chunk of a line is `held`. `unhurried`: nobody waits
-        for what is read here, so who writes a lot waits."""
+        for what is read here, so a writer of much waits."""
         self._unhurried = unhurried
         self._resting: asyncio.TimerHandle | None = None
         self._fd = fd

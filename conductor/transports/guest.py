@@ -1,13 +1,44 @@
-"""A sandboxed module in this process (`--isolation inline`): the fastest, and the least walled."""
+"""Delivering lines to guests; and a guest in this process (`--isolation inline`) as a transport.
+
+The child that hosts guests uses `deliver` only, so this module must not import the event loop.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import wasm_host
 from conductor.transports.base import Ended, Events
-from conductor.transports.delivery import deliver, explain
+
+Delivered = Callable[[bytes, bytes, str], None]
+"""Called, for a trace, with what was delivered, what the guest returned, and why it failed."""
+
+
+def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, str], None]) -> bytes:
+    """Delivers whole lines and returns the guest's lines.
+
+    A line beyond the guest's limits (too long, too deep) is left out and reported to `on_refused`
+    without its newline; the guest gets the other lines one by one.
+
+    Raises:
+        wasm_host.GuestError: The guest itself failed.
+    """
+    try:
+        return guest.deliver(data)
+    except wasm_host.LimitRefused:
+        # The guest has seen nothing yet. Line by line, no other line is lost.
+        returned = []
+        for line in data.split(b"\n")[:-1]:
+            try:
+                returned.append(guest.deliver(line + b"\n"))
+            except wasm_host.LimitRefused as refused:
+                on_refused(line, str(refused))
+        return b"".join(returned)
+
+
+def explain(name: str, error: wasm_host.GuestError) -> tuple[str, str]:
+    """The text of a guest's error without the guest's name before it, and the hint."""
+    return str(error).removeprefix(f"{name} "), error.hint or ""
 
 
 class GuestTransport:
@@ -16,32 +47,35 @@ class GuestTransport:
     def __init__(self, guest: wasm_host.Guest) -> None:
         self._guest = guest
         self._events: Events | None = None
-        self.on_delivered: Callable[[bytes, bytes, str], None] | None = None
-        """Told, for a trace: what was delivered, what came of it, and how the guest failed."""
+        self._observer: Delivered | None = None
         self._lines: list[bytes] = []
         self._size = 0
         self._scheduled = False
         self._paused = False
-        self._ended = False
         self._finishing = False
+        self._ended = False
 
     @property
     def carrier(self) -> str:
         """How the module carries the channel: core, component or wasi."""
         return self._guest.carrier
 
+    def observe_deliveries(self, observer: Delivered) -> None:
+        """Reports every delivery to `observer`, with what the guest returned for it."""
+        self._observer = observer
+
     async def open(self, events: Events) -> None:
-        """Starts the guest; what it says at once is reported on the loop's next turn."""
+        """Starts the guest; reports what it returns at once on the loop's next turn."""
         self._events = events
         try:
-            said = self._guest.start(b"")
+            returned = self._guest.start(b"")
         except wasm_host.GuestError as error:
             self._fail(error)
             return
-        if self.on_delivered is not None:
-            self.on_delivered(b"", said, "")
-        if said:
-            asyncio.get_running_loop().call_soon(self._report, said)
+        if self._observer is not None:
+            self._observer(b"", returned, "")
+        if returned:
+            self._call_soon(lambda: self._report(returned))
         self._schedule()
 
     def write(self, data: bytes) -> None:
@@ -56,7 +90,7 @@ class GuestTransport:
         return self._size
 
     def pause(self) -> None:
-        """Delivers nothing until `resume`, so the guest has nothing to say either."""
+        """Delivers nothing until `resume`, so the guest returns nothing either."""
         self._paused = True
 
     def resume(self) -> None:
@@ -65,12 +99,12 @@ class GuestTransport:
         self._schedule()
 
     def finish(self) -> None:
-        """A guest has no end of file: it is done once everything has been delivered."""
+        """Ends once everything has been delivered: a guest has no end of file."""
         self._finishing = True
-        asyncio.get_running_loop().call_soon(self._end)
+        self._call_soon(self._end)
 
     def hear(self) -> None:
-        """Nothing: what it wrote to a standard error is told with its end."""
+        """Does nothing: the guest's standard error is reported with its end."""
 
     async def close(self, grace: float) -> None:
         """Frees the instance."""
@@ -81,7 +115,13 @@ class GuestTransport:
     def _schedule(self) -> None:
         if self._lines and not self._scheduled and not self._paused and self._events is not None:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._deliver)
+            self._call_soon(self._deliver)
+
+    @staticmethod
+    def _call_soon(callback: Callable[[], None]) -> None:
+        import asyncio  # see the top of this module
+
+        asyncio.get_running_loop().call_soon(callback)
 
     def _deliver(self) -> None:
         self._scheduled = False
@@ -91,19 +131,17 @@ class GuestTransport:
         self._lines.clear()
         self._size = 0
         try:
-            said = deliver(self._guest, data, self._events.undeliverable)
+            returned = deliver(self._guest, data, self._events.undeliverable)
         except wasm_host.GuestError as error:
-            if self.on_delivered is not None:
-                self.on_delivered(data, error.outbox, str(error))
-            if error.outbox:
-                self._report(error.outbox)
+            if self._observer is not None:
+                self._observer(data, error.outbox, str(error))
+            self._report(error.outbox)
             self._fail(error)
             return
-        if self.on_delivered is not None:
-            self.on_delivered(data, said, "")
+        if self._observer is not None:
+            self._observer(data, returned, "")
         self._events.drained()
-        if said:
-            self._report(said)
+        self._report(returned)
         if self._guest.dead:
             self._ended = True
             self._events.ended(Ended("has ended by itself"))
@@ -115,16 +153,16 @@ class GuestTransport:
             self._ended = True
             self._events.ended(Ended("was finished", clean=True))
 
-    def _report(self, said: bytes) -> None:
-        if not self._ended and self._events is not None:
-            self._events.received(said.removesuffix(b"\n").split(b"\n"))
+    def _report(self, returned: bytes) -> None:
+        if returned and not self._ended and self._events is not None:
+            self._events.received(returned.removesuffix(b"\n").split(b"\n"))
 
     def _fail(self, error: wasm_host.GuestError) -> None:
         assert self._events is not None
         if not self._ended:
             self._ended = True
             data: dict[str, object] = {"phase": error.phase, "limit": error.limit}
-            if said := self._guest.stderr.strip():
-                data["stderr"] = said.splitlines()
+            if stderr := self._guest.stderr.strip():
+                data["stderr"] = stderr.splitlines()
             text, hint = explain(self._guest.name, error)
             self._events.ended(Ended(text, hint=hint, data=data))

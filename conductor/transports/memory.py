@@ -16,14 +16,15 @@ from conductor.transports.base import Ended, Events
 class Channel:
     """What an in-process component holds: whole lines in, whole lines out."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[bytes], None], taken: Callable[[], None]) -> None:
+        """`send` takes each line the component sends; `taken` is called when it received one."""
         self._send = send
+        self._taken = taken
         self._lines: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._finished = False
         self.waiting = 0
         """Bytes that arrived and have not been received yet."""
-        self.on_received: Callable[[], None] | None = None
 
     async def receive(self) -> bytes | None:
         """The next line without its newline; None once nothing more will come."""
@@ -34,8 +35,7 @@ class Channel:
             await self._arrived.wait()
         line = self._lines.popleft()
         self.waiting -= len(line) + 1
-        if self.on_received is not None:
-            self.on_received()
+        self._taken()
         return line
 
     def send(self, line: bytes) -> None:
@@ -65,8 +65,7 @@ class MemoryTransport:
 
     def __init__(self, component: Component) -> None:
         self._component = component
-        self._channel = Channel(self._from_component)
-        self._channel.on_received = self._on_received
+        self._channel = Channel(self._from_component, self._taken)
         self._events: Events | None = None
         self._held: list[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -102,7 +101,7 @@ class MemoryTransport:
         self._channel._finish()
 
     def hear(self) -> None:
-        """Nothing: it has no standard error of its own."""
+        """Does nothing: it has no standard error of its own."""
 
     async def close(self, grace: float) -> None:
         """Waits `grace` seconds for the component to return, then cancels it."""
@@ -125,11 +124,11 @@ class MemoryTransport:
 
     def _report(self, how: Ended) -> None:
         if not self._ended and self._events is not None:
-            self.resume()  # what it said comes before its end, paused or not
+            self.resume()  # what it sent comes before its end, paused or not
             self._ended = True
             self._events.ended(how)
 
-    def _on_received(self) -> None:
+    def _taken(self) -> None:
         if self._events is not None:
             self._events.drained()
 

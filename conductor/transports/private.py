@@ -1,7 +1,7 @@
-"""Private folders for sockets, gone with whoever made them: at the latest when the next one starts.
+"""Private folders for sockets, removed with their process or, if it was killed, by the next one.
 
-Whoever makes a folder holds a lock on it, which ends with the process, however that ends. So a
-folder of ours that can be locked has no owner any more.
+A process holds a lock on its folder, which ends with the process, however that ends. So a folder
+of ours that can be locked has no owner any more.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Folder:
         """`kind`: how its name begins. Raises `OSError`."""
         import tempfile  # 4 ms, which an editor need not wait for
 
-        found = None
-        while found is None:
+        lock = None
+        while lock is None:
             self.path = tempfile.mkdtemp(prefix=kind, dir=parent)
-            found = _held(self.path)
-        self._lock: int | None = found
+            lock = _held(self.path)
+        self._lock: int | None = lock
         self.socket = os.path.join(self.path, _SOCKET)
 
     def remove(self) -> None:
@@ -76,8 +76,7 @@ def private_socket(kind: str) -> tuple[socket.socket, Folder]:
 
 
 def _held(path: str) -> int | None:
-    """The lock on a new folder; None where whoever clears away was quicker, and took it for one
-    that was left."""
+    """The lock on a new folder; None where another process has just removed it as left over."""
     try:
         folder = _opened(path)
     except FileNotFoundError:
@@ -93,12 +92,12 @@ def _held(path: str) -> int | None:
 def clear() -> None:
     """Removes what conductors that were killed have left: folders of ours that nobody holds.
 
-    Never raises, follows no link, and leaves alone what is somebody else's or unlike what we make.
+    Never raises, follows no link, and leaves folders of other users or of other makers alone.
     """
     if sys.platform == "win32":
         return
-    found = (os.environ.get(name) for name in _PLACES)
-    for place in dict.fromkeys((*filter(None, found), "/tmp")):  # noqa: S108 - nothing is made there
+    places = (os.environ.get(name) for name in _PLACES)
+    for place in dict.fromkeys((*filter(None, places), "/tmp")):  # noqa: S108 - nothing is made there
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
                 if entry.name.startswith(_KINDS):
@@ -133,7 +132,7 @@ def _lock(folder: int, *, wait: bool) -> bool:
 
 
 def _answers(folder: int, path: str) -> bool:
-    """Whether somebody listens in a folder: a conductor that knew nothing of locks."""
+    """Whether a process listens in a folder: a conductor of a version without locks."""
     if _SOCKET not in os.listdir(folder):
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -143,7 +142,7 @@ def _answers(folder: int, path: str) -> bool:
         except ConnectionRefusedError:
             return False
         except OSError:
-            return True  # nothing we know; whoever made it may want it
+            return True  # no state we know: leave it alone
     return True
 
 

@@ -7,32 +7,103 @@ program is still being imported; `spawn` needs no loop, `open` does.
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import signal
 import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from conductor.errors import ComponentError
 from conductor.transports.base import LINGER, Ended, Events, Piped
+from conductor.transports.buffers import enlarge_pipe
 from conductor.transports.framing import LINE_LIMIT
-from conductor.transports.guardian import Guardian
-from conductor.transports.pipes import enlarge_pipe
+from conductor.transports.process_groups import Guardian
 
 if TYPE_CHECKING:
     import asyncio
 
     from conductor.transports.fds import FdReader
-    from conductor.transports.spawn import EarlyProcess
 
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
 _LINES: Final = 1000
-"""Lines of standard error a second that are shown; as many of the five seconds before, if they were
-not written then."""
+"""Lines of standard error a second that are shown …"""
 _BURST: Final = 5
+"""… and the seconds for which they may be saved up."""
+
+
+class _State(enum.Enum):
+    """Where a process stands; it moves downwards only."""
+
+    NEW = 0
+    """Not carrying lines yet, though the process may run already."""
+    OPEN = 1
+    """Carrying lines."""
+    ENDED = 2
+    """Its end has been reported, or nobody wants to hear of it."""
+    CLOSED = 3
+    """Nothing of it is left."""
+
+
+class Stderr:
+    """The lines of a process's standard error: shown, as far as their rate allows, and the last of
+    them kept to explain its end."""
+
+    def __init__(self, show: Callable[[str], None] | None) -> None:
+        self._show = show
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._allowance = float(_LINES * _BURST)
+        """How many lines may be shown, as of `_counted`."""
+        self._counted = 0.0
+        self._left_out = 0
+
+    def tail(self) -> list[str]:
+        """The last lines, at most 4 KiB of them."""
+        lines = list(self._tail)
+        while lines and sum(map(len, lines)) > _TAIL_BYTES:
+            lines.pop(0)
+        return lines
+
+    def take(self, lines: list[bytes]) -> None:
+        """Shows lines, or counts them as left out."""
+        now = time.monotonic()
+        saved = self._allowance + (now - self._counted) * _LINES
+        self._allowance, self._counted = min(saved, _LINES * _BURST), now
+        may = int(self._allowance)
+        shown, kept = lines[:may], lines[max(may, len(lines) - _TAIL_LINES) :]
+        if shown and self._left_out:
+            self._write(f"({self._left_out} lines were left out: more than {_LINES} a second)")
+            self._left_out = 0
+        for line in shown:
+            text = line.decode(errors="replace").rstrip()
+            self._tail.append(text)
+            self._write(text)
+        self._tail.extend(line.decode(errors="replace").rstrip() for line in kept)
+        self._allowance -= len(shown)
+        self._left_out += len(lines) - len(shown)
+
+    def _write(self, text: str) -> None:
+        if self._show is not None:
+            self._show(text)
+
+
+class StartedProcess(Protocol):
+    """The part of `subprocess.Popen` that a process started by other means must have."""
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+    returncode: int | None
+
+    def wait(self) -> int:
+        """Reaps the process; its exit code, negative for a signal."""
+
+    def kill(self) -> None:
+        """Ends the process at once."""
 
 
 class ProcessTransport(Piped):
@@ -48,12 +119,21 @@ class ProcessTransport(Piped):
         on_stderr: Callable[[str], None] | None = None,
         line_limit: int = LINE_LIMIT,
         first_line: bytes = b"",
-        adopt: EarlyProcess | None = None,
+        adopt: StartedProcess | None = None,
         shown: str | None = None,
     ) -> None:
-        """`env` is the whole environment (None: this process's). `first_line` is written before
-        anything else, at the moment the process is started. `adopt`: a process that runs
-        `command` already. `shown`: what people are told instead of the command."""
+        """
+        Args:
+            command: The program and its arguments.
+            env: The whole environment; None: this process's.
+            cwd: The working folder; None: this process's.
+            guardian: Ends the process's group should this process be killed.
+            on_stderr: Called with each line of standard error that is shown.
+            line_limit: Bytes of a line, at most.
+            first_line: Written before anything else, when the process is started.
+            adopt: A process that runs `command` already.
+            shown: What people read instead of the command.
+        """
         super().__init__()
         self._shown = shown
         self._adopt = adopt
@@ -61,21 +141,15 @@ class ProcessTransport(Piped):
         self._env = env
         self._cwd = cwd
         self._guardian = guardian
-        self._on_stderr = on_stderr
         self._limit = line_limit
         self._first_line = first_line
-        self._process: subprocess.Popen[bytes] | EarlyProcess | None = None
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._state = _State.NEW
+        self._process: subprocess.Popen[bytes] | StartedProcess | None = None
+        self.stderr = Stderr(on_stderr)
+        self._stderr_reader: FdReader | None = None
         self._events: Events | None = None
-        self._stderr: FdReader | None = None
-        self._shown_lines = float(_LINES * _BURST)
-        """How many lines of standard error may be shown now, as of `_counted`."""
-        self._counted = 0.0
-        self._dropped = 0
         self._exit: asyncio.Future[None] | None = None
         self._pidfd = -1
-        self._reported = False
-        self._closed = False
 
     # -- starting ----------------------------------------------------------------------------
 
@@ -130,11 +204,11 @@ class ProcessTransport(Piped):
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._events = events
+        self._events, self._state = events, _State.OPEN
         self._exit = asyncio.get_running_loop().create_future()
         writer = FdWriter(_take(process.stdin), events.drained, self._input_closed)
-        self._stderr = FdReader(
-            _take(process.stderr), 64 * 1024, self._stderr_lines, _ignore, _ignore, unhurried=True
+        self._stderr_reader = FdReader(
+            _take(process.stderr), 64 * 1024, self.stderr.take, _ignore, _ignore, unhurried=True
         )
         reader = FdReader(
             _take(process.stdout),
@@ -171,42 +245,10 @@ class ProcessTransport(Piped):
 
         return self._shown or shlex.join(self.command)
 
-    def stderr_tail(self) -> list[str]:
-        """The last lines the process wrote to its standard error."""
-        lines = list(self._tail)
-        while lines and sum(map(len, lines)) > _TAIL_BYTES:
-            lines.pop(0)
-        return lines
-
     def hear(self) -> None:
         """Takes what the process has written to its standard error: what fits into a pipe."""
-        if self._stderr is not None:
-            self._stderr.read()
-
-    def _stderr_lines(self, lines: list[bytes]) -> None:
-        may = self._allowed()
-        shown, kept = lines[:may], lines[max(may, len(lines) - _TAIL_LINES) :]
-        if shown and self._dropped:
-            self._show(f"({self._dropped} lines were left out: more than {_LINES} a second)")
-            self._dropped = 0
-        for line in shown:
-            text = line.decode(errors="replace").rstrip()
-            self._tail.append(text)
-            self._show(text)
-        self._tail.extend(line.decode(errors="replace").rstrip() for line in kept)
-        self._shown_lines -= len(shown)
-        self._dropped += len(lines) - len(shown)
-
-    def _allowed(self) -> int:
-        """How many lines of standard error may be shown now."""
-        now = time.monotonic()
-        more = (now - self._counted) * _LINES
-        self._shown_lines, self._counted = min(self._shown_lines + more, _LINES * _BURST), now
-        return int(self._shown_lines)
-
-    def _show(self, text: str) -> None:
-        if self._on_stderr is not None:
-            self._on_stderr(text)
+        if self._stderr_reader is not None:
+            self._stderr_reader.read()
 
     def _output_closed(self, _: OSError | None) -> None:
         self._half_closed("closed its standard output")
@@ -235,16 +277,17 @@ class ProcessTransport(Piped):
         self._report("")
 
     def _report(self, text: str) -> None:
-        if self._reported or self._events is None:
+        if self._state is not _State.OPEN:
             return
-        self._reported = True
-        if self._stderr is not None:
-            self._stderr.drain()
+        assert self._events is not None
+        self._state = _State.ENDED
+        if self._stderr_reader is not None:
+            self._stderr_reader.drain()
         code = self._exit_code() if self._exit is not None and self._exit.done() else None
         if code is not None:
             text = _exit_text(code)
         data: dict[str, object] = {"command": self.describe(), "exitCode": code}
-        tail = self.stderr_tail()
+        tail = self.stderr.tail()
         if tail:
             data["stderr"] = tail
         self._events.ended(Ended(text, clean=code == 0, data=data))
@@ -267,12 +310,12 @@ class ProcessTransport(Piped):
         """Ends the process and its whole group: end of file, then SIGTERM, then SIGKILL."""
         import asyncio
 
-        from conductor.transports import groups
+        from conductor.transports import process_groups
 
-        self._reported = True
         process = self._process
-        if process is None or self._closed:
+        if process is None or self._state is _State.CLOSED:
             return
+        self._state = _State.ENDED
         if self._exit is None:  # never opened
             process.kill()
             process.wait()
@@ -280,20 +323,20 @@ class ProcessTransport(Piped):
             self.finish()
             for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
                 if signal_number is not None:
-                    groups.signal(process.pid, signal_number)
+                    process_groups.signal(process.pid, signal_number)
                 try:
                     await asyncio.wait_for(asyncio.shield(self._exit), grace)
                     break
                 except TimeoutError:
                     continue
-            await groups.end(process.pid, grace)
+            await process_groups.end(process.pid, grace)
             process.wait()
-        for end in (self._reader, self._stderr, self._writer):
+        for end in (self._reader, self._stderr_reader, self._writer):
             if end is not None:
                 end.close()
         if self._guardian is not None:
             self._guardian.remove(process.pid)
-        self._closed = True
+        self._state = _State.CLOSED
 
 
 def _take(pipe: object) -> int:

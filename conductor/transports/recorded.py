@@ -1,14 +1,15 @@
-"""A component's transport whose lines are written down on their way."""
+"""A component's transport whose lines are recorded as they pass."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from conductor.transports.base import Transport, Wrapper
 
 
 class Recorder(Protocol):
-    """Is told what one instance of a component is given and says."""
+    """Takes down what one instance of a component receives and sends."""
 
     def given(self, data: bytes) -> None:
         """Whole lines were written to it."""
@@ -16,31 +17,36 @@ class Recorder(Protocol):
     def said(self, frames: list[bytes]) -> None:
         """Lines came from it."""
 
-    def delivered(self, given: bytes, said: bytes, failed: str) -> None:
-        """Lines were delivered, and others came of it; `failed`: it ended of them."""
+    def delivered(self, given: bytes, said: bytes, failed: str, /) -> None:
+        """Lines were delivered, and the component returned others; `failed`: it ended of them."""
+
+
+@runtime_checkable
+class _Delivers(Protocol):
+    """A transport that knows which lines its component returned for which delivery."""
+
+    def observe_deliveries(self, observer: Callable[[bytes, bytes, str], None]) -> None:
+        """Reports every delivery to `observer`."""
 
 
 class Recorded(Wrapper):
-    """Carries lines as the transport behind it does, and tells a recorder of them.
-
-    One that delivers (it has an `on_delivered`, as that of guests) says itself what came of what.
-    """
+    """Passes lines on unchanged and reports them to a recorder."""
 
     def __init__(self, inner: Transport, recorder: Recorder) -> None:
         super().__init__(inner)
         self._recorder = recorder
-        self._delivers = hasattr(inner, "on_delivered")
-        if self._delivers:
-            inner.on_delivered = recorder.delivered  # type: ignore[attr-defined]
+        self._delivers = isinstance(inner, _Delivers)
+        if isinstance(inner, _Delivers):
+            inner.observe_deliveries(recorder.delivered)
 
     def write(self, data: bytes) -> None:
-        """Notes the lines, and passes them on."""
+        """Records the lines and passes them on."""
         if not self._delivers:
             self._recorder.given(data)
         super().write(data)
 
     def received(self, frames: list[bytes]) -> None:
-        """Notes the lines, and passes them on."""
+        """Records the lines and passes them on."""
         if not self._delivers:
             self._recorder.said(frames)
         super().received(frames)

@@ -59,7 +59,7 @@ class ListeningTransport(Piped):
         self._entrance = Entrance(
             self._listening,
             lambda connection: Login(connection, length, LOGIN, self._shown),
-            lambda text: None,  # a proxy that cannot join says so itself
+            lambda text: None,  # a proxy that cannot join reports that itself
         )
 
     @property
@@ -91,15 +91,15 @@ class ListeningTransport(Piped):
                 end.close()
         self._folder.remove()
 
-    def _shown(self, login: Login, said: bytes | None) -> None:
+    def _shown(self, login: Login, secret: bytes | None) -> None:
         """A connection has shown something: the first with the secret is ours (compared in constant
         time), and nobody else is let in."""
         assert self._entrance is not None
         assert self._events is not None
         self._entrance.leave(login)
-        if said is None:
+        if secret is None:
             return
-        if not hmac.compare_digest(said, self._token.encode()):
+        if not hmac.compare_digest(secret, self._token.encode()):
             login.connection.close()
             return
         self._entrance.close()

@@ -8,9 +8,9 @@ import stat
 import sys
 
 from conductor.transports.base import Ended, Events, Piped
+from conductor.transports.buffers import enlarge_pipe
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.framing import LINE_LIMIT
-from conductor.transports.pipes import enlarge_pipe
 
 
 class StdioTransport(Piped):

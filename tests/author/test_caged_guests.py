@@ -23,7 +23,7 @@ from conductor.spec import catalog
 from conductor.spec.paths import compiled_modules
 from tests.author.processes import caged_processes
 from tests.places import HOSTILE
-from wasm_host.harden.probe import probe
+from wasm_host.harden import probe
 
 LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 

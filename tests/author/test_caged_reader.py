@@ -15,8 +15,8 @@ import pytest
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.errors import ComponentError
+from conductor.run import spawn
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports import spawn
 from tests.author.processes import caged_processes
 from tests.places import PASSTHROUGH, ROOT
 

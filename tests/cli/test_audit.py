@@ -15,8 +15,7 @@ import wasmtime
 from conductor.spec.paths import components_folder
 from tests.cli.support import conductor
 from tests.places import ROOT
-from wasm_host.harden import missing
-from wasm_host.harden.probe import probe
+from wasm_host.harden import missing, probe
 
 FLIP = (ROOT / "tests" / "wasm_host" / "guests" / "flip.wat").read_text()
 CHATTY = FLIP.replace(

@@ -124,7 +124,7 @@ def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None
     first = author("exec", ".", "demo", "-p", "hi", at="my-proxy")
     assert (first.code, first.out) == (0, "Answer briefly.\nhi\n")
     assert "first use of `my-proxy` 0.1.0 (.), which asks for" in first.err
-    assert "profile context, to put its reminder in front of prompts: given" in first.err
+    assert "profile context, to put its reminder in front of prompts: granted" in first.err
     second = author("exec", ".,config.reminder=Be kind.", "demo", "-p", "hi", at="my-proxy")
     assert (second.out, second.err) == ("Be kind.\nhi\n", "")
     wrong = author("exec", ".,config.remindre=x", "demo", "-p", "hi", at="my-proxy")
@@ -360,14 +360,14 @@ clock = "to tell the time"
     assert facts["wants"]["rights_not_granted"] == ["up:session/update:carry"]
     assert facts["wants"]["grants_not_given"] == ["texts"]
     shown = author.ok("inspect", "./mine")
-    assert "asks for what it is not granted" in shown
+    assert "asks for what it does not get" in shown
     assert "service clock, to tell the time" in shown
     assert "the right up:session/update:carry, to sign" in shown
     assert "texts, to sign there too" in shown
     told = author("exec", "./mine/", "demo", "-p", "hi").err
-    assert "service clock, to tell the time: not given; `,grant=clock` behind it" in told
-    assert "profile full, to be passed through: it is given context; `,profile=full`" in told
-    assert "grant texts, to sign there too: not given; `,texts` behind it" in told
+    assert "service clock, to tell the time: not granted; add `,grant=clock` to grant it" in told
+    assert "profile full, to be passed through: it gets context; add `,profile=full`" in told
+    assert "grant texts, to sign there too: not granted; add `,texts` to grant it" in told
     again = author("exec", "./mine/,grant=clock", "demo", "-p", "hi")
     assert (again.code, again.err) == (0, "")
 
@@ -394,7 +394,7 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
         "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n",
     )
     assert "it is a program, not sandboxed, and runs with your rights: " in ran.err
-    assert "service clock, to know hint: forged too\\u{1b}[2J: given" in ran.err
+    assert "service clock, to know hint: forged too\\u{1b}[2J: granted" in ran.err
     told = ran.err.splitlines()
     assert [line for line in told if line.startswith(("error", "hint", "\x1b"))] == []
     assert author("check", "--only", "handshake", "./theirs").err == ""  # it was told before

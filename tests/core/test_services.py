@@ -12,7 +12,8 @@ from conductor.core.accounts import Allowance
 from conductor.core.component import MOST_KEPT, KeptMembers
 from conductor.core.json_text import read_members, write_members
 from conductor.core.router import LAST_WORDS
-from conductor.core.services import CALLS, LARGEST, configuration, granted_names
+from conductor.core.service_table import CALLS
+from conductor.core.services import configuration, granted_names
 from tests.core.plays import (
     V1,
     agent_mode,
@@ -97,7 +98,7 @@ def test_ungranted_services_are_refused_by_name(
 ) -> None:
     with Playbook(granted(*services)) as pb:
         pb >> ("p", "c", request(1, name)) << Noted("info", "p", text)
-        data = {"service": CALLS.get(name, name)}
+        data = {"service": CALLS[name].service if name in CALLS else name}
         pb << ("p", "c", error(1, -32601, Hole("text"), data))
         assert text in pb.values["text"]
         pb >> ("p", "c", notification(name)) << Noted("info", "p", text)
@@ -302,14 +303,20 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read() -> None:
             )
             asked = b'{"jsonrpc":"2.0","id":7,"method":"%b","params":%b}' % (name.encode(), more)
             pb >> ("p", b"c" + asked) << Noted("warning", "p", wrong)
-            pb << ("p", "c", error(7, -32602, wrong, {"service": CALLS.get(name, name)}))
+            pb << (
+                "p",
+                "c",
+                error(
+                    7, -32602, wrong, {"service": CALLS[name].service if name in CALLS else name}
+                ),
+            )
         told = b'{"jsonrpc":"2.0","method":"log","params":%b}'
         pb >> ("p", b"c" + told % more) << Noted("warning", "p", "`log` takes at most 100 bytes")
         pb >> ("p", b"c" + told % most) << Serve("p", "log", None, most)
         value = b'{"key":"a","value":"%b"}' % (b"x" * 200_000)
         pb >> ("p", b'c{"jsonrpc":"2.0","method":"kv/set","params":%b}' % value)
         pb << Serve("p", "kv/set", None, value)
-        much = b'["%b"]' % (b"x" * LARGEST["kv/set"])
+        much = b'["%b"]' % (b"x" * (CALLS["kv/set"].most or 0))
         pb >> ("p", b'c{"jsonrpc":"2.0","method":"kv/set","params":%b}' % much)
         pb << Noted("warning", "p", "hint: send less at a time")
 

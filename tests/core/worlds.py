@@ -24,8 +24,8 @@ from conductor.core import (
     Violated,
     Wake,
 )
+from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.key_table import AFTER_PROMPTS, Right
-from conductor.core.policy.ordering import Held, Notification
 from conductor.core.policy.rules import Policy
 from tests.core.actors import dump
 from tests.core.ends import STOP, End, Step

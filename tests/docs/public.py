@@ -75,7 +75,7 @@ INSIDE: Final = {
         "Runtime": "*",
         "MemoryTransport": "*",
         "StdioTransport": "*",
-        "Channel": "on_received waiting",
+        "Channel": "waiting",
     },
     "wasm_host": {},
 }

@@ -24,6 +24,8 @@ from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS, Row
 from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAYS, TRUSTED, Grants
 from conductor.core.policy.states import MOVES
+from conductor.core.service_table import TABLE as CALLS
+from conductor.core.service_table import Call
 from conductor.mcp import limits as mcp
 from conductor.run.plan import Options
 from conductor.spec import catalog, component_options
@@ -82,6 +84,20 @@ def _dialect(one: Dialect) -> tuple[str, ...]:
 
 def _methods(request: str | None, notification: str | None) -> str:
     return " ".join(f"`{name}`" for name in dict.fromkeys((request, notification)) if name)
+
+
+def services() -> str:
+    """What proxies may call on side `c`."""
+    rows = [
+        (f"`{call.name}`", call.summary, _granted(call), call.params, call.result) for call in CALLS
+    ]
+    return table(("method", "does", "granted", "params", "result"), rows)
+
+
+def _granted(call: Call) -> str:
+    if not call.grant:
+        return "always"
+    return "when granted" if call.grant == call.name else f"with `{call.grant}`"
 
 
 def limits() -> str:
@@ -370,6 +386,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
         for name in ("agent", "proxy", "exec", "lock", "new", "test", "check", "replay")
     },
     "dialects": dialects,
+    "services": services,
     "limits": limits,
     "doors": doors,
     "flow": flow,

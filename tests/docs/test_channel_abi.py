@@ -13,8 +13,7 @@ import wasmtime
 
 import wasm_host
 from conductor.core import CHANNEL, Component, Router, Send, jsonrpc
-from conductor.core.services import CALLS
-from conductor.services.local import Services
+from conductor.services.local import LocalServices
 from conductor.spec import catalog, settings
 from tests.docs import pages
 from tests.places import ROOT
@@ -89,13 +88,8 @@ def test_the_world_is_the_one_that_is_shipped() -> None:
     assert block.text == (ROOT / "wasm_host" / "channel.wit").read_text(encoding="utf-8")
 
 
-def test_every_service_has_its_row() -> None:
-    for call in CALLS:
-        assert f"| `{call}` |" in TEXT
-
-
 def test_the_clock_answers_as_shown() -> None:
-    services = Services(lambda *_: None, "2025-10-08T12:34:56+00:00")
+    services = LocalServices(lambda *_: None, "2025-10-08T12:34:56+00:00")
     result, error = services.serve("it", "clock", None)
     assert error is None
     assert result is not None
@@ -104,7 +98,7 @@ def test_the_clock_answers_as_shown() -> None:
 
 
 def test_random_has_the_bounds_shown() -> None:
-    services = Services(lambda *_: None)
+    services = LocalServices(lambda *_: None)
     for params, digits in ((None, 32), (b'{"bytes":1}', 2), (b'{"bytes":4096}', 8192)):
         result, _ = services.serve("it", "random", params)
         assert result is not None
@@ -118,7 +112,7 @@ def test_random_has_the_bounds_shown() -> None:
 
 def test_the_log_takes_the_levels_shown() -> None:
     logged: list[tuple[str, str, str]] = []
-    services = Services(lambda *line: logged.append(line))
+    services = LocalServices(lambda *line: logged.append(line))
     for level in ("debug", "info", "warn", "error"):
         params = json.dumps({"level": level, "message": "m" * 5000, "data": 1}).encode()
         assert services.serve("it", "log", params) == (b"null", None)

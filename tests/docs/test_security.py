@@ -11,8 +11,7 @@ from conductor.core.guards import GUARDS
 from conductor.core.policy.rules import PROFILE_NAMES
 from tests.docs import pages, tables
 from tests.places import ROOT
-from wasm_host.harden import ESSENTIAL
-from wasm_host.harden.probe import probe
+from wasm_host.harden import ESSENTIAL, probe
 
 TEXT = pages.read(ROOT / "docs" / "security.md")
 PROVEN = ("tests", "attacks")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.record.text_pairs import ALIKE, align, likeness
+from conductor.record.text_pairs import SIMILAR, align, similarity
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ from conductor.record.text_pairs import ALIKE, align, likeness
         (b"abcd", b"wbcz", 0.0),
     ],
 )
-def test_likeness_is_the_beginning_and_the_end_they_share(
+def test_similarity_is_the_beginning_and_the_end_they_share(
     one: bytes, other: bytes, expected: float
 ) -> None:
-    assert likeness(one, other) == likeness(other, one) == expected
+    assert similarity(one, other) == similarity(other, one) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_partners_are_in_order_alike_and_nobodys_else(
     places = [at for at in found if at is not None]
     assert all(one < other for one, other in pairwise(places))
     pairs = [(before[at], text) for at, text in zip(found, after, strict=True) if at is not None]
-    assert all(likeness(*pair) >= ALIKE for pair in pairs)
+    assert all(similarity(*pair) >= SIMILAR for pair in pairs)

@@ -1,4 +1,4 @@
-"""`conductor.run.reports`: what a host of guests says is believed only of its own guests."""
+"""`conductor.run.report_checks`: what a host of guests says is believed only of its own guests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.core import Closure, Violated
-from conductor.run.reports import received as reports
+from conductor.run import report_checks as reports
 from conductor.run.segment_spec import Recovered
 
 GUESTS = ("a", "b")
@@ -64,8 +64,8 @@ def test_nonsense_is_a_value_error(reader: str, raw: bytes) -> None:
         assert READERS[reader](raw) is not None
 
 
-def test_no_audit_takes_everything() -> None:
-    nobody: reports.Auditing = reports.NoAudit()
+def test_an_audit_that_records_nothing_takes_everything() -> None:
+    nobody: reports.Auditing = reports.Auditing()
     nobody.violated(violation("a"))
     nobody.noted("failure", "a", "text")
     nobody.loaded("a", "0" * 64)

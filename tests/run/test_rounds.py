@@ -6,7 +6,7 @@ import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, Router
 from conductor.core.accounts import BURST, Account, Allowance
-from conductor.run.outboxes import Hub
+from conductor.run.outboxes import Outboxes
 from conductor.run.rounds import PIECE, SLICE, Round, Rounds
 
 LONG = 1000.0
@@ -14,26 +14,26 @@ LONG = 1000.0
 
 
 class Host:
-    """A hub and rounds over guests `a`, `b` and `c` that are played here."""
+    """A outboxes and rounds over guests `a`, `b` and `c` that are played here."""
 
     def __init__(self, **limits: int) -> None:
         components = [Component(name, dialect=CHANNEL) for name in "abc"]
-        self.hub = Hub(Router(components, "proxy", upstream=CHANNEL), lambda effect: None)
+        self.outboxes = Outboxes(Router(components, "proxy", upstream=CHANNEL), lambda effect: None)
         allowance = Allowance(**limits)
         self.accounts = {name: Account(name, allowance) for name in "abc"}
-        self.rounds = Rounds(self.hub, self.accounts)
+        self.rounds = Rounds(self.outboxes, self.accounts)
         self.now = 0.0
 
     def outside(self, name: str, *frames: bytes) -> None:
         """Frames from outside for a guest."""
         for frame in frames:
-            self.hub.post(name, frame, self.hub.outside)
+            self.outboxes.post(name, frame, self.outboxes.outside)
 
     def own(self, payer: str, name: str, *frames: bytes) -> None:
         """Frames for a guest that another has sent of its own, or the conductor answers it."""
         cause = self.accounts[payer].caused[0]
         for frame in frames:
-            self.hub.post(name, frame, cause, answer=payer == name)
+            self.outboxes.post(name, frame, cause, answer=payer == name)
 
     def turn(self) -> str | None:
         """Whose turn it is."""
@@ -54,7 +54,7 @@ class Host:
     def waiting(self) -> dict[str, int]:
         """Bytes that wait, by account."""
         found = {name: account.waiting for name, account in self.accounts.items()}
-        return {**found, "": self.hub.outside.account.waiting}
+        return {**found, "": self.outboxes.outside.account.waiting}
 
 
 def test_what_comes_from_outside_is_first_and_in_turns() -> None:
@@ -123,7 +123,7 @@ def test_answers_for_what_came_from_outside_do_not_wait() -> None:
     """A guest asks the time for a prompt: it has the answer although it owes time."""
     host = Host()
     host.accounts["a"].spend_time(100, 0)
-    host.hub.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
+    host.outboxes.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
     assert host.turn() == "a"
     host.own("b", "a", b"from b\n")
     assert host.deliver("a") == b"noon\n"
@@ -182,7 +182,7 @@ def test_what_comes_while_a_round_lasts_belongs_to_the_next() -> None:
 def test_who_has_sent_more_than_others_take_is_given_no_more() -> None:
     host = Host(waiting_bytes=100)
     host.outside("a", b"1\n")
-    host.hub.post("b", b"x" * 101, host.accounts["a"].caused[3])
+    host.outboxes.post("b", b"x" * 101, host.accounts["a"].caused[3])
     assert host.turn() == "b"
     host.deliver("b")
     assert host.turn() == "a"
@@ -196,8 +196,8 @@ def test_its_own_answers_it_may_always_take() -> None:
 
 def test_of_those_that_wait_for_each_other_the_one_with_most_is_named() -> None:
     host = Host(waiting_bytes=100)
-    host.hub.post("b", b"x" * 101, host.accounts["a"].caused[3])
-    host.hub.post("a", b"x" * 102, host.accounts["b"].caused[3])
+    host.outboxes.post("b", b"x" * 101, host.accounts["a"].caused[3])
+    host.outboxes.post("a", b"x" * 102, host.accounts["b"].caused[3])
     assert host.rounds.next(0) == (None, None)
     assert host.rounds.stuck() == "b"
 
@@ -213,7 +213,7 @@ def test_a_round_that_ends_early_leaves_nothing_on_an_account() -> None:
     host.deliver("a")
     host.own("b", "a", b"z\n")
     host.rounds.end("a")
-    host.hub.discard("a")
+    host.outboxes.discard("a")
     assert host.waiting() == {"a": 0, "b": 0, "c": 0, "": 0}
     host.rounds.end("a")
 
@@ -228,7 +228,7 @@ def test_a_round_is_whole_unless_it_leaves_what_others_sent() -> None:
     assert host.rounds.begun("a").whole
     host.rounds.end("a")
     host.own("b", "a", b"3\n")
-    host.hub.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
+    host.outboxes.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
     assert not host.rounds.begun("a").whole
 
 
@@ -277,7 +277,7 @@ def test_who_had_nothing_to_do_has_saved_up_nothing() -> None:
 def test_what_comes_from_two_causes_is_not_delivered_at_once() -> None:
     """Else each message of the user's would keep alive what two guests send each other."""
     host = Host()
-    host.hub.post("a", b"dying\n", host.accounts["b"].caused[1])
+    host.outboxes.post("a", b"dying\n", host.accounts["b"].caused[1])
     host.outside("a", b"prompt\n")
     assert host.deliver("a") == b"dying\n"
     assert host.deliver("a") == b"prompt\n"

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
+from conductor.run import spawn
 from conductor.spec import catalog
-from conductor.transports import spawn
 from tests.places import ROOT
 
 SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sandboxed]

@@ -17,10 +17,11 @@ import httpcore2 as httpcore
 import msgspec
 import pytest
 
+from conductor.services.calls import ServiceError
 from conductor.services.fetch import _trusted as trusted
 from conductor.services.fetch import fetch
-from conductor.services.problem import ServiceError
 from conductor.services.scopes import destinations
+from tests.services.support import grantee
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -88,8 +89,8 @@ def server() -> Iterator[Server]:
 
 def get(grants: list[str] | None, url: str, **params: object) -> Any:
     """One request of a component with these grants."""
-    places = None if grants is None else destinations([f"fetch:{one}" for one in grants])
-    return asyncio.run(fetch(places, msgspec.json.encode({"url": url, **params})))
+    granted = None if grants is None else [f"fetch:{place}" for place in grants]
+    return asyncio.run(fetch(grantee(grants=granted), msgspec.json.encode({"url": url, **params})))
 
 
 def refusal(grants: list[str] | None, url: str, **params: object) -> ServiceError:

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from conductor.core import jsonrpc
+from conductor.services.calls import ServiceError
 from conductor.services.files import Files
-from conductor.services.problem import ServiceError
 from conductor.services.roots import Roots
+from tests.services.support import grantee
 
 
 def setup(cwd: object, method: str = "session/new", **more: object) -> bytes:
@@ -47,7 +48,8 @@ def reader(*roots: Path) -> Files:
 
 def ask(one: Files, service: str, *globs: str, **params: object) -> Any:
     """Performs a request of a component granted `globs`."""
-    return one.serve(globs or ("**",), f"files/{service}", msgspec.json.encode(params))
+    caller = grantee(grants=[f"files:{glob}" for glob in globs or ("**",)])
+    return getattr(one, service)(caller, msgspec.json.encode(params))
 
 
 def refusal(one: Files, service: str, *globs: str, **params: object) -> str:
@@ -302,7 +304,7 @@ def test_a_listing_does_not_end_at_what_cannot_be_told_or_read(
     msgspec.json.encode(found)
     assert refusal(reader(home), "list", path="shut") == "io"
     with pytest.raises(ServiceError) as caught:
-        reader(home).serve(("**",), "files/read", b'{"path": "odd\\udcff.md"}')
+        reader(home).read(grantee(), b'{"path": "odd\\udcff.md"}')
     assert caught.value.reason == "params"
 
 

@@ -13,12 +13,13 @@ import msgspec
 import pytest
 
 from conductor.services import kv
-from conductor.services.problem import ServiceError
+from conductor.services.calls import ServiceError
+from tests.services.support import grantee
 
 
 def ask(store: kv.Store, who: str, service: str, **params: object) -> Any:
     """Performs a request; the result as the component would decode it."""
-    result = store.serve(who, f"kv/{service}", msgspec.json.encode(params))
+    result = getattr(store, service)(grantee(who), msgspec.json.encode(params))
     return msgspec.json.decode(msgspec.json.encode(result))
 
 
@@ -67,8 +68,8 @@ def test_values_stay_and_are_private(opened: Opened, file: str) -> None:
 
 def test_numbers_keep_their_bytes(opened: Opened) -> None:
     store = opened("/")
-    store.serve("p", "kv/set", b'{"key":"n","value":1.10}')
-    assert msgspec.json.encode(store.serve("p", "kv/get", b'{"key":"n"}')).endswith(b":1.10}")
+    store.set(grantee(), b'{"key":"n","value":1.10}')
+    assert msgspec.json.encode(store.get(grantee(), b'{"key":"n"}')).endswith(b":1.10}")
 
 
 def test_projects_and_users_are_apart(opened: Opened) -> None:
@@ -109,27 +110,27 @@ def test_quotas(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("service", "params", "reason"),
     [
-        ("kv/get", b"{}", "params"),
-        ("kv/get", b'{"key":""}', "params"),
-        ("kv/get", b'{"key":1}', "params"),
-        ("kv/get", b'{"key":"a","scope":"all"}', "params"),
-        ("kv/get", b'{"key":"a","other":1}', "params"),
-        ("kv/set", b'{"key":"a"}', "params"),
-        ("kv/set", b'{"key":"' + b"a" * 513 + b'","value":1}', "params"),
-        ("kv/set", b'{"key":"a","value":"' + b"a" * kv.VALUE_BYTES + b'"}', "too-large"),
-        ("kv/list", b'{"limit":0}', "params"),
-        ("kv/list", b"[1]", "params"),
+        ("get", b"{}", "params"),
+        ("get", b'{"key":""}', "params"),
+        ("get", b'{"key":1}', "params"),
+        ("get", b'{"key":"a","scope":"all"}', "params"),
+        ("get", b'{"key":"a","other":1}', "params"),
+        ("set", b'{"key":"a"}', "params"),
+        ("set", b'{"key":"' + b"a" * 513 + b'","value":1}', "params"),
+        ("set", b'{"key":"a","value":"' + b"a" * kv.VALUE_BYTES + b'"}', "too-large"),
+        ("list", b'{"limit":0}', "params"),
+        ("list", b"[1]", "params"),
     ],
 )
 def test_what_is_refused(opened: Opened, service: str, params: bytes, reason: str) -> None:
     with pytest.raises(ServiceError) as caught:
-        opened("/").serve("p", service, params)
+        getattr(opened("/"), service)(grantee(), params)
     assert caught.value.reason == reason
 
 
 def test_a_file_that_is_none(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "kv.sqlite").write_text("this is no database, but a text of some length" * 10)
     with pytest.raises(ServiceError, match="not a database"):
-        opened("/", str(tmp_path / "kv.sqlite")).serve("p", "kv/get", b'{"key":"a"}')
+        opened("/", str(tmp_path / "kv.sqlite")).get(grantee(), b'{"key":"a"}')
     with pytest.raises(ServiceError, match=r"File exists|Not a directory"):
-        opened("/", str(tmp_path / "kv.sqlite" / "x")).serve("p", "kv/get", b'{"key":"a"}')
+        opened("/", str(tmp_path / "kv.sqlite" / "x")).get(grantee(), b'{"key":"a"}')

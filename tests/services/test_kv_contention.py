@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from conductor.services import kv
-from conductor.services.problem import ServiceError
+from conductor.services.calls import ServiceError
 from tests.services.test_kv import ask
 
 WRITER = """
 import sys, msgspec
 from conductor.services.kv import Store
+from tests.services.support import grantee
 path, who, rounds = sys.argv[1:]
 for n in range(int(rounds)):
     if n % 10 == 0:
         store = Store(path, "/")   # a chain ends and another begins; nothing is closed
-    store.serve(who, "kv/set", msgspec.json.encode({"key": f"k{n}", "value": n}))
+    store.set(grantee(who), msgspec.json.encode({"key": f"k{n}", "value": n}))
     print(n, flush=True)
 sys.stdin.read()
 """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.errors import UsageError
-from conductor.services.globs import matches
-from conductor.services.scopes import Destination, check, destination, patterns
+from conductor.services.scopes import Destination, check, destination, matches, patterns
 from conductor.spec.component_options import apply
 from conductor.spec.model import Spec
 

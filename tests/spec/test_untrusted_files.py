@@ -17,12 +17,12 @@ from typing import Final
 import pytest
 
 from conductor.errors import ComponentError, UsageError
+from conductor.run import spawn
 from conductor.spec import catalog, toml_files, untrusted_files
 from conductor.spec.manifest import reading, section
 from conductor.spec.python_guest import scripts
 from conductor.spec.python_guest.facts import declared
 from conductor.spec.python_guest.scripts import Script
-from conductor.transports import spawn
 from tests.cli.support import COMMAND, Ran, environment
 from tests.places import DEADLINE
 

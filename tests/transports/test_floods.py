@@ -71,7 +71,7 @@ os.read(0, 1)
 
     async def body(transport: ProcessTransport, events: Recorder, said: list[str]) -> None:
         last = f"line {process._LINES * 20 - 1}"
-        while transport.stderr_tail()[-1:] != [last]:
+        while transport.stderr.tail()[-1:] != [last]:
             await asyncio.sleep(0.01)
         assert len(said) < process._LINES * 20
         assert said[: process._LINES] == [f"line {n}" for n in range(process._LINES)]

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from wasm_host import harden
-from wasm_host.harden import inherited, kernel, seccomp, syscalls
+from wasm_host.harden import kernel, layers, seccomp
 from wasm_host.harden.kernel import Unsupported
 
 PROT_EXEC = 4
@@ -42,9 +42,9 @@ class Attack(NamedTuple):
 
 def raw(name: str, *arguments: int) -> int:
     """A system call, whatever Python thinks of it."""
-    tables: tuple[dict[str, syscalls.Numbers], ...] = (
-        syscalls.HOSTILE, syscalls.ABSENT, syscalls.ALLOWED,
-        {name: numbers for name, (numbers, _) in syscalls.CHECKED.items()},
+    tables: tuple[dict[str, seccomp.Numbers], ...] = (
+        seccomp.HOSTILE, seccomp.ABSENT, seccomp.ALLOWED,
+        {name: numbers for name, (numbers, _) in seccomp.CHECKED.items()},
         {"dup": (32, 23), "pkey_mprotect": (329, 288), "landlock_create_ruleset": (444, 444),
          "openat": (257, 56), "pipe2": (293, 59), "eventfd2": (290, 19), "setuid": (105, 146),
          "shmget": (29, 194), "new": (600, 600), "capset": (126, 91)},
@@ -335,9 +335,9 @@ ATTACKS: dict[str, Attack] = {
     "personality": Attack(lambda _: raw("personality", 0x0400000), KILLED),
     "a call from the future": Attack(lambda _: raw("new", 0, 0, 0), ABSENT, "ENOSYS"),
     # Undoing.
-    "privileges again": Attack(undo(inherited.PR_SET_NO_NEW_PRIVS, 0), DENIED, "EINVAL"),
-    "dumpable again": Attack(undo(inherited.PR_SET_DUMPABLE, 1), DENIED, works=True),
-    "outlive the parent": Attack(undo(inherited.PR_SET_PDEATHSIG, 0), DENIED, works=True),
+    "privileges again": Attack(undo(layers.PR_SET_NO_NEW_PRIVS, 0), DENIED, "EINVAL"),
+    "dumpable again": Attack(undo(layers.PR_SET_DUMPABLE, 1), DENIED, works=True),
+    "outlive the parent": Attack(undo(layers.PR_SET_PDEATHSIG, 0), DENIED, works=True),
     "limits again": Attack(raise_limit, DENIED, works=True),
     "capabilities again": Attack(lambda _: raw("capset", 0, 0), DENIED),
     "another user": Attack(lambda _: raw("setuid", 12345), DENIED),
@@ -393,7 +393,7 @@ def main(cage: str, name: str, facts: str) -> None:
     if cage in ("unfiltered", "unlimited"):
         vars(seccomp)["install"] = _switched_off
     if cage == "unlimited":
-        vars(harden)["_limit"] = _switched_off
+        vars(layers)["limit"] = _switched_off
     if cage != "none":
         harden.seal(memory=256 << 20)
     if cage == "settled":

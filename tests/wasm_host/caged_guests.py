@@ -17,7 +17,6 @@ import msgspec
 
 import wasm_host
 from wasm_host import harden
-from wasm_host.cache.warm import warm
 
 Plan = dict[str, Any]
 Modules = dict[str, wasm_host.Module]
@@ -124,7 +123,8 @@ def main(scenario: str, plan_text: str) -> None:
     """Load, lock up, run a scenario, report."""
     plan: Plan = msgspec.json.decode(plan_text)
     modules = load(plan)
-    warm(modules.values())
+    for module in modules.values():
+        module.warm()
     encode = msgspec.json.encode
     encode(harden.report())
     harden.seal(memory=plan.get("memory"))

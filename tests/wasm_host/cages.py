@@ -37,7 +37,7 @@ def run(
 
     It gets pipes and the descriptors in ``inherited``; ``early`` comes before any other import.
     """
-    first = "from wasm_host.harden import early;early()\n" if early else ""
+    first = "from wasm_host.harden import drop_inherited;drop_inherited()\n" if early else ""
     return subprocess.run(
         code(f"{first}from {__package__}.{module} import main\nmain(*{arguments!r})"),
         input=b"",

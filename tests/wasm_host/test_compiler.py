@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -221,12 +222,13 @@ import json, sys, threading
 from pathlib import Path
 import wasm_host
 from wasm_host.cache import compile_process
+from wasm_host.harden.kernel import thread_count
 way, file, folder, limits, patience = json.loads(sys.argv[1])
 if way == "interpreter":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 if patience:
     compile_process.seconds = lambda limits: patience
-assert compile_process._forks() == (way == "fork")
+assert (thread_count() == 1) == (way == "fork")
 try:
     wasm_host.load(
         file, limits=wasm_host.Limits(**limits), cache_dir=Path(folder) if folder else None
@@ -307,20 +309,26 @@ def test_what_a_child_compiled_runs_here(found: Carrier, loader: Loader) -> None
 
 
 def test_only_what_is_tiny_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bytes] = []
+    elsewhere: list[bytes] = []
 
-    def elsewhere(data: bytes, *_: object) -> int:
-        asked.append(data)
-        return 1
+    def run(command: list[str], *, stdin: IO[bytes], **_: object) -> object:
+        elsewhere.append(stdin.read().partition(b"\n")[2])
+        return subprocess.CompletedProcess(command, 1)
 
-    monkeypatch.setattr(compile_process, "_forks", lambda: False)
-    monkeypatch.setattr(compile_process, "_by_interpreter", elsewhere)
-    assert wasm_host.load(core())
-    large = core() + section(0, b"\x04none" + bytes(5_000))
-    others = [large, wide(), wasm(GUESTS / "flip_component.wat")]
-    for data in others:
-        refused(data)
-    assert asked == others
+    monkeypatch.setattr(subprocess, "run", run)
+    go = threading.Event()
+    second = threading.Thread(target=go.wait)
+    second.start()  # a process with two threads does not fork
+    try:
+        assert wasm_host.load(core())
+        large = core() + section(0, b"\x04none" + bytes(5_000))
+        others = [large, wide(), wasm(GUESTS / "flip_component.wat")]
+        for data in others:
+            refused(data)
+    finally:
+        go.set()
+        second.join()
+    assert elsewhere == others
 
 
 def test_another_module_does_not_wait(tmp_path: Path) -> None:
@@ -369,14 +377,14 @@ def test_a_compile_ends_with_the_process_it_is_for(tmp_path: Path) -> None:
     path = tmp_path / "wide.wasm"
     path.write_bytes(wide())
     code = (
-        "import os, sys, threading\n"
+        "import os\n"
         "import wasm_host\n"
-        "from wasm_host.cache import compile_process\n"
-        "real = compile_process._work\n"
-        "def work(*args):\n"
-        "    os.write(1, f'{os.getpid()}\\n'.encode())\n"
-        "    return real(*args)\n"
-        "compile_process._work = work\n"
+        "real = os.fork\n"
+        "def fork():\n"
+        "    child = real()\n"
+        "    child or os.write(1, b'begun\\n')\n"
+        "    return child\n"
+        "os.fork = fork\n"
         f"wasm_host.load({str(path)!r})\n"
     )
     with subprocess.Popen(cages.code(code), stdout=subprocess.PIPE) as process:

@@ -19,7 +19,7 @@ from tests.wasm_host import caged_guests, cages
 from tests.wasm_host.support import CARRIERS, GUESTS, wasm
 from tests.wasm_host.test_hostile import HARM
 from wasm_host import harden
-from wasm_host.harden import inherited, landlock, probe
+from wasm_host.harden import landlock, layers
 from wasm_host.harden.kernel import Unsupported
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
@@ -144,7 +144,7 @@ def test_threads_from_before_are_told_of() -> None:
         "import threading\n"
         "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
         "from wasm_host import harden\n"
-        "harden.early(); harden.seal()\n"
+        "harden.drop_inherited(); harden.seal()\n"
         "import os\n"
         "for one in harden.report():\n"
         "    os.write(1, f'{one.name} {one.in_force} {one.detail}\\n'.encode())\n"
@@ -165,7 +165,7 @@ def test_nothing_is_left_of_the_environment(env: dict[str, str]) -> None:
         "fields = open('/proc/self/stat').read().rpartition(')')[2].split()\n"
         "start, end = int(fields[47]), int(fields[48])\n"
         "print(b'SECRET=swordfish' in ctypes.string_at(start, end - start))\n"
-        "from wasm_host import harden; harden.early()\n"
+        "from wasm_host import harden; harden.drop_inherited()\n"
         "libc = ctypes.CDLL(None); libc.getenv.restype = ctypes.c_char_p\n"
         "print(dict(os.environ), libc.getenv(b'SECRET'))\n"
         "print(ctypes.string_at(start, end - start).strip(bytes(1)))"
@@ -175,10 +175,10 @@ def test_nothing_is_left_of_the_environment(env: dict[str, str]) -> None:
 
 
 @linux
-def test_early_leaves_three_descriptors_and_no_rights() -> None:
+def test_drop_inherited_leaves_three_descriptors_and_no_rights() -> None:
     reading, writing = os.pipe()
     code = (
-        "from wasm_host import harden; harden.early()\n"
+        "from wasm_host import harden; harden.drop_inherited()\n"
         "import os\n"
         "print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1], oct(os.umask(0)))\n"
         "print(open('/proc/self/status').read())"
@@ -192,8 +192,8 @@ def test_early_leaves_three_descriptors_and_no_rights() -> None:
     assert first == "[0, 1, 2] 0o77"
     facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert facts["NoNewPrivs"] == "1"
-    assert int(facts["CapEff"], 16) & ~inherited.FILE_CAPABILITIES == 0
-    assert int(facts["CapPrm"], 16) & ~inherited.FILE_CAPABILITIES == 0
+    assert int(facts["CapEff"], 16) & ~layers.FILE_CAPABILITIES == 0
+    assert int(facts["CapPrm"], 16) & ~layers.FILE_CAPABILITIES == 0
 
 
 def _ends(pipe: int) -> None:
@@ -206,7 +206,8 @@ def _ends(pipe: int) -> None:
 def test_it_dies_with_its_parent() -> None:
     """Killed, the parent can tell nobody; its child's input stays open, held by this test."""
     inside = (
-        "from wasm_host import harden; harden.early(); import os; os.write(1, b'.'); os.read(0, 1)"
+        "from wasm_host import harden; harden.drop_inherited(); "
+        "import os; os.write(1, b'.'); os.read(0, 1)"
     )
     between = f"import os, subprocess, sys\nsubprocess.Popen({cages.code(inside)!r})\nos.read(2, 1)"
     held = os.pipe()
@@ -223,11 +224,13 @@ def test_it_dies_with_its_parent() -> None:
 
 @linux
 def test_it_ends_if_its_parent_is_dead_already() -> None:
-    code = "from wasm_host import harden; harden.early(parent=1); print('alive')"
+    code = "from wasm_host import harden; harden.drop_inherited(parent=1); print('alive')"
     done = subprocess.run(cages.code(code), capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL
     assert done.stdout == b""
-    code = f"from wasm_host import harden; harden.early(parent={os.getpid()}); print('alive')"
+    code = (
+        f"from wasm_host import harden; harden.drop_inherited(parent={os.getpid()}); print('alive')"
+    )
     assert subprocess.run(cages.code(code), capture_output=True, check=True).stdout == b"alive\n"
 
 
@@ -239,9 +242,9 @@ def _loaded_by(text: str) -> set[str]:
 
 
 def test_it_costs_no_import_that_a_host_of_guests_does_not_need_anyway() -> None:
-    added = _loaded_by("from wasm_host import harden; harden.early(); import wasmtime")
+    added = _loaded_by("from wasm_host import harden; harden.drop_inherited(); import wasmtime")
     needed = _loaded_by("import wasm_host, wasmtime")
-    names = ("cgroup", "inherited", "kernel", "landlock", "seccomp", "syscalls")
+    names = ("kernel", "landlock", "layers", "seccomp")
     own = {"wasm_host.harden", *(f"wasm_host.harden.{name}" for name in names)}
     assert added - needed <= own | {"resource"}
 
@@ -267,7 +270,7 @@ def test_elsewhere_there_is_less_and_the_report_says_so() -> None:
     code = (
         "from wasm_host.harden import kernel; kernel.LINUX = False; kernel.MACHINE = ''\n"
         "import msgspec; from wasm_host import harden\n"
-        "harden.early()\n"
+        "harden.drop_inherited()\n"
         "import os; os.write(1, msgspec.json.encode(harden.seal()))"
     )
     done = subprocess.run(cages.code(code), capture_output=True, check=True)
@@ -335,8 +338,8 @@ def test_this_process_is_not_sealed() -> None:
 
 
 def test_the_probe_leaves_this_process_alone() -> None:
-    found = probe.probe()
-    assert set(harden.ESSENTIAL) <= {layer.name for layer in found}
+    report = harden.probe()
+    assert set(harden.ESSENTIAL) <= {layer.name for layer in report}
     assert harden.report() == ()
     assert Path(__file__).read_bytes()
 
@@ -345,14 +348,11 @@ def test_the_probe_leaves_this_process_alone() -> None:
     ("code", "says"),
     [("raise SystemExit('no luck')", "code 1: no luck"), ("", "code 0: no reason given")],
 )
-def test_a_probe_that_fails_is_no_cage(
-    code: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probe, "_CODE", code)
-    found = probe.probe()
-    assert [layer.name for layer in found] == list(harden.ESSENTIAL)
-    assert not any(layer.in_force for layer in found)
-    assert all(says in layer.detail for layer in found)
+def test_a_probe_that_fails_is_no_cage(code: str, says: str) -> None:
+    report = harden.probe(code)
+    assert [layer.name for layer in report] == list(harden.ESSENTIAL)
+    assert not any(layer.in_force for layer in report)
+    assert all(says in layer.detail for layer in report)
 
 
 @linux

@@ -16,9 +16,8 @@ import pytest
 
 from tests.wasm_host import cages
 from tests.wasm_host.caged_attack import ATTACKS, LIMITED, SETTLED
-from wasm_host.harden import landlock
+from wasm_host.harden import landlock, probe
 from wasm_host.harden.kernel import Unsupported
-from wasm_host.harden.probe import probe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 

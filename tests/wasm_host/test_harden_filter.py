@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from wasm_host.harden import seccomp, syscalls
+from wasm_host.harden import seccomp
 from wasm_host.harden.kernel import Unsupported
 from wasm_host.harden.seccomp import ALLOW, ERRNO, KILL
 
@@ -51,8 +51,8 @@ class Filter:
 
     def number(self, name: str) -> int | None:
         """The number of a call."""
-        checked = {name: numbers for name, (numbers, _) in syscalls.CHECKED.items()}
-        tables = syscalls.ALLOWED | syscalls.HOSTILE | syscalls.ABSENT | checked
+        checked = {name: numbers for name, (numbers, _) in seccomp.CHECKED.items()}
+        tables = seccomp.ALLOWED | seccomp.HOSTILE | seccomp.ABSENT | checked
         return tables[name][self.column]
 
     def __call__(self, name: str, *arguments: int) -> int:
@@ -69,14 +69,14 @@ def machine(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        (syscalls.ALLOWED, ALLOW),
-        (syscalls.HOSTILE, KILL),
-        (syscalls.ABSENT, ERRNO | errno.ENOSYS),
+        (seccomp.ALLOWED, ALLOW),
+        (seccomp.HOSTILE, KILL),
+        (seccomp.ABSENT, ERRNO | errno.ENOSYS),
     ],
     ids=["allowed", "hostile", "absent"],
 )
 def test_each_table_gets_its_verdict(
-    table: dict[str, syscalls.Numbers], expected: int, machine: str
+    table: dict[str, seccomp.Numbers], expected: int, machine: str
 ) -> None:
     asked = Filter(machine)
     present = [name for name in table if asked.number(name) is not None]
@@ -162,13 +162,13 @@ def test_the_x32_abi_is_the_end() -> None:
 def test_nothing_else_is_allowed(machine: str) -> None:
     """Each number that is in no table is refused, and those from the future do not exist."""
     asked = Filter(machine)
-    checked = {name: numbers for name, (numbers, _) in syscalls.CHECKED.items()}
-    tables = (syscalls.ALLOWED, syscalls.HOSTILE, syscalls.ABSENT, checked)
+    checked = {name: numbers for name, (numbers, _) in seccomp.CHECKED.items()}
+    tables = (seccomp.ALLOWED, seccomp.HOSTILE, seccomp.ABSENT, checked)
     numbers = [numbers[asked.column] for table in tables for numbers in table.values()]
     known = [number for number in numbers if number is not None]
     assert len(known) == len(set(known)), "no call has two verdicts"
     for number in set(range(1024)) - set(known):
-        expected = ERRNO | errno.ENOSYS if number >= syscalls.NEWER else DENIED
+        expected = ERRNO | errno.ENOSYS if number >= seccomp.NEWER else DENIED
         assert verdict(asked.program, asked.architecture, number) == expected
 
 

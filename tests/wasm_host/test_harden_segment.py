@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from wasm_host.harden import Layer
-from wasm_host.harden.probe import probe
+from wasm_host.harden import Layer, probe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 import wasm_host
 from tests.places import HOSTILE
-from tests.wasm_host.support import CARRIERS, core, wasm
+from tests.wasm_host.support import CARRIERS, assemble, core, wasm
 from wasm_host import GuestError, Limits, LoadError
 
 QUICK = Limits(cpu_ms=200)
@@ -141,15 +140,14 @@ def test_sleep_is_bounded_in_all_of_a_delivery_s_calls(monkeypatch: pytest.Monke
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: passed[0])
     monkeypatch.setattr("wasm_host.carriers.wasi.time", clock)
-    module = wasm_host.load(
-        wasm(HOSTILE / "wasi_sleeps.wat"), limits=Limits(cpu_ms=2500), grants=frozenset({"clock"})
-    )
+    text = (HOSTILE / "wasi_sleeps.wat").read_text("utf-8")
+    forty = assemble(text.replace("1000000000", "40000000"))  # milliseconds, instead of 1000
+    module = wasm_host.load(forty, limits=Limits(cpu_ms=100), grants=frozenset({"clock"}))
     guest = module.instantiate("sleeper")
-    sleepy: Any = guest
-    sleepy._arm(1)
-    for _ in range(5):
-        sleepy.sleep(1.0)
-    assert slept == [1.0, 1.0, 0.5, 0.0, 0.0]
+    with pytest.raises(GuestError, match="its limit cpu_ms of 100 ms"):
+        guest.start(b"")
+    assert slept[:3] == pytest.approx([0.04, 0.04, 0.02])
+    assert not any(slept[3:])
     guest.close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wasm_host.cache import pruning, verified_stamp
+from wasm_host.cache import store
 from wasm_host.cache.store import Cache
 
 HOUR = 3600.0
@@ -40,8 +40,8 @@ def test_what_nobody_used_for_long_goes_with_all_that_belongs_to_it(tmp_path: Pa
     made(tmp_path, "unseen", 1, 50 * DAY, seen=31 * DAY)
     made(tmp_path, "seen", 1, 50 * DAY, seen=29 * DAY)
     made(tmp_path, "new", 1, DAY)
-    gone = pruning.prune(tmp_path, now=NOW)
-    assert [one.path.name for one in gone] == ["unseen-digest.cwasm", "old-digest.cwasm"]
+    gone = store.prune(tmp_path, now=NOW)
+    assert [entry.path.name for entry in gone] == ["unseen-digest.cwasm", "old-digest.cwasm"]
     assert names(tmp_path) == ["new", "seen"]
     beside = {".seen-digest.cwasm.seen", "seen.json", "new.json"}
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".cwasm"} == beside
@@ -50,34 +50,34 @@ def test_what_nobody_used_for_long_goes_with_all_that_belongs_to_it(tmp_path: Pa
 def test_the_oldest_go_where_there_is_too_much(tmp_path: Path) -> None:
     for name, size, age in (("a", 40, 3), ("b", 40, 4), ("c", 40, 5), ("d", 10, 6)):
         made(tmp_path, name, size, age * HOUR)
-    assert sum(one.size for one in pruning.prune(tmp_path, most=100, now=NOW)) == 40
+    assert sum(entry.size for entry in store.prune(tmp_path, most=100, now=NOW)) == 40
     assert names(tmp_path) == ["a", "b", "d"], "a small one fits where a large one does not"
     made(tmp_path, "e", 1000, 0.5 * HOUR)
-    pruning.prune(tmp_path, most=100, now=NOW)
+    store.prune(tmp_path, most=100, now=NOW)
     assert names(tmp_path) == ["e"], "one that was just used stays, however large"
 
 
 def test_what_is_used_all_the_time_stays(tmp_path: Path) -> None:
     """Its use is noted once an hour only: what is noted may be almost an hour older than it."""
     path = made(tmp_path, "steady", 1000, HOUR)
-    pruning.used(path, NOW - 1)  # an hour less a second after the last note
+    store.mark_used(path, NOW - 1)  # an hour less a second after the last note
     assert path.stat().st_mtime == NOW - HOUR
-    assert pruning.prune(tmp_path, most=100, now=NOW + HOUR - 2) == []
-    pruning.used(path, NOW + 1)
+    assert store.prune(tmp_path, most=100, now=NOW + HOUR - 2) == []
+    store.mark_used(path, NOW + 1)
     assert path.stat().st_mtime == NOW + 1
-    assert [one.path for one in pruning.prune(tmp_path, most=100, now=NOW + 3 * HOUR)] == [path]
+    assert [entry.path for entry in store.prune(tmp_path, most=100, now=NOW + 3 * HOUR)] == [path]
 
 
 def test_what_killed_processes_left_behind_goes_after_a_day(tmp_path: Path) -> None:
     for name, age in ((".new-old", 2 * DAY), (".new-fresh", HOUR)):
         (tmp_path / name).write_bytes(b"half")
         os.utime(tmp_path / name, (NOW - age, NOW - age))
-    pruning.prune(tmp_path, now=NOW)
+    store.prune(tmp_path, now=NOW)
     assert [path.name for path in tmp_path.iterdir()] == [".new-fresh"]
-    assert pruning.prune(tmp_path / "nothing", now=NOW) == []
+    assert store.prune(tmp_path / "nothing", now=NOW) == []
 
 
-@pytest.mark.parametrize("size", [10, verified_stamp.LARGE])
+@pytest.mark.parametrize("size", [10, store.STAMPED_BYTES])
 def test_use_is_remembered_and_an_entry_stays_unchanged(tmp_path: Path, size: int) -> None:
     cache = Cache(tmp_path / "modules", "identity")
     assert cache.store("digest", bytes(size)) == "stored"
@@ -88,16 +88,16 @@ def test_use_is_remembered_and_an_entry_stays_unchanged(tmp_path: Path, size: in
         return cache.fetch("digest", lambda path: Path(path).stat().st_size)[1]
 
     assert fetch() == "hit"
-    (entry,) = pruning.entries(tmp_path / "modules")
+    (entry,) = store.entries(tmp_path / "modules")
     before = time.time() - 10 * DAY
     for path in (tmp_path / "modules").iterdir():
-        if path.suffix == ".seen" or size < verified_stamp.LARGE:
+        if path.suffix == ".seen" or size < store.STAMPED_BYTES:
             os.utime(path, (before, before))
-    if size < verified_stamp.LARGE:
-        assert pruning.entries(tmp_path / "modules")[0].at == before
+    if size < store.STAMPED_BYTES:
+        assert store.entries(tmp_path / "modules")[0].used_at == before
     assert fetch() == "hit"
-    (again,) = pruning.entries(tmp_path / "modules")
-    assert again.at > before
+    (again,) = store.entries(tmp_path / "modules")
+    assert again.used_at > before
     assert again.path == entry.path
 
 
@@ -108,4 +108,4 @@ def test_storing_prunes(tmp_path: Path) -> None:
     os.utime(path, (long_ago, long_ago))
     assert Cache(folder, "identity").store("digest", b"x") == "stored"
     assert not path.exists()
-    assert len(pruning.entries(folder)) == 1
+    assert len(store.entries(folder)) == 1

@@ -1,13 +1,16 @@
-"""The cache of compiled modules (docs/architecture.md, "wasm_host").
+"""The cache of compiled modules: what may be loaded from it, and what is kept (architecture.md).
 
-A compiled module is native code, so only what this host wrote is ever loaded. The directory must
-be ours with mode 0700, an entry a regular file of ours with mode 0600 and one link; else the
-cache is not used and says so. An entry's name is `<key>-<sha256 of its content>.cwasm`: name and
-content appear together by one rename, and content that does not match its name is thrown away
-and compiled again. A large entry that matched once is not read through again while the file system
-says that it is unchanged (`verified_stamp`). Between the check and the loading of a file lies
-a moment in which only our own user could change it, who could as well change this program.
-Storing an entry removes those that nobody has used for long (`wasm_host.cache.pruning`).
+A compiled module is native code, so the host loads only what it wrote itself:
+
+* the folder must belong to this user with mode 0700, an entry must be a regular file of this user
+  with mode 0600 and one link; otherwise the host ignores the cache and reports why;
+* an entry is named `<key>-<sha256 of its content>.cwasm`. One rename makes name and content appear
+  together; an entry whose content does not match its name is removed and compiled again;
+* a large entry that matched once has a *stamp*, the file `.<name>.seen`: what the file system
+  reported of the entry then. While that is unchanged the host does not hash the entry again.
+
+Between the check and the loading of an entry lies a moment in which only this user could change
+it, who could as well change this program. The same holds for stamps.
 """
 
 from __future__ import annotations
@@ -17,24 +20,45 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wasm_host.cache import verified_stamp
 from wasm_host.cache.digest import sha256
-from wasm_host.cache.pruning import prune, used
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-SUFFIX = ".cwasm"
+SUFFIX: Final = ".cwasm"
 
-_LOCK_PAUSE = 0.05
-"""Seconds between two looks at whether a lock is free."""
+STAMPED_BYTES: Final = 4 * 1024 * 1024
+"""Entries from this size on get a stamp; smaller ones are hashed in a few milliseconds."""
+
+KEPT_BYTES: Final = 512 * 1024 * 1024
+"""Bytes of compiled modules that pruning leaves, whenever they were used."""
+UNUSED_SECONDS: Final = 30 * 24 * 3600
+"""How long pruning keeps an entry that nobody uses."""
+RECENT_SECONDS: Final = 2 * 3600
+"""An entry used within this time is never removed for lack of room."""
+_MARK_SECONDS: Final = RECENT_SECONDS // 2
+"""How often use is recorded. At most half of `RECENT_SECONDS`: an entry in steady use must never
+look unused."""
+
+_TEXT_BYTES: Final = 1024 * 1024
+_LOCK_PAUSE: Final = 0.05
+"""Seconds between two attempts to take a lock."""
+_LEFTOVER_SECONDS: Final = 24 * 3600
+
+
+class Entry(NamedTuple):
+    """A compiled module: its file, its size in bytes, and when it was last used (Unix time)."""
+
+    path: Path
+    size: int
+    used_at: float
 
 
 class Cache:
-    """Compiled modules for one engine configuration in one directory."""
+    """Compiled modules for one engine configuration in one folder."""
 
     __slots__ = ("_identity", "_path", "_problem")
 
@@ -52,39 +76,39 @@ class Cache:
             return None, f"ignored: {self._problem}"
         prefix = self._key(digest) + "-"
         try:
-            names = [path.name for path in self._path.iterdir() if path.name.startswith(prefix)]
+            names = sorted(name for name in os.listdir(self._path) if name.startswith(prefix))
         except OSError as error:
             return None, f"ignored: {error.strerror or error}"
-        for name in sorted(names):
+        for name in names:
             path = self._path / name
-            expected = name[len(prefix) : -len(SUFFIX)]
-            if not name.endswith(SUFFIX) or not _genuine(path, expected):
-                _discard(path)
+            if not name.endswith(SUFFIX) or not _genuine(path, name[len(prefix) : -len(SUFFIX)]):
+                _remove(path)
                 continue
             try:
-                found = deserialize(str(path))
-                used(path)
-                return found, "hit"
+                module = deserialize(str(path))
+                mark_used(path)
+                return module, "hit"
             except Exception as error:
-                # wasmtime refuses what another version or processor made: compile it again.
+                # wasmtime refuses what another version or processor made: compile it again. Its
+                # class is compared by name because a cache that misses need not import wasmtime.
                 if type(error).__name__ != "WasmtimeError":
                     raise
-                _discard(path)
+                _remove(path)
         return None, "miss"
 
     def holds(self, digest: str) -> bool:
-        """Whether there is an entry for a source digest; whether it is whole is not looked at."""
+        """Whether there is an entry for a source digest; its content is not checked."""
         return not self._problem and any(self._path.glob(f"{self._key(digest)}-*{SUFFIX}"))
 
     @contextlib.contextmanager
-    def alone(self, digest: str, seconds: float) -> Iterator[None]:
-        """While one process compiles a source, others that want to wait here.
+    def lock(self, digest: str, seconds: float) -> Iterator[None]:
+        """Hold the lock of a source, so that one process at a time compiles it.
 
         Several hosts of one chain start at the same time, and all of them miss the same module.
-        Where the system has no such locks they compile it each for itself.
+        Where the system has no such locks each of them compiles it.
 
         Raises:
-            TimeoutError: another process still compiles it after `seconds`.
+            TimeoutError: another process still holds the lock after `seconds`.
         """
         path = self._path / f".{self._key(digest)}.lock"
         handle = -1 if self._problem else _lock(path, seconds)
@@ -92,72 +116,117 @@ class Cache:
             yield
         finally:
             if handle >= 0:
-                # Processes that wait find the entry; those that find neither compile it too.
+                # Processes that wait hold the removed file: they get its lock, then find the
+                # entry. Those that come now make a new file, and at worst compile it too.
                 with contextlib.suppress(OSError):
                     path.unlink()
                 os.close(handle)
 
     def store(self, digest: str, payload: bytes | bytearray) -> str:
-        """Keep a compiled module; a report, `stored` or `ignored: …`, never an error."""
+        """Keep a compiled module, and prune; a report, `stored` or `ignored: …`."""
         if self._problem:
             return f"ignored: {self._problem}"
-        content = sha256(payload)
-        name = f"{self._key(digest)}-{content}{SUFFIX}"
-        import tempfile
-
         try:
-            # mkstemp makes the file with mode 0600 and refuses to follow or reuse anything.
-            handle, temporary = tempfile.mkstemp(dir=self._path, prefix=".new-")
+            _write(self._path / f"{self._key(digest)}-{sha256(payload)}{SUFFIX}", payload)
         except OSError as error:
-            return f"ignored: {error.strerror or error}"
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(payload)
-            Path(temporary).replace(self._path / name)
-        except OSError as error:
-            _discard(Path(temporary))
             return f"ignored: {error.strerror or error}"
         prune(self._path)
         return "stored"
 
     def recall(self, digest: str) -> str | None:
-        """What was kept of a source by `remember`, or `None`."""
-        if self._problem:
-            return None
-        return verified_stamp.read(self._path / f"{self._key(digest)}.json")
+        """The text that `remember` kept about a source, or `None`."""
+        return None if self._problem else _read_text(self._path / f"{self._key(digest)}.json")
 
     def remember(self, digest: str, text: str) -> None:
-        """Keep a text about a source; it is lost where it cannot be kept."""
+        """Keep a text about a source, where that is possible."""
         if not self._problem:
-            verified_stamp.write(self._path / f"{self._key(digest)}.json", text)
+            with contextlib.suppress(OSError):
+                _write(self._path / f"{self._key(digest)}.json", text.encode())
 
     def _key(self, digest: str) -> str:
         return sha256(f"{digest}|{self._identity}".encode())[:32]
 
 
+def entries(folder: Path) -> list[Entry]:
+    """All entries, the most recently used first; none where there is no folder."""
+    kept = []
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f"*{SUFFIX}"):
+            status, stamp = _status(path), _status(_stamp(path))
+            if status is not None:
+                used_at = max(status.st_mtime, stamp.st_mtime if stamp is not None else 0)
+                kept.append(Entry(path, status.st_size, used_at))
+    return sorted(kept, key=lambda entry: (-entry.used_at, entry.path.name))
+
+
+def prune(
+    folder: Path,
+    *,
+    most: int = KEPT_BYTES,
+    unused: float = UNUSED_SECONDS,
+    recent: float = RECENT_SECONDS,
+    now: float | None = None,
+) -> list[Entry]:
+    """Remove entries not used for `unused` seconds, and the oldest beyond `most` bytes.
+
+    Entries used within `recent` seconds stay. Any number of processes may use the cache meanwhile:
+    a removed file stays whole for processes that have it open, others compile it again.
+
+    Returns:
+        The entries it removed.
+    """
+    now = time.time() if now is None else now
+    removed, kept = [], 0
+    for entry in entries(folder):
+        age = now - entry.used_at
+        if age > recent and (age > unused or kept + entry.size > most):
+            if _remove(entry.path):
+                removed.append(entry)
+        else:
+            kept += entry.size
+    # Processes that were killed while they wrote or compiled left these behind.
+    for path in (*folder.glob(".new-*"), *folder.glob(".*.lock")):
+        status = _status(path)
+        if status is not None and now - status.st_mtime > _LEFTOVER_SECONDS:
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return removed
+
+
+def mark_used(path: Path, now: float | None = None) -> None:
+    """Record that an entry is in use, unless that was recorded within the last hour."""
+    now = time.time() if now is None else now
+    # The entry's own time is part of what its stamp records, so the stamp takes the mark.
+    marked = _stamp(path) if _status(_stamp(path)) is not None else path
+    status = _status(marked)
+    if status is not None and now - status.st_mtime > _MARK_SECONDS:
+        with contextlib.suppress(OSError):
+            os.utime(marked, (now, now))
+
+
 def _prepare(path: Path) -> str:
-    """Make the directory if need be; why it must not be used, or an empty string."""
+    """Make the folder if need be; why it must not be used, or an empty string."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError as error:
         return f"{path}: {error.strerror or error}"
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return f"{path} is not a directory"
     if hasattr(os, "getuid"):
-        if found.st_uid != os.getuid():
+        if status.st_uid != os.getuid():
             return f"{path} belongs to another user"
-        mode = stat.S_IMODE(found.st_mode)
+        mode = stat.S_IMODE(status.st_mode)
         if mode != 0o700:
             return f"{path} has mode {mode:04o} instead of 0700"
     return ""
 
 
 def _lock(path: Path, seconds: float) -> int:
-    """A descriptor that holds a lock, or -1 where there is no way to lock.
+    """A descriptor that holds a lock, or -1 where the system has no locks.
 
     Raises:
-        TimeoutError: somebody else has it for longer than `seconds`.
+        TimeoutError: another process holds it for longer than `seconds`.
     """
     try:
         import fcntl
@@ -168,6 +237,7 @@ def _lock(path: Path, seconds: float) -> int:
     until = time.monotonic() + seconds
     while True:
         try:
+            # Polled: a blocking flock cannot be given a time limit.
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() < until:
@@ -181,39 +251,95 @@ def _lock(path: Path, seconds: float) -> int:
         return handle
 
 
-def _genuine(path: Path, expected: str) -> bool:
-    """Whether a file is one this host wrote, and whole."""
-    import mmap
-
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
+    """A file of the cache and its status; `None` unless it belongs to this user alone."""
+    flags = os.O_RDONLY
+    # No link leads out of the folder; a pipe that nobody writes to must not block the start.
+    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
+        flags |= getattr(os, name, 0)
     try:
-        handle = verified_stamp.opened(path)
+        handle = os.open(path, flags)
     except OSError:
-        return False
+        yield None
+        return
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
-            return False
-        if hasattr(os, "getuid") and (
-            found.st_uid != os.getuid()
-            or stat.S_IMODE(found.st_mode) != 0o600
-            or found.st_nlink != 1
-        ):
-            return False
-        if verified_stamp.unchanged(path, found):
-            return True
-        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as content:
-            if sha256(content) != expected:
-                return False
-        verified_stamp.note(path, found)
-        return True
+        # Of the open file, not of its path: another file may have that path by now.
+        status = os.fstat(handle)
+        ours = not hasattr(os, "getuid") or (
+            status.st_uid == os.getuid()
+            and stat.S_IMODE(status.st_mode) == 0o600
+            and status.st_nlink == 1
+        )
+        yield (handle, status) if stat.S_ISREG(status.st_mode) and ours else None
     finally:
         os.close(handle)
 
 
-def _discard(path: Path) -> None:
-    """Remove an entry; one that cannot be removed is merely ignored again next time."""
+def _genuine(path: Path, expected: str) -> bool:
+    """Whether this host wrote an entry, and its content has the expected digest."""
+    import mmap
+
+    with _opened(path) as file:
+        if file is None or file[1].st_size == 0:
+            return False
+        handle, status = file
+        fields = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        seen = " ".join(map(str, (*fields, status.st_ctime_ns)))
+        large = status.st_size >= STAMPED_BYTES
+        if large and _read_text(_stamp(path)) == seen:
+            return True
+        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as content:
+            if sha256(content) != expected:
+                return False
+        if large:
+            with contextlib.suppress(OSError):
+                _write(_stamp(path), seen.encode())
+        return True
+
+
+def _read_text(path: Path) -> str | None:
+    """A text that `_write` wrote; `None` without one, or if anybody else could have written it."""
+    with _opened(path) as file:
+        if file is None or file[1].st_size > _TEXT_BYTES:
+            return None
+        return os.read(file[0], _TEXT_BYTES).decode("utf-8", "replace")
+
+
+def _write(path: Path, content: bytes | bytearray) -> None:
+    """Write a file in one step, with mode 0600. Raises OSError."""
+    import tempfile  # 10 ms to import, and most runs write nothing
+
+    # mkstemp makes the file with mode 0600 and refuses to follow or reuse anything.
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _remove(path: Path) -> bool:
+    """Remove an entry and the files beside it; the cache ignores what cannot be removed."""
     try:
         path.unlink()
-        verified_stamp.forget(path)
     except OSError:
-        return
+        return False
+    for beside in (_stamp(path), path.with_name(f"{path.name.partition('-')[0]}.json")):
+        with contextlib.suppress(OSError):
+            beside.unlink()
+    return True
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_name(f".{path.name}.seen")
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None

@@ -1,15 +1,18 @@
-"""Calls to core guests through wasmtime's public API: the fallback, and the fast path's judge."""
+"""Calls through wasmtime's public API: the fallback, and what tests compare `capi` with."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import wasmtime
 
-from wasm_host.calls.common import Ended, Handler, wild
+from wasm_host.calls import Ended, Handler, wild
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from wasmtime import component
 
 
 UINT32 = 0xFFFFFFFF
@@ -19,8 +22,8 @@ FAILED = 29
 """WASI's EIO, what calls answer once their guest is over."""
 
 
-class PlainMemory:
-    """`wasm_host.calls.common.GuestMemory` by `Memory.read` and `Memory.write`."""
+class PublicMemory:
+    """`wasm_host.calls.GuestMemory` by `Memory.read` and `Memory.write`."""
 
     __slots__ = ("_memory", "_store")
 
@@ -29,22 +32,19 @@ class PlainMemory:
         self._memory = memory
 
     def memory_size(self) -> int:
-        """See `wasm_host.calls.common.GuestMemory.memory_size`."""
         return self._memory.data_len(self._store)
 
     def read(self, pointer: int, length: int) -> bytes:
-        """See `wasm_host.calls.common.GuestMemory.read`."""
         self._check("a call", pointer, length)
         return bytes(self._memory.read(self._store, pointer, pointer + length))
 
     def write(self, pointer: int, data: bytes) -> None:
-        """See `wasm_host.calls.common.GuestMemory.write`."""
         self._check("a call", pointer, len(data))
         if data:
             self._memory.write(self._store, data, pointer)
 
     def drop(self) -> None:
-        """Nothing is kept that outlives the store."""
+        """Keeps nothing that points into the store."""
 
     def _check(self, what: str, pointer: int, length: int) -> None:
         size = self._memory.data_len(self._store)
@@ -52,12 +52,12 @@ class PlainMemory:
             raise wild(what, pointer, length, size)
 
 
-class PlainCalls(PlainMemory):
+class PublicCalls(PublicMemory):
     """`Calls` by `Func.__call__` and `Memory.read` / `write`."""
 
     __slots__ = ("_abi", "_deliver", "_reserve")
 
-    way = "public"
+    interface = "public"
 
     def __init__(self, store: wasmtime.Store, exports: Mapping[str, Any]) -> None:
         super().__init__(store, exports["memory"])
@@ -66,7 +66,6 @@ class PlainCalls(PlainMemory):
         self._deliver: wasmtime.Func = exports["channel_deliver"]
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """See `wasm_host.calls.common.Calls.exchange`."""
         store = self._store
         store.set_epoch_deadline(ticks)
         length = len(lines)
@@ -81,29 +80,35 @@ class PlainCalls(PlainMemory):
         return self.read(pointer, length)
 
     def abi_version(self, ticks: int) -> int:
-        """See `wasm_host.calls.common.Calls.abi_version`."""
         self._store.set_epoch_deadline(ticks)
         version = self._abi(self._store)
         assert isinstance(version, int)
         return version
 
 
-class _Caller:
-    """Whoever called a host function, while the call lasts."""
+class PublicDeliver:
+    """`Calls` of a component by `Func.__call__`."""
 
-    __slots__ = ("_caller",)
+    __slots__ = ("_function", "_store")
 
-    def __init__(self, caller: wasmtime.Caller) -> None:
-        self._caller = caller
+    interface = "public"
 
-    def memory(self, store: wasmtime.Store) -> PlainMemory | None:
-        """Its exported memory."""
-        found = self._caller.get("memory")
-        return PlainMemory(store, found) if isinstance(found, wasmtime.Memory) else None
+    def __init__(self, store: wasmtime.Store, function: component.Func) -> None:
+        self._store = store
+        self._function = function
+        # Every call asks for the type, and spends half its time reading it.
+        kind = function.type(store)
+        kept = SimpleNamespace(params=kind.params, result=kind.result)
+        function.__dict__["type"] = lambda store: kept
+
+    def exchange(self, lines: bytes, ticks: int) -> bytes:
+        self._store.set_epoch_deadline(ticks)
+        out: str = self._function(self._store, lines.decode("utf-8"))
+        return out.encode("utf-8")
 
 
-class PlainHost:
-    """`wasm_host.calls.common.Host` by `wasmtime.Func`.
+class PublicHost:
+    """`wasm_host.calls.Host` by `wasmtime.Func`.
 
     A public callback can end its guest only by raising, which travels through a global of
     wasmtime and may surface in another call. So the guest's time is declared over instead: it
@@ -119,16 +124,19 @@ class PlainHost:
     def make(
         self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
     ) -> wasmtime.Func:
-        """See `wasm_host.calls.common.Host.make`."""
         masks = [UINT32 if str(item) == "i32" else UINT64 for item in kind.params]
         returns = bool(kind.results)
 
         def call(caller: wasmtime.Caller, *arguments: int) -> int | None:
+            def find_memory(store: wasmtime.Store) -> PublicMemory | None:
+                memory = caller.get("memory")
+                return PublicMemory(store, memory) if isinstance(memory, wasmtime.Memory) else None
+
             answer: int | Ended | None = FAILED
             if not self._ended:
                 try:
                     unsigned = (value & mask for value, mask in zip(arguments, masks, strict=True))
-                    answer = handler(_Caller(caller), *unsigned)
+                    answer = handler(find_memory, *unsigned)
                 except Exception:
                     # A fault of the host, which must not pass through the guest.
                     answer = Ended("host function failed")

@@ -29,9 +29,18 @@ LINES = re.compile(rb"(?:[psc][^\n]+\n)*").fullmatch
 """Lines as they should be: a side byte, something, a newline; or none at all."""
 
 SHORT = 2048
-"""Below this length counting a byte beats searching for it."""
+"""Below this length counting a byte in the whole text is faster than searching for it."""
 LONG = 65536
-"""Above this length searching the whole text beats looking at each of its bytes."""
+"""Above this length searching the whole text is faster than translating each of its bytes."""
+
+_UNITS = {
+    "outbox_bytes": "bytes at once",
+    "message_bytes": "bytes in a line",
+    "messages_per_delivery": "lines at once",
+    "json_values": "values in a line",
+    "json_depth": "levels of JSON",
+}
+"""Limits of an outbox -> the words that follow a size."""
 
 _BACKSLASH = b"\\"
 _STRING = re.compile(rb'"[^"]*+"?')
@@ -51,7 +60,7 @@ def short(limits: Limits) -> int:
 def _bare(line: bytes, dropped: bytes) -> bytes:
     """A text without escapes and `dropped` bytes, in which no two quotes are neighbours.
 
-    What was inside of a string still is, and what was outside is outside.
+    Bytes inside of strings stay inside, those outside stay outside.
     """
     if _BACKSLASH in line:
         line = line.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -66,22 +75,23 @@ def depth_of(line: bytes) -> int:
     brackets = _STRING.sub(b"", _bare(line, _NOT_BRACKETS))
     opened = brackets.count(b"{") + brackets.count(b"[")
     if opened < len(brackets) - opened:
-        return opened  # not JSON, and maybe millions of them
+        return opened  # not JSON, and maybe millions of closers
     return max(accumulate(array("b", brackets.translate(_AS_STEPS)), initial=0))
 
 
 @functools.cache
 def _more_separators(limit: int) -> Callable[[bytes], object]:
     """Matches a bare text with so many openers and commas outside of strings."""
-    one = rb'(?>[^"{\[,]++|"[^"]*+(?:"|\Z))*+[{\[,]'
-    return re.compile(b"(?:%b){%d}+" % (one, limit)).match
+    # Possessive throughout: a match never goes back, so its time is linear in hostile text too.
+    separator = rb'(?>[^"{\[,]++|"[^"]*+(?:"|\Z))*+[{\[,]'
+    return re.compile(b"(?:%b){%d}+" % (separator, limit)).match
 
 
 def too_many_values(line: bytes, limit: int) -> bool:
     """Whether one JSON text has more than `limit` values.
 
-    Each value but the first comes behind an opening bracket or a comma. What those in an empty
-    array or object introduce is counted although it is not there.
+    Each value but the first follows an opening bracket or a comma, so those are counted; an empty
+    array or object counts as if it held a value.
     """
     if _separators(line) < limit:
         return False
@@ -110,13 +120,13 @@ def _many_brackets(text: bytes, limit: int) -> bool:
     """Whether more than `limit` opening brackets occur, inside strings or not."""
     if len(text) < SHORT:
         return text.count(b"{") + text.count(b"[") > limit
-    found = 0
+    count = 0
     find = text.find
     for bracket in (b"{", b"["):
         at = find(bracket)
         while at >= 0:
-            found += 1
-            if found > limit:
+            count += 1
+            if count > limit:
                 return True
             at = find(bracket, at + 1)
     return False
@@ -144,7 +154,7 @@ def excerpt(data: bytes, room: int = 60) -> str:
 
 
 def check_inbox(lines: bytes, limits: Limits) -> None:
-    """Check what is about to be delivered; the caller is trusted to have framed it.
+    """Check lines before they are delivered; the caller is trusted to have framed them.
 
     Raises:
         LimitRefused: a line is too long, has too many values or is too deep; the guest has not
@@ -153,31 +163,14 @@ def check_inbox(lines: bytes, limits: Limits) -> None:
     if len(lines) > limits.message_bytes:
         longest = max(map(len, lines.split(b"\n"))) + 1
         if longest > limits.message_bytes:
-            raise LimitRefused(
-                "deliver",
-                f"a line of {longest} bytes was not delivered: "
-                f"the limit message_bytes is {limits.message_bytes}",
-                limit="message_bytes",
-                hint="raise the component's message_bytes",
-            )
+            raise _refused("message_bytes", f"a line of {longest} bytes", limits)
     if _has_too_many_values(lines, limits.json_values):
-        raise LimitRefused(
-            "deliver",
-            "a line of too many values was not delivered: "
-            f"the limit json_values is {limits.json_values}",
-            limit="json_values",
-            hint="raise the component's json_values if its memory can take it",
-        )
+        advice = " if its memory can take it"
+        raise _refused("json_values", "a line of too many values", limits, advice)
     line = _first_too_deep(lines, limits.json_depth)
     if line is not None:
-        raise LimitRefused(
-            "deliver",
-            f"a line nested {depth_of(line)} deep was not delivered: "
-            f"the limit json_depth is {limits.json_depth}",
-            limit="json_depth",
-            detail=excerpt(line),
-            hint="raise the component's json_depth if its parser can take it",
-        )
+        what, advice = f"a line nested {depth_of(line)} deep", " if its parser can take it"
+        raise _refused("json_depth", what, limits, advice, excerpt(line))
 
 
 def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bool = True) -> None:
@@ -186,15 +179,13 @@ def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bo
     With `sides` every line must begin with a side byte (core and component carriers).
 
     Raises:
-        GuestError: the contract or a limit was broken, with an excerpt of the line.
+        GuestError: it breaks the contract or a limit, with an excerpt of the line.
     """
     if not out:
         return
     size = len(out)
     if size > limits.outbox_bytes:
-        raise _over(
-            phase, name, "outbox_bytes", size, bound=limits.outbox_bytes, unit="bytes at once"
-        )
+        raise exceeded("outbox_bytes", size, limits, phase, name)
     if out[-1] != NEWLINE:
         tail = out[out.rfind(b"\n") + 1 :]
         raise _broken(phase, name, "left its last line without a newline", tail)
@@ -206,41 +197,38 @@ def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bo
     else:
         longest = _check_lines(out, limits, phase, name, sides)
     if longest > limits.message_bytes:
-        raise _over(
-            phase,
-            name,
-            "message_bytes",
-            longest,
-            bound=limits.message_bytes,
-            unit="bytes in a line",
-        )
+        raise exceeded("message_bytes", longest, limits, phase, name)
     if _has_too_many_values(out, limits.json_values):
-        raise GuestError(
-            phase,
-            f"{name} exceeded json_values: more than {limits.json_values} values in a line",
-            limit="json_values",
-            hint="raise the component's json_values if this is intended",
-        )
+        raise exceeded("json_values", None, limits, phase, name)
     line = _first_too_deep(out, limits.json_depth)
     if line is not None:
-        bound = limits.json_depth
-        raise _over(phase, name, "json_depth", depth_of(line), bound=bound, unit="levels of JSON")
+        raise exceeded("json_depth", depth_of(line), limits, phase, name)
 
 
 def _check_lines(out: bytes, limits: Limits, phase: str, name: str, sides: bool) -> int:
-    """Check several lines; return the length of the longest with its newline."""
+    """Check several lines; the length of the longest with its newline."""
     lines = out.split(b"\n")
     lines.pop()
-    count = len(lines)
-    if count > limits.messages_per_delivery:
-        bound = limits.messages_per_delivery
-        raise _over(phase, name, "messages_per_delivery", count, bound=bound, unit="lines at once")
+    if len(lines) > limits.messages_per_delivery:
+        raise exceeded("messages_per_delivery", len(lines), limits, phase, name)
     if sides:
         heads = {line[:1] for line in lines}
         if not heads <= SIDES or min(map(len, lines)) < 2:
             bad = next(line for line in lines if line[:1] not in SIDES or len(line) < 2)
             raise _bad_line(phase, name, bad)
     return max(map(len, lines)) + 1
+
+
+def _refused(
+    limit: str, what: str, limits: Limits, advice: str = "", detail: str = ""
+) -> LimitRefused:
+    return LimitRefused(
+        "deliver",
+        f"{what} was not delivered: the limit {limit} is {getattr(limits, limit)}",
+        limit=limit,
+        detail=detail,
+        hint=f"raise the component's {limit}{advice}",
+    )
 
 
 def _bad_line(phase: str, name: str, line: bytes) -> GuestError:
@@ -263,10 +251,16 @@ def _broken(phase: str, name: str, what: str, line: bytes) -> GuestError:
     )
 
 
-def _over(phase: str, name: str, limit: str, seen: int, *, bound: int, unit: str) -> GuestError:
+def exceeded(limit: str, size: int | None, limits: Limits, phase: str, name: str) -> GuestError:
+    """The error for an outbox beyond a limit; `size` is `None` where counting stopped early."""
+    bound = getattr(limits, limit)
+    if size is None:
+        excess = f"more than {bound} {_UNITS[limit]}"
+    else:
+        excess = f"{size} {_UNITS[limit]}, {size - bound} over the limit of {bound}"
     return GuestError(
         phase,
-        f"{name} exceeded {limit}: {seen} {unit}, {seen - bound} over the limit of {bound}",
+        f"{name} exceeded {limit}: {excess}",
         limit=limit,
         hint=f"raise the component's {limit} if this is intended",
     )

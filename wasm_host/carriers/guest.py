@@ -1,13 +1,20 @@
-"""What every carrier offers, and what they share."""
+"""What the carriers share: a guest's store, its life and death, and the exchange of lines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+import contextlib
+from typing import TYPE_CHECKING
 
-from wasm_host.errors import GuestError
+import wasmtime
+
+from wasm_host.calls import Calls, WildPointer
+from wasm_host.carriers.abi import LINES, SIDE_CODES, check_inbox, check_outbox, short
+from wasm_host.errors import GuestError, explain
 from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wasm_host.limits import Limits
 
 
@@ -15,73 +22,52 @@ STDERR_KEPT = 8192
 """Last bytes of a guest's standard error that are kept."""
 
 
-@runtime_checkable
-class Guest(Protocol):
-    """One running instance of a guest module (docs/channel-abi.md).
+class BaseGuest:
+    """Life and death of a guest; carriers add how to run it.
 
-    Not thread-safe: one caller at a time. After a `GuestError` that is no
-    `LimitRefused` the guest is dead and only `close` is useful.
+    Whatever ends a guest frees its store at once: `dead` guests hold no memory.
     """
 
-    name: str
-    carrier: str
-    """`core`, `component` or `wasi`."""
-    dead: bool
-    denied: set[str]
-    """Names of imported functions the guest called and was refused, or given a dummy for."""
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """Current size of the linear memory; `None` where the carrier hides it."""
-        ...
-
-    @property
-    def stderr(self) -> str:
-        """The last of what the guest wrote to its standard error, at most 8 KiB."""
-        ...
-
-    def start(self, config: bytes) -> bytes:
-        """Start the guest and deliver its first lines (possibly none); return its outbox."""
-        ...
-
-    def deliver(self, lines: bytes) -> bytes:
-        """Deliver complete lines, return complete lines.
-
-        Raises:
-            LimitRefused: a line was refused; the guest has seen nothing and lives on.
-            GuestError: the guest trapped, broke the contract or exceeded a limit.
-        """
-        ...
-
-    def close(self) -> None:
-        """End the guest and free its memory; may be called again."""
-        ...
-
-
-class BaseGuest:
-    """Life and death of a guest; carriers add how to run it."""
-
     carrier = ""
+    bounds = (1, 8, 1)
+    """Instances, tables and memories that its store may hold."""
 
-    __slots__ = ("_cause", "_limits", "_started", "dead", "denied", "name", "stderr_tail")
+    __slots__ = (
+        "_cause", "_fuel", "_limits", "_started", "_store", "_ticks", "dead", "denied", "name",
+        "stderr_tail",
+    )  # fmt: skip
 
-    def __init__(self, name: str, limits: Limits) -> None:
+    def __init__(self, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
         self.name = name
         self.dead = False
         self.denied: set[str] = set()
         # Last bytes written to standard error.
         self.stderr_tail = b""
         self._limits = limits
+        self._ticks = limits.ticks
+        self._fuel = limits.fuel
         self._started = False
         self._cause = ""
+        store: wasmtime.Store = wasmtime.Store(engine)
+        store.set_limits(limits.memory_bytes, limits.table_elements, *self.bounds)
+        self._store: wasmtime.Store | None = store
 
     @property
     def stderr(self) -> str:
         """The last of what the guest wrote to its standard error, at most 8 KiB."""
         return self.stderr_tail.decode("utf-8", "replace")
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """Current size of the linear memory in bytes; 0 once closed, `None` where it is hidden."""
+        return None if self._store is not None else 0
+
+    def keep_stderr(self, data: bytes) -> None:
+        """Append to what is kept of the standard error."""
+        self.stderr_tail = (self.stderr_tail + data)[-STDERR_KEPT:]
+
     def start(self, config: bytes) -> bytes:
-        """Start the guest and deliver its first lines; see `Guest`."""
+        """Start the guest and deliver its first lines; see `wasm_host.Guest`."""
         if self._started:
             raise GuestError("start", f"{self.name} was started already")
         self._check_alive("start")
@@ -90,6 +76,22 @@ class BaseGuest:
 
     def _begin(self, config: bytes) -> bytes:
         raise NotImplementedError
+
+    def close(self) -> None:
+        """End the guest and free its memory; may be called again."""
+        if not self.dead:
+            self.dead = True
+            self._cause = "closed"
+        self._stop()
+
+    def _stop(self) -> None:
+        """Stop what still runs, then free the store; may be called again."""
+        self._free()
+
+    def _free(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
 
     def _check_alive(self, phase: str) -> None:
         if self.dead:
@@ -100,7 +102,8 @@ class BaseGuest:
             )
 
     def _die(self, error: GuestError) -> GuestError:
-        """Mark the guest dead because of `error` and return it, to be raised."""
+        """Stop the guest, dead because of `error`, and return that to be raised."""
+        self._stop()
         self.dead = True
         self._cause = str(error)
         if self.denied:
@@ -108,6 +111,37 @@ class BaseGuest:
             refused = f"refused or faked for it before: {names}"
             error.detail = f"{error.detail}\n{refused}" if error.detail else refused
         return error
+
+    def _explain(self, error: Exception, phase: str) -> GuestError:
+        """The `GuestError` for a trap or error of wasmtime."""
+        # While a guest is being instantiated its memory cannot be looked at yet.
+        memory = None if phase == "instantiate" else self.memory_bytes
+        return explain(error, phase, self.name, self._limits, memory=memory, stderr=self.stderr)
+
+    def _arm(self) -> None:
+        """Give the next call into the guest its full allowance of time and fuel."""
+        assert self._store is not None
+        self._store.set_epoch_deadline(self._ticks)
+        if self._fuel is not None:
+            self._store.set_fuel(self._fuel)
+
+    @contextlib.contextmanager
+    def _running(self, phase: str) -> Iterator[None]:
+        """Run guest code under its limits; whatever goes wrong in it ends the guest.
+
+        Raises:
+            GuestError: it trapped, or the body raised one.
+        """
+        self._enter()
+        try:
+            self._arm()
+            yield
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            raise self._die(self._explain(error, phase)) from None
+        except GuestError as error:
+            raise self._die(error) from None
+        finally:
+            self._leave()
 
     def _enter(self) -> None:
         """Let the epoch clock run; each call is followed by `_leave`."""
@@ -117,3 +151,60 @@ class BaseGuest:
 
     def _leave(self) -> None:
         TICKER.running.discard(self)
+
+
+class DirectGuest(BaseGuest):
+    """A guest whose `deliver` is one call: lines in, lines out (core modules and components)."""
+
+    __slots__ = ("_calls", "_depth", "_short")
+
+    _calls: Calls
+
+    def __init__(self, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
+        super().__init__(engine, name, limits)
+        self._depth = limits.json_depth
+        self._short = short(limits)
+
+    def _begin(self, config: bytes) -> bytes:
+        return self._exchange(config, "start") if config else b""
+
+    def deliver(self, lines: bytes) -> bytes:
+        """Deliver complete lines, return complete lines; see `wasm_host.Guest`."""
+        return self._exchange(lines, "deliver")
+
+    def _exchange(self, lines: bytes, phase: str) -> bytes:
+        if self.dead:
+            self._check_alive(phase)
+        # The hottest path of the host: `check_inbox`, `check_outbox` and `_running` are written
+        # out for one short line or a few, where most deliveries end.
+        most, depth = self._short, self._depth
+        if len(lines) > most or lines.count(b"{") + lines.count(b"[") > depth:
+            check_inbox(lines, self._limits)
+        TICKER.running.add(self)
+        if TICKER.asleep:
+            TICKER.wake()
+        try:
+            if self._fuel is not None:
+                self._arm()
+            out = self._calls.exchange(lines, self._ticks)
+            size = len(out)
+            if (
+                size > most
+                or out.count(b"{") + out.count(b"[") > depth
+                or (
+                    (size < 3 or out.find(b"\n") != size - 1 or out[0] not in SIDE_CODES)
+                    and not LINES(out)
+                )
+            ):
+                check_outbox(out, self._limits, phase, self.name)
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            raise self._die(self._explain(error, phase)) from None
+        except WildPointer as error:
+            text = f"{self.name} returned a wild pointer: {error}"
+            hint = "this is a fault in the guest (docs/channel-abi.md)"
+            raise self._die(GuestError(phase, text, hint=hint)) from None
+        except GuestError as error:
+            raise self._die(error) from None
+        finally:
+            TICKER.running.discard(self)
+        return out

@@ -2,15 +2,16 @@
 
 Three steps, none of which can be undone (docs/architecture.md, "Isolation")::
 
-    harden.early()          # first thing: inherit nothing, be nobody's witness
-    ...                     # load modules: the last use of files
-    harden.seal()           # before guest code runs: no files, network, programs, other processes
-    ...                     # instantiate and start guests
-    harden.settle()         # optional: no further threads
-    harden.report()         # what is in force, and why the rest is not
+    harden.drop_inherited()  # first of all: nothing of the parent's, no debugger
+    ...                      # load modules: the last use of files
+    harden.seal()            # before guest code runs: no files, network, programs, other processes
+    ...                      # instantiate and start guests
+    harden.settle()          # optional: no further threads
+    harden.report()          # what is in force, and why the rest is not
 
-Every layer is independent of the others, and one that this system lacks is reported, not raised.
+Each layer is independent of the others, and one that this system lacks is reported, not raised.
 On systems other than Linux that leaves closed descriptors, an empty environment and limits.
+`harden.probe()` reports what a throwaway process on this machine gets.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ import _frozen_importlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wasm_host.harden import cgroup, inherited, kernel, landlock, seccomp
+from wasm_host.harden import kernel, landlock, layers, seccomp
 from wasm_host.harden.kernel import Unsupported
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-__all__ = ["ESSENTIAL", "Layer", "early", "missing", "report", "seal", "settle"]
+__all__ = [
+    "ESSENTIAL", "Layer", "drop_inherited", "missing", "probe", "report", "seal", "settle",
+]  # fmt: skip
 
 _FILELESS: Final = (_frozen_importlib.BuiltinImporter, _frozen_importlib.FrozenImporter)
 """Finders of modules that are part of the interpreter."""
@@ -45,9 +49,24 @@ ESSENTIAL: Final = (
     "landlock-files",
     "system-calls",
 )
-"""Layers without which a process is not called hardened. Two of the others come with newer kernels
-and repeat what `system-calls` denies already; `threads` is a choice, `cgroup` something that few
-users may make."""
+"""Layers without which a process is not called hardened. Of the others two come with newer kernels
+and repeat what `system-calls` denies already; `threads` is optional, and few users may make a
+`cgroup`."""
+
+PROBE_SECONDS: Final = 20.0
+
+PROBE: Final = """
+from wasm_host import harden
+harden.drop_inherited()
+import os, msgspec
+encode = msgspec.json.encode
+encode([harden.Layer("", True, "")])  # makes the encoder before files are gone
+harden.seal()
+harden.settle()
+os.write(1, encode(harden.report()))
+os._exit(0)
+"""
+"""Applies all layers, then reports from inside."""
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -67,7 +86,7 @@ class Layer(msgspec.Struct, frozen=True):
 _layers: dict[str, Layer] = {}
 
 
-def early(*, parent: int | None = None) -> tuple[Layer, ...]:
+def drop_inherited(*, parent: int | None = None) -> tuple[Layer, ...]:
     """Inherit nothing: to be called first, while the process has one thread.
 
     No new privileges, no dumps or debuggers, death with the parent, no descriptors beyond 0, 1
@@ -81,13 +100,14 @@ def early(*, parent: int | None = None) -> tuple[Layer, ...]:
         What is in force so far.
     """
     os.umask(0o077)
-    # The environment first: its place in memory is not told to a process that cannot be dumped.
-    _apply("environment", inherited.no_environment)
-    _apply("descriptors", inherited.no_descriptors)
-    _apply("no-new-privileges", inherited.no_new_privileges)
-    _apply("no-dump", inherited.no_dump)
-    _apply("parent-death", lambda: inherited.die_with_parent(parent))
-    _apply("capabilities", lambda: inherited.keep_capabilities(inherited.FILE_CAPABILITIES))
+    # The environment first: the kernel does not tell a process that cannot be dumped where in
+    # memory its environment is.
+    _apply("environment", layers.no_environment)
+    _apply("descriptors", layers.no_descriptors)
+    _apply("no-new-privileges", layers.no_new_privileges)
+    _apply("no-dump", layers.no_dump)
+    _apply("parent-death", lambda: layers.die_with_parent(parent))
+    _apply("capabilities", lambda: layers.keep_capabilities(layers.FILE_CAPABILITIES))
     return report()
 
 
@@ -109,14 +129,15 @@ def seal(*, memory: int | None = None) -> tuple[Layer, ...]:
     """
     if "system-calls" in _layers:
         return report()
-    _apply("cgroup", lambda: cgroup.enter(memory))
+    # A cgroup is made of files, so before Landlock.
+    _apply("cgroup", lambda: layers.enter_cgroup(memory))
     os.chdir("/")
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder in _FILELESS]
     sys.meta_path.append(_NoMoreImports)
-    _apply("capabilities", lambda: inherited.keep_capabilities(0))
+    _apply("capabilities", lambda: layers.keep_capabilities(0))
     _restrict_files()
     # After Landlock, which needs one more descriptor.
-    _apply("limits", lambda: _limit(memory))
+    _apply("limits", lambda: layers.limit(memory))
     _apply("system-calls", lambda: _filter(threads=True))
     return report()
 
@@ -135,15 +156,54 @@ def report() -> tuple[Layer, ...]:
     return tuple(_layers.values())
 
 
-def missing(layers: tuple[Layer, ...] | None = None) -> tuple[Layer, ...]:
-    """The essential layers that are not in force, of `layers` or of this process's report."""
-    found = {layer.name: layer for layer in (report() if layers is None else layers)}
-    absent = (found.get(name, Layer(name, False, "not applied")) for name in ESSENTIAL)
-    return tuple(layer for layer in absent if not layer.in_force)
+def missing(of: tuple[Layer, ...] | None = None) -> tuple[Layer, ...]:
+    """The essential layers that are not in force, of a report or of this process's."""
+    applied = {layer.name: layer for layer in (report() if of is None else of)}
+    essential = (applied.get(name, Layer(name, False, "not applied")) for name in ESSENTIAL)
+    return tuple(layer for layer in essential if not layer.in_force)
+
+
+def probe(code: str = PROBE) -> tuple[Layer, ...]:
+    """Every layer, as a sealed process on this machine reports it; the caller is left alone.
+
+    If the process dies or hangs, each essential layer is reported as not in force, with the cause.
+    """
+    import subprocess
+
+    def none(why: str) -> tuple[Layer, ...]:
+        return tuple(Layer(name, False, why) for name in ESSENTIAL)
+
+    try:
+        done = subprocess.run(
+            isolated_python(code), stdin=subprocess.DEVNULL, capture_output=True, env={},
+            timeout=PROBE_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return none(f"cannot be tried out: {error}")
+    try:
+        return tuple(msgspec.json.decode(done.stdout, type=list[Layer]))
+    except msgspec.DecodeError:
+        reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        code_ = f"a process that tried it ended with code {done.returncode}"
+        return none(f"{code_}: {reason or 'no reason given'}")
+
+
+def isolated_python(code: str) -> list[str]:
+    """The command that runs Python text in a fresh interpreter without site or environment.
+
+    It can import what this process has loaded of wasm_host and the packages it stands on.
+    """
+    folders = {
+        str(Path(file).parents[1])
+        for name in ("wasm_host", "msgspec", "wasmtime")
+        if name in sys.modules and (file := sys.modules[name].__file__) is not None
+    }
+    path = f"import sys; sys.path[:0] = {sorted(folders)!r}\n"
+    return [sys.executable, "-I", "-S", "-c", path + code]
 
 
 def _apply(name: str, step: Callable[[], str]) -> None:
-    """Take one step and note how it went; it returns what it did, or raises why not."""
+    """Take one step and record its result: what it achieved, or why it failed."""
     try:
         _layers[name] = Layer(name, True, step())
     except Unsupported as lack:
@@ -184,37 +244,20 @@ def _restrict_files() -> None:
     _apply("landlock-scope", scope)
 
 
-def _limit(memory: int | None) -> str:
-    resource = inherited.limits_module()
-    # RLIMIT_NPROC is of no use: it counts all of the user's processes, and root's not at all.
-    free = os.dup(0)
-    os.close(free)
-    bounds = {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: free}
-    said = "no file may grow, no further descriptors"
-    if memory is not None:
-        bounds[resource.RLIMIT_DATA] = memory
-        said += f", memory up to {memory >> 20} MiB"
-    for which, bound in bounds.items():
-        resource.setrlimit(which, (bound, bound))
-    return said
-
-
 def _filter(*, threads: bool) -> str:
-    if not kernel.LINUX:
-        raise Unsupported("only Linux has it")
+    kernel.require_linux()
     program = seccomp.program(kernel.MACHINE, os.getpid(), threads=threads)
-    everyone = seccomp.install(program)
-    if not everyone:
-        inherited.require_one_thread("their system calls")
+    if not seccomp.install(program):
+        layers.require_one_thread("their system calls")
     return "no further threads" if not threads else "may compute and talk, nothing else"
 
 
 class _NoMoreImports:
-    """The last finder of a sealed process: says why a module that was not loaded is not found."""
+    """The last finder of a sealed process: explains why it cannot import a module."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Refuse by `ModuleNotFoundError`; see `importlib.abc.MetaPathFinder`."""
+        """Refuse with `ModuleNotFoundError`; see `importlib.abc.MetaPathFinder`."""
         raise ModuleNotFoundError(
             f"{name} was not imported before the process was sealed, and files are out of reach",
             name=name,

@@ -27,7 +27,7 @@ _NUMBERS: Final = {
 
 
 class Unsupported(Exception):  # noqa: N818 - no fault: this system lacks something
-    """What was asked for does not exist here; the message says why."""
+    """This system cannot do it; the message is the reason."""
 
 
 def _libc() -> Any:
@@ -40,14 +40,19 @@ def _libc() -> Any:
 _library: Any = _libc() if LINUX else None
 
 
+def require_linux() -> None:
+    """Raise `Unsupported` on another system."""
+    if not LINUX:
+        raise Unsupported("only Linux has it")
+
+
 def number(name: str) -> int:
     """The number of a system call on this machine.
 
     Raises:
         Unsupported: no Linux, or a processor whose numbers are not known.
     """
-    if not LINUX:
-        raise Unsupported("only Linux has it")
+    require_linux()
     if not MACHINE:
         raise Unsupported(f"not known for the processor {platform.machine()}")
     return _NUMBERS[name][_COLUMN[MACHINE]]
@@ -74,8 +79,7 @@ def prctl(option: int, *arguments: int) -> int:
         OSError: the kernel refused.
         Unsupported: no Linux.
     """
-    if not LINUX:
-        raise Unsupported("only Linux has it")
+    require_linux()
     padded = (*arguments, 0, 0, 0, 0)[:4]
     result: int = _library.prctl(option, *(ctypes.c_ulong(argument) for argument in padded))
     return _checked(result)

@@ -8,7 +8,7 @@ What a guest gets:
   asks to sleep, which passes at once; without `random` the same pseudo-random bytes in every
   run. Runtimes of Go and Rust abort without either, and this way a run can be repeated exactly.
 
-Whatever was refused or faked is noted by name in the guest's `denied`.
+The guest's `denied` names whatever was refused or faked.
 """
 
 from __future__ import annotations
@@ -17,27 +17,22 @@ import hashlib
 import os
 import struct
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import wasmtime
 
-from wasm_host.calls.common import Caller, Ended, GuestMemory, Handler, WildPointer
-from wasm_host.carriers.guest import STDERR_KEPT
-from wasm_host.engine import host_functions
-from wasm_host.traps import EXITED
-from wasm_host.wasi.subscriptions import (
-    BADF,
-    STDERR,
-    STDIN,
-    STDOUT,
-    STREAMS,
-    SUB_CLOCK,
-    SUB_READ,
-    SUCCESS,
-    Subscription,
-)
+from wasm_host.calls import Ended, FindMemory, GuestMemory, Handler, WildPointer, host_functions
+from wasm_host.carriers.guest import STDERR_KEPT, BaseGuest
+from wasm_host.errors import EXITED
 
-AGAIN, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 6, 21, 28, 58, 70, 76
+SUCCESS, AGAIN, BADF, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 0, 6, 8, 21, 28, 58, 70, 76
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+STREAMS = (STDIN, STDOUT, STDERR)
+"""Files a guest has besides these: none."""
+
+SUB_CLOCK, SUB_READ = 0, 1
+ABSOLUTE = 1
 
 MAX_ENTRIES = 1024
 """Most entries of a vector and most bytes of randomness one call may ask for: a host call is not
@@ -51,61 +46,82 @@ CHARACTER_DEVICE = 2
 NONBLOCK = 1 << 2
 RIGHT_READ, RIGHT_WRITE, RIGHT_POLL = 1 << 1, 1 << 6, 1 << 27
 
-_QUIET = frozenset(("fd_prestat_get", "fd_prestat_dir_name", "fd_close", "fd_seek", "fd_tell",
-                    "fd_sync", "fd_datasync"))  # fmt: skip
-"""Calls that answer without being noted as refused: every runtime makes them, none minds."""
+_UNRECORDED = frozenset(("fd_prestat_get", "fd_prestat_dir_name", "fd_close", "fd_seek", "fd_tell",
+                         "fd_sync", "fd_datasync"))  # fmt: skip
+"""Refusals that `denied` leaves out: every runtime makes these calls, and none depends on them."""
 
 
-class Streams(Protocol):
-    """Where a guest's standard streams lead."""
+class Subscription:
+    """One entry of `poll_oneoff`: wait for a clock, or for a stream."""
 
-    denied: set[str]
-    stderr_tail: bytes
+    __slots__ = ("clock", "fd", "flags", "kind", "start", "timeout", "user")
 
-    def read_stdin(self, room: int) -> bytes | Ended:
-        """Up to `room` bytes, blocking until there are some; empty at the end of input."""
-        ...
+    def __init__(self, raw: bytes) -> None:
+        self.user, self.kind = struct.unpack_from("<QB", raw)
+        (self.fd,) = struct.unpack_from("<I", raw, 16)
+        self.clock = self.fd
+        self.timeout, _, self.flags = struct.unpack_from("<QQH", raw, 24)
+        self.start = -1
 
-    def stdin_ready(self) -> bool:
-        """Whether `read_stdin` would not block."""
-        ...
+    def due(self, now: int) -> int:
+        """Nanoseconds until a clock subscription fires; relative ones count from the first call."""
+        if self.flags & ABSOLUTE:
+            return int(self.timeout - now)
+        if self.start < 0:
+            self.start = now
+        return int(self.start + self.timeout - now)
 
-    def wait_stdin(self) -> None:
-        """Block until `stdin_ready`."""
-        ...
-
-    def stdout_room(self, size: int) -> int | Ended:
-        """How many of `size` bytes are taken, the last ones; or the end of the guest."""
-        ...
-
-    def write_stdout(self, data: bytes) -> None:
-        """Take what the guest wrote."""
-        ...
-
-    def exited(self, code: int) -> None:
-        """Take note of the code given to `proc_exit`."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Really sleep, on behalf of a guest with a real clock, as long as it may."""
-        ...
+    def event(self) -> bytes:
+        """The event that reports this subscription as ready, or as refused."""
+        error = BADF if self.kind != SUB_CLOCK and self.fd not in STREAMS else SUCCESS
+        return struct.pack("<QHB5xQH6x", self.user, error, self.kind, 1, 0)
 
 
 class Wasi:
-    """The imports of one instance from `wasi_snapshot_preview1`."""
+    """The imports of one instance from `wasi_snapshot_preview1`.
 
-    def __init__(self, grants: frozenset[str], streams: Streams, polls: bool = False) -> None:
+    Its standard streams are those of a reactor, which gets lines by another call: no input, and
+    output is kept with standard error. Programs override them (`wasm_host.carriers.wasi`).
+    """
+
+    def __init__(self, guest: BaseGuest, grants: frozenset[str], polls: bool = False) -> None:
+        self._guest = guest
         self._clock = "clock" in grants
         self._random = "random" in grants
-        self._streams = streams
-        # Whether input is announced as non-blocking, to programs that then poll for it.
+        # Whether input is declared non-blocking, to programs that then poll for it.
         self._polls = polls
         self._memory: GuestMemory | None = None
         self._host = host_functions()
         self._store: wasmtime.Store | None = None
-        # Nanoseconds the pretended clock has advanced.
+        # Nanoseconds by which the pretended clock has advanced.
         self._now = 0
         self._drawn = 0
+
+    def read_stdin(self, room: int) -> bytes | Ended:
+        """Up to `room` bytes, blocking until there are some; empty at the end of input."""
+        return b""
+
+    def stdin_ready(self) -> bool:
+        """Whether `read_stdin` would not block."""
+        return True
+
+    def wait_stdin(self) -> None:
+        """Block until `stdin_ready`."""
+
+    def stdout_room(self, size: int) -> int | Ended:
+        """How many of `size` bytes to take, the last ones; or the end of the guest."""
+        return min(size, STDERR_KEPT)
+
+    def write_stdout(self, data: bytes) -> None:
+        """Take what the guest wrote."""
+        self._guest.keep_stderr(data)
+
+    def exited(self, code: int) -> None:
+        """Take the code given to `proc_exit`; the trap that follows names it too."""
+
+    def sleep(self, seconds: float) -> None:
+        """Really sleep, on behalf of a guest with a real clock, as long as it may."""
+        self._guest.denied.add("poll_oneoff")
 
     def functions(self, store: wasmtime.Store, module: wasmtime.Module) -> list[Any]:
         """Host functions for every import, in the module's order."""
@@ -124,17 +140,18 @@ class Wasi:
         self._memory = self._store = None
 
     def _handler(self, name: str) -> Handler:
-        """A function that resolves the caller's memory, then runs the call named `name`."""
+        """A function that finds the caller's memory, then runs the call named `name`."""
+        # A name of the module, but of WASI too: `wasm_host.info` refused all others.
         method = getattr(self, f"_{name}", None)
 
-        def handle(caller: Caller, *arguments: int) -> int | Ended:
+        def handle(find_memory: FindMemory, *arguments: int) -> int | Ended:
             if method is None:
-                self._note(name)
+                self._deny(name)
                 return BADF if name.startswith("fd_") else NOTCAPABLE
             if self._memory is None:
                 # Not before the first call: the module's start function may make it.
                 assert self._store is not None
-                self._memory = caller.memory(self._store)
+                self._memory = find_memory(self._store)
                 if self._memory is None:
                     return FAULT
             try:
@@ -145,9 +162,10 @@ class Wasi:
 
         return handle
 
-    def _note(self, name: str) -> None:
-        if name not in _QUIET:
-            self._streams.denied.add(name)
+    def _deny(self, name: str) -> None:
+        """Record that a call was refused or faked."""
+        if name not in _UNRECORDED:
+            self._guest.denied.add(name)
 
     # Arguments and environment: none.
 
@@ -171,7 +189,7 @@ class Wasi:
 
     def _clock_time_get(self, memory: GuestMemory, clock: int, precision: int, result: int) -> int:
         if not self._clock:
-            self._note("clock_time_get")
+            self._deny("clock_time_get")
         memory.write(result, struct.pack("<Q", self._time(clock)))
         return SUCCESS
 
@@ -187,7 +205,7 @@ class Wasi:
         if self._random:
             memory.write(pointer, os.urandom(length))
             return SUCCESS
-        self._note("random_get")
+        self._deny("random_get")
         self._drawn += 1
         seed = b"wasm_host" + self._drawn.to_bytes(8, "little")
         memory.write(pointer, hashlib.shake_128(seed).digest(length))
@@ -197,7 +215,7 @@ class Wasi:
         return SUCCESS
 
     def _proc_exit(self, memory: GuestMemory, code: int) -> Ended:
-        self._streams.exited(code)
+        self.exited(code)
         return Ended(f"{EXITED} with code {code}")
 
     # Streams.
@@ -221,15 +239,15 @@ class Wasi:
         room = STDERR_KEPT
         if fd == STDOUT:
             # Vectors may overlap: what they add up to is known before any of it is copied.
-            answer = self._streams.stdout_room(size)
+            answer = self.stdout_room(size)
             if isinstance(answer, Ended):
                 return answer
             room = answer
         data = _last(memory, places, room)
         if fd == STDERR:
-            self._streams.stderr_tail = (self._streams.stderr_tail + data)[-STDERR_KEPT:]
+            self._guest.keep_stderr(data)
         else:
-            self._streams.write_stdout(data)
+            self.write_stdout(data)
         memory.write(written, struct.pack("<I", size & 0xFFFFFFFF))
         return SUCCESS
 
@@ -246,9 +264,9 @@ class Wasi:
         for at, size in places:
             if at + size > memory.memory_size():
                 return FAULT
-        if self._polls and not self._streams.stdin_ready():
+        if self._polls and not self.stdin_ready():
             return AGAIN
-        data = self._streams.read_stdin(sum(size for _, size in places))
+        data = self.read_stdin(sum(size for _, size in places))
         if isinstance(data, Ended):
             return data
         taken = 0
@@ -304,10 +322,10 @@ class Wasi:
         reads = [item for item in wanted if item.kind == SUB_READ and item.fd == STDIN]
         clocks = [item for item in wanted if item.kind == SUB_CLOCK]
         others = len(wanted) > len(reads) + len(clocks)
-        if reads and not others and not self._streams.stdin_ready():
+        if reads and not others and not self.stdin_ready():
             # Input or nothing: a guest runs only while something is delivered to it, so timers
             # beside a wait for input fire when input comes, if they are due by then.
-            self._streams.wait_stdin()
+            self.wait_stdin()
         elif clocks and not reads and not others:
             self._sleep(min(item.due(self._time(item.clock)) for item in clocks))
         ready = [item for item in wanted if self._is_ready(item)]
@@ -318,15 +336,15 @@ class Wasi:
     def _is_ready(self, item: Subscription) -> bool:
         if item.kind == SUB_CLOCK:
             return item.due(self._time(item.clock)) <= 0
-        return item.kind != SUB_READ or item.fd != STDIN or self._streams.stdin_ready()
+        return item.kind != SUB_READ or item.fd != STDIN or self.stdin_ready()
 
     def _sleep(self, nanoseconds: int) -> None:
         if nanoseconds <= 0:
             return
         if self._clock:
-            self._streams.sleep(nanoseconds / 1e9)
+            self.sleep(nanoseconds / 1e9)
         else:
-            self._note("clock_time_get")
+            self._deny("clock_time_get")
             self._now += nanoseconds
 
 

@@ -1,7 +1,7 @@
 """WASI 0.2 for components that have nothing: enough for Python and JavaScript runtimes to start.
 
-The same gifts as `wasm_host.wasi.preview1`: standard error kept, no arguments, environment or
-files, a clock that stands at 0 and random bytes that repeat, unless granted. Whatever else a
+The same services as in `wasm_host.wasi.preview1`: standard error kept, no arguments, environment
+or files, a clock that stands at 0 and random bytes that repeat, unless granted. Whatever else a
 component imports from WASI is a trap that names itself when called.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import wasmtime
 from wasmtime import component
 
-from wasm_host.carriers.guest import STDERR_KEPT, BaseGuest
+from wasm_host.carriers.guest import BaseGuest
 
 MAX_RANDOM = 1 << 20
 """Most random bytes one call gets; lists are converted one element at a time."""
@@ -34,13 +34,83 @@ _RESOURCES = {
 }
 """Host resource types by WIT name; the numbers mean nothing outside this table."""
 _CLOSED = object()
-"""What a handler returns for the stream error `closed`."""
+"""A handler's result that stands for the stream error `closed`."""
 
 Handler = Callable[..., Any]
+"""Takes the store and the arguments of a call."""
+
+
+def _returns(make: Callable[[], Any]) -> Handler:
+    """A handler that makes the same result for each call, whatever its arguments."""
+
+    def handler(store: Any, *arguments: Any) -> Any:
+        _release(store, *arguments)
+        return make()
+
+    return handler
+
+
+def _returns_resource(name: str) -> Handler:
+    number = _RESOURCES[name]
+    # A new one for each call: passing it to the guest uses it up.
+    return _returns(lambda: component.ResourceHost.own(number, number))
+
+
+def _release(store: Any, *arguments: Any) -> None:
+    """Give borrowed handles back; wasmtime keeps them until then."""
+    for argument in arguments:
+        if isinstance(argument, component.ResourceAny):
+            argument.drop(store)
+
+
+def _all_ready(store: Any, pollables: list[Any]) -> list[int]:
+    _release(store, *pollables)
+    return list(range(len(pollables)))
+
+
+def _datetime(seconds: int, nanoseconds: int) -> component.Record:
+    record = component.Record()
+    record.seconds = seconds  # type: ignore[attr-defined]
+    record.nanoseconds = nanoseconds  # type: ignore[attr-defined]
+    return record
+
+
+def _nothing() -> None:
+    return None
+
+
+_FIXED: dict[str, Handler] = {
+    "wasi:cli/environment.get-environment": _returns(list),
+    "wasi:cli/environment.get-arguments": _returns(list),
+    "wasi:cli/environment.initial-cwd": _returns(_nothing),
+    "wasi:cli/stdin.get-stdin": _returns_resource("input-stream"),
+    "wasi:cli/stdout.get-stdout": _returns_resource("output-stream"),
+    "wasi:cli/stderr.get-stderr": _returns_resource("output-stream"),
+    "wasi:cli/terminal-stdin.get-terminal-stdin": _returns(_nothing),
+    "wasi:cli/terminal-stdout.get-terminal-stdout": _returns(_nothing),
+    "wasi:cli/terminal-stderr.get-terminal-stderr": _returns(_nothing),
+    "wasi:clocks/monotonic-clock.resolution": _returns(lambda: 1),
+    "wasi:clocks/monotonic-clock.subscribe-duration": _returns_resource("pollable"),
+    "wasi:clocks/monotonic-clock.subscribe-instant": _returns_resource("pollable"),
+    "wasi:clocks/wall-clock.resolution": _returns(lambda: _datetime(0, 1)),
+    "wasi:filesystem/preopens.get-directories": _returns(list),
+    "wasi:io/error.[method]error.to-debug-string": _returns(str),
+    "wasi:io/poll.[method]pollable.block": _returns(_nothing),
+    "wasi:io/poll.[method]pollable.ready": _returns(lambda: True),
+    "wasi:io/poll.poll": _all_ready,
+    "wasi:io/streams.[method]input-stream.blocking-read": _returns(lambda: _CLOSED),
+    "wasi:io/streams.[method]input-stream.read": _returns(lambda: _CLOSED),
+    "wasi:io/streams.[method]input-stream.subscribe": _returns_resource("pollable"),
+    "wasi:io/streams.[method]output-stream.blocking-flush": _returns(_nothing),
+    "wasi:io/streams.[method]output-stream.check-write": _returns(lambda: WRITE_ROOM),
+    "wasi:io/streams.[method]output-stream.flush": _returns(_nothing),
+    "wasi:io/streams.[method]output-stream.subscribe": _returns_resource("pollable"),
+}
+"""Host functions that are the same for every instance, by `interface.function`."""
 
 
 class Wasi2:
-    """Host functions of one component instance, by `interface.function`."""
+    """Host functions of one component instance."""
 
     def __init__(self, guest: BaseGuest, grants: frozenset[str]) -> None:
         self._guest = guest
@@ -48,35 +118,11 @@ class Wasi2:
         self._random = "random" in grants
         self._drawn = 0
         self.handlers: dict[str, Handler] = {
-            "wasi:cli/environment.get-environment": _empty,
-            "wasi:cli/environment.get-arguments": _empty,
-            "wasi:cli/environment.initial-cwd": _nothing,
+            **_FIXED,
             "wasi:cli/exit.exit": self._exit,
-            "wasi:cli/stdin.get-stdin": _resource("input-stream"),
-            "wasi:cli/stdout.get-stdout": _resource("output-stream"),
-            "wasi:cli/stderr.get-stderr": _resource("output-stream"),
-            "wasi:cli/terminal-stdin.get-terminal-stdin": _nothing,
-            "wasi:cli/terminal-stdout.get-terminal-stdout": _nothing,
-            "wasi:cli/terminal-stderr.get-terminal-stderr": _nothing,
             "wasi:clocks/monotonic-clock.now": self._monotonic,
-            "wasi:clocks/monotonic-clock.resolution": _one,
-            "wasi:clocks/monotonic-clock.subscribe-duration": _resource("pollable"),
-            "wasi:clocks/monotonic-clock.subscribe-instant": _resource("pollable"),
             "wasi:clocks/wall-clock.now": self._wall,
-            "wasi:clocks/wall-clock.resolution": _resolution,
-            "wasi:filesystem/preopens.get-directories": _empty,
-            "wasi:io/error.[method]error.to-debug-string": _no_text,
-            "wasi:io/poll.[method]pollable.block": _nothing,
-            "wasi:io/poll.[method]pollable.ready": _yes,
-            "wasi:io/poll.poll": _all_ready,
-            "wasi:io/streams.[method]input-stream.blocking-read": _ended,
-            "wasi:io/streams.[method]input-stream.read": _ended,
-            "wasi:io/streams.[method]input-stream.subscribe": _pollable_of,
-            "wasi:io/streams.[method]output-stream.blocking-flush": _done,
             "wasi:io/streams.[method]output-stream.blocking-write-and-flush": self._write,
-            "wasi:io/streams.[method]output-stream.check-write": _room,
-            "wasi:io/streams.[method]output-stream.flush": _done,
-            "wasi:io/streams.[method]output-stream.subscribe": _pollable_of,
             "wasi:io/streams.[method]output-stream.write": self._write,
             "wasi:random/insecure-seed.insecure-seed": self._seed,
             "wasi:random/insecure.get-insecure-random-bytes": self._bytes,
@@ -120,12 +166,11 @@ class Wasi2:
 
     def _write(self, store: Any, stream: Any, data: bytes | list[int]) -> None:
         _release(store, stream)
-        written = bytes(data)[-STDERR_KEPT:]
-        self._guest.stderr_tail = (self._guest.stderr_tail + written)[-STDERR_KEPT:]
+        self._guest.keep_stderr(bytes(data))
 
 
 def define(linker: component.Linker, compiled: component.Component, wasi: Wasi2) -> None:
-    """Define in `linker` everything `compiled` imports: what is known, and traps."""
+    """Define in `linker` everything `compiled` imports: handlers, and traps for the rest."""
     engine = linker.engine
     kind = compiled.type
     with linker.root() as root:
@@ -135,44 +180,45 @@ def define(linker: component.Linker, compiled: component.Component, wasi: Wasi2)
                 continue
             interface = name.partition("@")[0]
             items = instance.exports(engine)
-            known, results = _known(interface, items, wasi)
-            if not known:
+            definitions, results = _definitions(interface, items, wasi)
+            if not definitions:
                 continue
             with root.add_instance(name) as target:
-                for item, what in known.items():
-                    if isinstance(what, int):
-                        target.add_resource(item, component.ResourceType.host(what), _forget)
+                for item, definition in definitions.items():
+                    if isinstance(definition, int):
+                        target.add_resource(item, component.ResourceType.host(definition), _forget)
                     else:
-                        target.add_func(item, _guarded(what, results[item]))
+                        target.add_func(item, _guarded(definition, results[item]))
     linker.define_unknown_imports_as_traps(compiled)
 
 
-def _known(
+def _definitions(
     interface: str, items: Mapping[str, Any], wasi: Wasi2
 ) -> tuple[dict[str, Handler | int], dict[str, Any]]:
     """What this host defines of one imported interface.
 
-    Returns handlers and resource type numbers by name, and the result types of the handlers.
+    Returns:
+        Handlers and resource type numbers by name, and the result types of the handlers.
     """
-    known: dict[str, Handler | int] = {}
+    definitions: dict[str, Handler | int] = {}
     results: dict[str, Any] = {}
     for item, extern in items.items():
-        what = extern.ty
-        if isinstance(what, component.FuncType):
+        kind = extern.ty
+        if isinstance(kind, component.FuncType):
             handler = wasi.handlers.get(f"{interface}.{item}")
             if handler is not None:
-                known[item] = handler
-                results[item] = what.result
-        elif isinstance(what, component.ResourceType) and item in _RESOURCES:
-            known[item] = _RESOURCES[item]
+                definitions[item] = handler
+                results[item] = kind.result
+        elif isinstance(kind, component.ResourceType) and item in _RESOURCES:
+            definitions[item] = _RESOURCES[item]
     # Interfaces that only mention these resources, such as files', stay traps as a whole.
     if results or interface.startswith(("wasi:io/", "wasi:cli/terminal-")):
-        return known, results
+        return definitions, results
     return {}, {}
 
 
 def _guarded(handler: Handler, result: Any) -> Handler:
-    """The handler, its answer in the form wasmtime wants, its exceptions made wasmtime errors.
+    """The handler with its result in wasmtime's form, and its exceptions as wasmtime errors.
 
     Other exceptions would travel through a global of wasmtime and could surface elsewhere.
     """
@@ -217,76 +263,3 @@ def _ambiguous(cases: Iterable[Any]) -> bool:
 
 def _forget(store: Any, rep: int) -> None:
     """Nothing stands behind a host resource here."""
-
-
-def _release(store: Any, *resources: Any) -> None:
-    """Give back borrowed handles; wasmtime keeps them until told."""
-    for resource in resources:
-        if isinstance(resource, component.ResourceAny):
-            resource.drop(store)
-
-
-def _resource(name: str) -> Handler:
-    number = _RESOURCES[name]
-
-    def make(store: Any, *arguments: Any) -> component.ResourceHost:
-        return component.ResourceHost.own(number, number)
-
-    return make
-
-
-def _pollable_of(store: Any, resource: Any) -> component.ResourceHost:
-    _release(store, resource)
-    return component.ResourceHost.own(_RESOURCES["pollable"], _RESOURCES["pollable"])
-
-
-def _all_ready(store: Any, pollables: list[Any]) -> list[int]:
-    _release(store, *pollables)
-    return list(range(len(pollables)))
-
-
-def _datetime(seconds: int, nanoseconds: int) -> component.Record:
-    record = component.Record()
-    record.seconds = seconds  # type: ignore[attr-defined]
-    record.nanoseconds = nanoseconds  # type: ignore[attr-defined]
-    return record
-
-
-def _resolution(store: Any) -> component.Record:
-    return _datetime(0, 1)
-
-
-def _empty(store: Any) -> list[Any]:
-    return []
-
-
-def _one(store: Any) -> int:
-    return 1
-
-
-def _nothing(store: Any, *resources: Any) -> None:
-    _release(store, *resources)
-
-
-def _no_text(store: Any, error: Any) -> str:
-    _release(store, error)
-    return ""
-
-
-def _yes(store: Any, pollable: Any) -> bool:
-    _release(store, pollable)
-    return True
-
-
-def _done(store: Any, stream: Any) -> None:
-    _release(store, stream)
-
-
-def _room(store: Any, stream: Any) -> int:
-    _release(store, stream)
-    return WRITE_ROOM
-
-
-def _ended(store: Any, stream: Any, length: int) -> object:
-    _release(store, stream)
-    return _CLOSED

@@ -108,8 +108,8 @@ class PendingRequest:
 class ScriptedEnd:
     """A scripted client or agent."""
 
-    def __init__(self, name: str, log: Callable[[str, str, bytes], None]) -> None:
-        """`log` takes the name, `says` or `hears`, and the line."""
+    def __init__(self, name: str, on_line: Callable[[str, str, bytes], None]) -> None:
+        """`on_line` takes the name, `says` or `hears`, and the line."""
         self.name = name
         self.replies: dict[str, Callable[[Received], bytes]] = {BARRIER: lambda _: b"{}"}
         """Results of requests that no check waits for, by method."""
@@ -117,7 +117,7 @@ class ScriptedEnd:
         """Answers to requests that it did not make."""
         self._held: dict[tuple[str, bytes | None], bytes] = {}
         self._arrived = asyncio.Event()
-        self._log = log
+        self._on_line = on_line
         self._channel: Channel | None = None
         self._received: dict[str, deque[Received]] = defaultdict(deque)
         self._pending: dict[bytes, asyncio.Future[Received]] = {}
@@ -142,7 +142,7 @@ class ScriptedEnd:
 
     async def _read(self, channel: Channel) -> None:
         while (line := await channel.receive()) is not None:
-            self._log(self.name, "hears", line)
+            self._on_line(self.name, "hears", line)
             message = jsonrpc.parse(line)
             assert isinstance(message, jsonrpc.Message)  # a router sends no batches
             self._receive(_received(message))
@@ -188,7 +188,7 @@ class ScriptedEnd:
     def send(self, line: bytes) -> None:
         """Sends a raw line."""
         assert self._channel is not None
-        self._log(self.name, "says", line)
+        self._on_line(self.name, "says", line)
         self._channel.send(line)
 
     def request(
@@ -289,8 +289,8 @@ class ScriptedChain:
         """`folder`: where its sessions are, and the component reads files if it was granted to."""
         self.cwd = msgspec.json.encode(folder)
         self._traffic: deque[str] = deque(maxlen=_REPORTED)
-        self.client = ScriptedEnd("client", self._log)
-        self.agent = ScriptedEnd("agent", self._log)
+        self.client = ScriptedEnd("client", self._on_line)
+        self.agent = ScriptedEnd("agent", self._on_line)
         self.stderr: deque[str] = deque(maxlen=20)
         self.memory = 0
         """Bytes of memory the component may have, if it is a guest."""
@@ -329,7 +329,7 @@ class ScriptedChain:
         """The last messages, for people."""
         return list(self._traffic)
 
-    def _log(self, name: str, verb: str, line: bytes) -> None:
+    def _on_line(self, name: str, verb: str, line: bytes) -> None:
         if BARRIER.encode() not in line:
             self._traffic.append(f"{name} {verb} {shown(line.rstrip())}")
 

@@ -33,8 +33,8 @@ from conductor.spec import paths
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
-from conductor.transports.guardian import Guardian
 from conductor.transports.memory import MemoryTransport
+from conductor.transports.process_groups import Guardian
 
 TIMEOUT: Final = 30.0
 """Seconds one check may take by default."""

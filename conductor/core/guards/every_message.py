@@ -44,6 +44,8 @@ def readable(attempt: Attempt) -> Breaches:
         if document is not None and document.unreadable:
             text = "the message cannot be looked at, so it may not be changed: "
             yield text + document.unreadable, ""
+    if not after.ambiguous:
+        return
     known = frozenset(map(canonical, () if before is None else before.ambiguous))
     for node in after.ambiguous:
         if canonical(node) not in known:

@@ -118,14 +118,18 @@ def added(attempt: Attempt) -> Breaches:
     if max(map(_marks, (before, after))) > _MOST_MARKS:
         text = f"a prompt with more than {_MOST_MARKS:,} `@` may not be changed or made"
         yield f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
-        return
+    else:
+        yield from _outside(before, after, attempt.context.folders)
+
+
+def _outside(before: list[Json], after: list[Json], folders: tuple[str, ...]) -> Breaches:
     known = {(reference.what, reference.name) for _, reference in _references(before)}
     for at, reference in _references(after):
         what, name = reference.what, reference.name
         if (what, name) in known:
             continue
         known.add((what, name))
-        if not reference.fits(attempt.context.folders):
+        if not reference.fits(folders):
             text = f"{what} {name!a:.80} may not be added: it is not in the session's folders"
             yield f"{text}\nhint: {_HINTS[what]}", at
 

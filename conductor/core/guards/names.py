@@ -166,9 +166,16 @@ def lookalike(
 
     Some parsers match names regardless of case, or of underscores.
     """
-    squashed = {squash(name) for name in names}
-    others = (name for name in members if name not in names and name not in known)
-    return next((name for name in others if squash(name) in squashed), None)
+    squashed = _all_squashed(names)
+    for name in members:
+        if name not in names and name not in known and squash(name) in squashed:
+            return name
+    return None
+
+
+@lru_cache(maxsize=64)
+def _all_squashed(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(squash, names))
 
 
 # -- names of MCP servers, compared as people and lenient programs read them ----------------------

@@ -86,8 +86,10 @@ def options_kept(attempt: Attempt) -> Breaches:
     """What stands beside a prompt's blocks stays, and added blocks look as ACP has them."""
     before, after = attempt.old, attempt.new
     for name in {**before, **after}:
+        if name in _OWN:
+            continue
         at = difference(member(before, name), member(after, name), token(name))
-        if name not in _OWN and at is not None:
+        if at is not None:
             yield f"{name!a:.80} of a prompt may not be changed or added", at
     yield from _blocks_plain(attempt)
 
@@ -151,12 +153,16 @@ def _shape(block: Object, at: int) -> Breaches:
 def metas_kept(attempt: Attempt) -> Breaches:
     """Blocks that are not as before get no `_meta` that agents obey."""
     before, after = blocks(attempt)
-    whole = {canonical(block) for block in before}
-    known = {item for block in before for item in _metas(block)}
-    for at, block in enumerate(after):
-        for name, value in _metas(block) if canonical(block) not in whole else ():
-            if (name, value) not in known and not is_namespaced(name):
-                yield no_meta_key(name), f"/prompt/{at}"
+    odd = [
+        (at, name, value)
+        for at, block in enumerate(after)
+        for name, value in _metas(block)
+        if not is_namespaced(name)
+    ]
+    known = {item for block in before for item in _metas(block)} if odd else ()
+    for at, name, value in odd:
+        if (name, value) not in known:
+            yield no_meta_key(name), f"/prompt/{at}"
 
 
 def _metas(block: Json) -> list[tuple[str, str]]:

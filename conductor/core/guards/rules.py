@@ -68,7 +68,7 @@ class Context(msgspec.Struct, frozen=True):
     that the session declares."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, eq=False):
     """One thing that a component does: it passes on params, sends its own, or answers a request."""
 
     context: Context
@@ -89,29 +89,21 @@ class Attempt(msgspec.Struct, frozen=True):
     """Of an answer: `result` or `error`."""
     came_back: bytes = b""
     """The same of the answer that came back; empty where nothing did."""
+    # Read once, since a dozen rules look at them.
+    before: Json | Absent = ABSENT
+    """The value it received; `ABSENT` where it acts by itself."""
+    after: Json = None
+    """The value it sends."""
+    old: Object = {}
+    """`before` as an object; empty where it is none."""
+    new: Object = {}
+    """`after` as an object; empty where it is none."""
 
-    @property
-    def before(self) -> Json | Absent:
-        """The value it received; `ABSENT` where it acts by itself."""
-        # An error says nothing about a result: that change is for `outcomes` alone.
-        if self.received is None or self.came_back != self.outcome:
-            return ABSENT
-        return self.received.value
-
-    @property
-    def after(self) -> Json:
-        """The value it sends."""
-        return self.sent.value
-
-    @property
-    def old(self) -> Object:
-        """`before` as an object; empty where it is none."""
-        return as_object(self.before)
-
-    @property
-    def new(self) -> Object:
-        """`after` as an object; empty where it is none."""
-        return as_object(self.after)
+    def __post_init__(self) -> None:
+        # An error says nothing about a result: turning one into the other is for `outcomes` alone.
+        if self.received is not None and self.came_back == self.outcome:
+            self.before, self.old = self.received.value, as_object(self.received.value)
+        self.after, self.new = self.sent.value, as_object(self.sent.value)
 
 
 Breaches: TypeAlias = Iterator[tuple[str, str]]

@@ -342,7 +342,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
         "A harmless title on a harmful call, or a call that never was.",
         "texts",
-        (updates.of_kinds((*updates.CALLS, *TOOL_KINDS), updates.call_words),),
+        (
+            updates.of_kinds(updates.CALLS, updates.call_words),
+            updates.of_kinds(TOOL_KINDS),
+        ),
     ),
     Guard(
         "notices",

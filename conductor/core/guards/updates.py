@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from conductor.core.guards import command_lists, modes
@@ -13,6 +13,8 @@ from conductor.core.guards.rules import Attempt, Breaches, Rules
 from conductor.core.policy.key_table import TEXT_KINDS, UPDATE, update
 
 _KIND: Final = "sessionUpdate"
+_ELSEWHERE: Final = frozenset({"update", "_meta", *SESSION_NAMES})
+"""Members beside an update that other rules are about."""
 _OPTIONS: Final = "config_option_update"
 CALLS: Final = ("tool_call", "tool_call_update")
 NOTICES: Final = ("notice", "compaction_summary_chunk")
@@ -30,12 +32,13 @@ def key_of(attempt: Attempt) -> str:
     One that was turned into another kind falls under what it has become, or what it was where that
     is of texts only. What is no object is an update of no kind.
     """
-    kinds = [member(_update(params), _KIND) for params in (attempt.old, attempt.new)]
+    old, new = attempt.old.get("update"), attempt.new.get("update")
     if attempt.received is None:
-        return _key(kinds[1])
-    if not all(isinstance(member(p, "update"), dict) for p in (attempt.old, attempt.new)):
+        return _key(member(as_object(new), _KIND))
+    if not isinstance(old, dict) or not isinstance(new, dict):
         return UPDATE
-    return _key(kinds[0] if kinds[1] in TEXT_KINDS else kinds[1])
+    kind = member(new, _KIND)
+    return _key(member(old, _KIND) if kind in TEXT_KINDS else kind)
 
 
 def _key(kind: _Value) -> str:
@@ -53,8 +56,10 @@ def shown(attempt: Attempt) -> Breaches:
     """What stands beside an update stays on its way, and it stays an object of clear kind."""
     old, new = attempt.old, attempt.new
     for name in {**old, **new}:
+        if name in _ELSEWHERE:
+            continue
         at = difference(member(old, name), member(new, name), token(name))
-        if at is not None and name not in ("update", "_meta", *SESSION_NAMES):
+        if at is not None:
             yield f"{name!a:.80} of a session update may not be changed or added", at
     before, after = member(old, "update"), member(new, "update")
     if before != after and not (isinstance(before, dict) and isinstance(after, dict)):
@@ -65,7 +70,7 @@ def shown(attempt: Attempt) -> Breaches:
 def made_up(attempt: Attempt) -> Breaches:
     """An update of a component's own stands alone, and its kind is clear."""
     for name in attempt.new:
-        if name not in ("update", "_meta", *SESSION_NAMES):
+        if name not in _ELSEWHERE:
             yield f"{name!a:.80} may not be in a session update of a component's own", token(name)
     yield from _clear_kind({}, _update(attempt.new))
 
@@ -94,6 +99,14 @@ def _not_announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
     yield f"a session update of {what} may not be originated", "/update"
 
 
+def _changed(old: Object, new: Object) -> Iterator[tuple[str, _Value, _Value]]:
+    """The members that differ, but for `_meta`, which is a guard of its own."""
+    for name in {**old, **new}:
+        was, now = member(old, name), member(new, name)
+        if name != "_meta" and was != now:
+            yield name, was, now
+
+
 def of_kinds(
     kinds: Iterable[str],
     may_change: _Changed = _never,
@@ -115,10 +128,7 @@ def of_kinds(
             text = "a session update may not be turned into one of another kind"
             yield text, f"/update/{_KIND}"
             return
-        for name in {**old, **new}:
-            was, now = member(old, name), member(new, name)
-            if name == "_meta" or was == now:
-                continue
+        for name, was, now in _changed(old, new):
             breaches = None if extended is None else extended(attempt, name, was, now)
             if breaches is not None:
                 yield from breaches
@@ -154,8 +164,6 @@ def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
     """
     call = _update(attempt.old)
     if not attempt.context.grants.texts or call.get("status") not in _FINISHED:
-        return False
-    if call.get(_KIND) not in CALLS:
         return False
     if name == "rawOutput":
         return _same_but_texts(was, now)

@@ -7,8 +7,8 @@ from msgspec import UnsetType
 from conductor.core.effects import Changed, Effect
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
+from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Message
-from conductor.core.policy.ordering import Notification
 from conductor.core.state import Carried, Lane, Peer, PendingRequest
 from conductor.core.tracing import best_effort
 

@@ -161,7 +161,7 @@ class Checks:
 
     def _context(self, policy_state: PolicyState, session: str | None) -> guards.Context:
         known = self._exchange.sessions
-        found = known.find(session)
+        held = known.find(session)
         return guards.Context(
             version=self._exchange.version,
             grants=policy_state.policy.grants,
@@ -169,11 +169,11 @@ class Checks:
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
             known=session is not None and session in known.ids,
-            folders=known.folders if session is None else found.folders,
-            commands=found.commands,
-            modes=found.modes,
-            options=found.options,
-            added=found.added.get(policy_state.name, frozenset()),
+            folders=known.folders if session is None else held.folders,
+            commands=held.commands,
+            modes=held.modes,
+            options=held.options,
+            added=held.added.get(policy_state.name, frozenset()),
             sessions=known.ids.keys(),
             own_sessions=known.own(policy_state.name)
             if policy_state.policy.grants.sessions

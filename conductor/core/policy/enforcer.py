@@ -1,12 +1,12 @@
 """Enforces policies: what a component may see, change, answer and send, message by message.
 
-A message enters here where it leaves a peer's lane, if that peer or the one across has a gate.
-First what the sender did is found out by identity (it passed on what it was given, it sends of its
-own) and checked. Then the message walks on: past components that hold nothing on it, as a copy to
-those that may look, into the first that carries it.
+A message enters here where it leaves a peer's lane, if that peer or the one across has a policy
+state. First the engine identifies what the sender did (it passed on what it was given, or sends a
+message of its own) and checks that. Then it routes the message on: past components that hold no
+right on it, with a copy to those that may look, to the first that carries it.
 
 A violation changes nothing for the others: the conversation goes on as if the component had passed
-the message on as it was given.
+the message on unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from conductor.core.state import Carried, Peer
 
 
 class Enforcer:
-    """The engine of one chain. Used only for lanes with a gate at one end."""
+    """The engine of one chain. Used only for lanes with a policy state at one end."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -62,8 +62,8 @@ class Enforcer:
         )
 
     def round_over(self, peer: Peer, out: list[Effect]) -> None:
-        """A guest has been given everything written to it before its round began, and has said all
-        it had to say to that."""
+        """A guest has been delivered everything that was written to it before its round began, and
+        has returned all it had to send for that."""
         policy_state = peer.policed
         self.notifications.round_over(peer.p, policy_state.round, out)
         self.notifications.round_over(peer.s, policy_state.round, out)

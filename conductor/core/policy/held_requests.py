@@ -16,11 +16,11 @@ from conductor.core.guards import Violation
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
 from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.entries import Excuse, Held
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
-from conductor.core.policy.ordering import Excuse, Held
 from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED

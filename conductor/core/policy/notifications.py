@@ -13,6 +13,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import Checks, equal, lacks
 from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.headings import heading as read_heading
 from conductor.core.policy.key_table import (
@@ -27,7 +28,6 @@ from conductor.core.policy.key_table import (
     update,
 )
 from conductor.core.policy.observers import Observers, release
-from conductor.core.policy.ordering import Held, Notification
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.policy.turns import Turns

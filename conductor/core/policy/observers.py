@@ -12,9 +12,9 @@ from typing import Final
 from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
+from conductor.core.policy.entries import Held, Notification, meant
 from conductor.core.policy.headings import Message, size_of
 from conductor.core.policy.key_table import ORIGINATE
-from conductor.core.policy.ordering import Held, Notification, meant
 from conductor.core.state import AnswerTo, Copied, Lane, Peer, PendingRequest, unread
 
 _MOST_WAITING: Final = 4096

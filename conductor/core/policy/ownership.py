@@ -1,13 +1,13 @@
-"""Whose the MCP servers and connections of a chain are, by their addresses (`guards.servers`).
+"""Which component owns the MCP servers and connections of a chain, by their addresses.
 
-Servers are declared in a session's setup, by whoever adds them to it; a connection is whose the
-server is that it was asked for. Every policed component is told of all of them: which are its own,
-and which are somebody else's. So it can reach no other's, on whatever way it learnt of them, nor
-take their addresses for its own.
+A component owns the servers that it adds to a session's set-up, and the connections that are opened
+to them. Every policed component knows all addresses (`guards.servers`): its own, and those of
+others. So it can reach no server of another's, however it learnt of the address, nor take the
+address for its own.
 
-Who is policed has an address only if nobody had it before. Who is not has its own in any case: the
-client all of them, a proxy its connections. Only what a host says of its guests may be the word of
-one that is policed there.
+A policed component gets an address only if nobody had it before. Others get theirs in any case: the
+client all of them, an unpoliced proxy its connections. What a host reports of its guests may come
+from a guest that is policed there, so it gets new addresses only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class McpOwnership:
         self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
         """By owner, in the order in which they came to be its own."""
 
-    def asked(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def requested(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
         nobody else's, even if somebody has claimed it before; what a policed component declares is
         `admitted` once it has been found good."""
@@ -65,9 +65,9 @@ class McpOwnership:
         """Of all servers and connections, whosever they are."""
         return self._known.keys()
 
-    def restored(self, owner: Peer | None, found: Iterable[str]) -> None:
+    def restored(self, owner: Peer | None, known: Iterable[str]) -> None:
         """Addresses a former router has known; without an owner here they are somebody else's."""
-        self._add(owner.policy_state if owner is not None else None, frozenset(found))
+        self._add(owner.policy_state if owner is not None else None, frozenset(known))
 
     def admitted(
         self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]
@@ -87,8 +87,8 @@ class McpOwnership:
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A connection is there. Whoever answers may but pass on the answer of the server's owner:
-        who hears the request first is no sign."""
+        """A connection is open. It belongs to the server's owner: the peer that answers may only
+        have passed that answer on."""
         if member == b"result" and pending.target is not None:
             owner, peer = self._owner(server), pending.target.peer
             opened = guards.connected(method, Raw(body))
@@ -102,19 +102,23 @@ class McpOwnership:
             None,
         )
 
-    def _admit(self, owner: PolicyState | None, found: AbstractSet[str], out: list[Effect]) -> None:
-        self._add(owner, found)
-        if owner is not None and found:
-            out.append(OwnedAddresses(owner.name, tuple(sorted(found))))
+    def _admit(
+        self, owner: PolicyState | None, addresses: AbstractSet[str], out: list[Effect]
+    ) -> None:
+        self._add(owner, addresses)
+        if owner is not None and addresses:
+            out.append(OwnedAddresses(owner.name, tuple(sorted(addresses))))
 
-    def _add(self, owner: PolicyState | None, found: AbstractSet[str]) -> None:
-        if not found:
+    def _add(self, owner: PolicyState | None, addresses: AbstractSet[str]) -> None:
+        if not addresses:
             return
         for policy_state in self._policy_states():
-            (policy_state.servers if policy_state is owner else policy_state.foreign).update(found)
+            (policy_state.servers if policy_state is owner else policy_state.foreign).update(
+                addresses
+            )
         order = self._order[owner]
-        order.extend(one for one in found if self._known.get(one, self) is not owner)
-        self._known.update(dict.fromkeys(found, owner))
+        order.extend(new for new in addresses if self._known.get(new, self) is not owner)
+        self._known.update(dict.fromkeys(addresses, owner))
         while len(order) > _MOST:
             oldest = order.popleft()
             if self._known.get(oldest, self) is owner:  # else it is another's by now

@@ -12,11 +12,11 @@ from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
+from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.observers import release
-from conductor.core.policy.ordering import Held, meant
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
@@ -112,12 +112,9 @@ class PolicedRequests(HeldRequests):
         self._link(carried, allowed, pending)
         self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed, out)
         changes.request(self._exchange, carried, allowed, pending, out)
-        # A trusted component may well make another message of it, so that one is read anew.
-        message = (
-            Message(carried.method, allowed, carried.heading)
-            if policy_state.enforced
-            else read_message(carried.method, allowed)
-        )
+        message = Message(carried.method, allowed, carried.heading)
+        if not policy_state.enforced:  # a trusted component may make another message of it
+            message = read_message(carried.method, allowed)
         assert lane.across is not None
         self.route(lane.across, message, pending, out)
         if carried.pending.cancelled and policy_state.enforced:

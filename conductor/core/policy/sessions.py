@@ -13,7 +13,7 @@ from conductor.core.effects import Effect
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
-from conductor.core.guards.reading import Json, Unreadable, canonical, pairs, read
+from conductor.core.guards.reading import Json, canonical, pairs, value_of
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
 from conductor.core.state import PendingRequest
@@ -76,8 +76,8 @@ class Sessions:
     @property
     def folders(self) -> tuple[str, ...]:
         """Those that any session works in but such as components have opened by themselves."""
-        known = [one for one in self._known.values() if not one.opened_by]
-        return tuple({folder for one in known for folder in one.folders})
+        known = [session for session in self._known.values() if not session.opened_by]
+        return tuple({folder for session in known for folder in session.folders})
 
     def line(self, session: str | None) -> Iterator[str]:
         """A session, and whose sub-agent's it is, and so on."""
@@ -89,29 +89,29 @@ class Sessions:
 
     def find(self, session: str | None) -> Session:
         """What is known of a session; of a sub-agent's, what its parent has."""
-        line = [self._known.get(one, _NOTHING) for one in self.line(session)]
+        line = [self._known.get(id_, _NOTHING) for id_ in self.line(session)]
         if len(line) < 2:
             return line[0] if line else _NOTHING
         return msgspec.structs.replace(
             line[0],
-            folders=next((one.folders for one in line if one.folders), ()),
-            commands=next((one.commands for one in line if one.commands), frozenset[str]()),
-            modes=next((one.modes for one in line if one.modes), frozenset[str]()),
+            folders=next((known.folders for known in line if known.folders), ()),
+            commands=next((known.commands for known in line if known.commands), frozenset[str]()),
+            modes=next((known.modes for known in line if known.modes), frozenset[str]()),
         )
 
     def own(self, component: str) -> dict[str, tuple[str, ...]]:
         """The sessions that a component has opened, or whose set-up it has answered by itself, with
         their folders."""
         return {
-            id_: one.folders
-            for id_, one in self._known.items()
-            if component in (one.opened_by, one.client)
+            id_: session.folders
+            for id_, session in self._known.items()
+            if component in (session.opened_by, session.client)
         }
 
     def is_client(self, component: str, session: str | None) -> bool:
         """Whether the agent made a session, or whose sub-agent's it is, for a component."""
-        line = (self._known.get(one, _NOTHING) for one in self.line(session))
-        return any(one.client == component for one in line)
+        line = (self._known.get(id_, _NOTHING) for id_ in self.line(session))
+        return any(known.client == component for known in line)
 
     # -- set-ups -------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Sessions:
             peer = target.peer
             if method == _SET_OPTION:
                 if peer.role is not Role.PROXY:
-                    self._options(_names(_json(params)), _json(body))
+                    self._options(_names(value_of(params)), value_of(body))
             elif peer.role is not Role.PROXY:
                 self.set_up(method, params, body, client=asker)
             elif peer.policy_state is None or not peer.policy_state.enforced:
@@ -144,21 +144,20 @@ class Sessions:
 
         A new session that the agent makes for a component is that component's, its `client`.
         """
-        asked, told = _json(params), _json(body)
-        named = _names(told) or (_names(asked) if method != "session/fork" else [])
-        if not named or (opened_by and named[0] in self._known):
+        request, result = value_of(params), value_of(body)
+        names = _names(result) or (_names(request) if method != "session/fork" else [])
+        if not names or (opened_by and names[0] in self._known):
             return
-        name = named[0]
-        former = self._known.pop(name, _NOTHING)
-        folders = _folders(asked) or former.folders
-        found = msgspec.structs.replace(former, folders=folders, opened_by=opened_by)
+        former = self._known.pop(names[0], _NOTHING)
+        folders = _folders(request) or former.folders
+        session = msgspec.structs.replace(former, folders=folders, opened_by=opened_by)
         if former is _NOTHING and method in _MAKES_ONE:
-            found.client = client
-        commands = _all(told, "availableCommands")
+            session.client = client
+        commands = _all(result, "availableCommands")
         if commands:
-            found.commands = _commands(commands)
-        _take_modes(found, told)
-        self._add(name, found)
+            session.commands = _commands(commands)
+        _take_modes(session, result)
+        self._add(names[0], session)
 
     def entered(self, session: str | None, by: str) -> None:
         """A request of `by` (a component; empty: the user's client) sets a session up or prompts
@@ -170,11 +169,11 @@ class Sessions:
     def added(self, component: str, params: Params | bytes, session: str | None = None) -> None:
         """A component has added modes or options of its own to a result or an update that goes on
         as it is here."""
-        told = _json(params)
-        name = session or next(iter(_names(told)), None)
+        value = value_of(params)
+        name = session or next(iter(_names(value)), None)
         known = self._known.get(name) if name is not None else None
         if known is not None:
-            inside = next(iter(_all(told, "update")), told)
+            inside = next(iter(_all(value, "update")), value)
             own = known.added.get(component, frozenset())
             own = _more(own, modes.ids(inside) - known.modes)
             known.added = {**known.added, component: own}
@@ -183,34 +182,34 @@ class Sessions:
 
     def learn(self, params: Params) -> None:
         """An update of a key in `LEARNT_FROM` came from the agent."""
-        told = _json(params)
-        names, said = _names(told), next(iter(_all(told, "update")), None)
+        value = value_of(params)
+        names, update = _names(value), next(iter(_all(value, "update")), None)
         if not names:
             return
-        kinds = _texts(said, "sessionUpdate")
+        kinds = _texts(update, "sessionUpdate")
         if COMMANDS_KIND in kinds:
-            found = self._known.get(names[0]) or Session()
-            found.commands = _commands(_all(said, "availableCommands"))
-            self._add(names[0], found)
+            session = self._known.get(names[0]) or Session()
+            session.commands = _commands(_all(update, "availableCommands"))
+            self._add(names[0], session)
         elif _OPTIONS_KIND in kinds:
-            self._options(names, said)
+            self._options(names, update)
         else:
-            child = next(iter(_names(said)), names[0])
+            child = next(iter(_names(update)), names[0])
             if child != names[0]:
-                self._add(child, Session(_folders(said), parent=names[0]))
+                self._add(child, Session(_folders(update), parent=names[0]))
 
-    def _options(self, names: list[str], said: Json) -> None:
+    def _options(self, names: list[str], listing: Json) -> None:
         """The agent has listed its options."""
         if names:
-            found = self._known.get(names[0]) or Session()
-            _take_modes(found, said)
-            self._add(names[0], found)
+            session = self._known.get(names[0]) or Session()
+            _take_modes(session, listing)
+            self._add(names[0], session)
 
     def _add(self, name: str, session: Session) -> None:
         self._known[name] = session
         if len(self._known) > _MOST:
             owner = _owner(session)
-            theirs = [id_ for id_, one in self._known.items() if _owner(one) == owner]
+            theirs = [id_ for id_, other in self._known.items() if _owner(other) == owner]
             if len(theirs) > _MOST:
                 del self._known[theirs[0]]
 
@@ -220,10 +219,10 @@ def _owner(session: Session) -> str:
     return session.opened_by or session.client
 
 
-def _more(known: frozenset[str], found: frozenset[str]) -> frozenset[str]:
-    """Ids that are known and those that are found; where that is too many, the latter alone."""
-    both = known | found
-    return both if len(both) <= _MOST_LISTED else frozenset(islice(found, _MOST_LISTED))
+def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
+    """Ids that are known and those that are listed now; if that is too many, the latter alone."""
+    both = known | listed
+    return both if len(both) <= _MOST_LISTED else frozenset(islice(listed, _MOST_LISTED))
 
 
 def _asker(pending: PendingRequest) -> str:
@@ -233,15 +232,8 @@ def _asker(pending: PendingRequest) -> str:
     return pending.origin.peer.name if pending.originated and pending.origin is not None else ""
 
 
-# What others write is read member by member: half an emoji, or one odd entry in a list, hides
-# nothing of the rest.
-
-
-def _json(params: Params | bytes) -> Json:
-    try:
-        return read(params).value
-    except Unreadable:
-        return None
+# Messages of others are read member by member, so that half an emoji, or one odd entry in a list,
+# hides nothing of the rest.
 
 
 def _all(value: Json, name: str) -> list[Json]:
@@ -249,29 +241,29 @@ def _all(value: Json, name: str) -> list[Json]:
 
 
 def _texts(value: Json, *names: str) -> list[str]:
-    return [one for name in names for one in _all(value, name) if isinstance(one, str)]
+    return [text for name in names for text in _all(value, name) if isinstance(text, str)]
 
 
 def _names(value: Json) -> list[str]:
-    return [one for one in _texts(value, *SESSION_NAMES) if one]
+    return [name for name in _texts(value, *SESSION_NAMES) if name]
 
 
 def _listed(value: Json, name: str) -> list[Json]:
-    return [one for held in _all(value, name) if isinstance(held, list) for one in held]
+    return [entry for held in _all(value, name) if isinstance(held, list) for entry in held]
 
 
 def _folders(value: Json) -> tuple[str, ...]:
-    named = [*_texts(value, "cwd"), *_listed(value, "additionalDirectories")]
-    return tuple(one for one in named if isinstance(one, str) and one)
+    folders = [*_texts(value, "cwd"), *_listed(value, "additionalDirectories")]
+    return tuple(folder for folder in folders if isinstance(folder, str) and folder)
 
 
-def _take_modes(session: Session, said: Json) -> None:
+def _take_modes(session: Session, listing: Json) -> None:
     """The agent has listed modes, models or options of a session."""
-    session.modes = _more(session.modes, modes.ids(said))
-    if _all(said, "configOptions"):
-        session.options = tuple(map(canonical, _listed(said, "configOptions")))
+    session.modes = _more(session.modes, modes.ids(listing))
+    if _all(listing, "configOptions"):
+        session.options = tuple(map(canonical, _listed(listing, "configOptions")))
 
 
 def _commands(lists: list[Json]) -> frozenset[str]:
-    entries = (one for held in lists if isinstance(held, list) for one in held)
-    return frozenset(spelled(name) for one in entries for name in _texts(one, "name") if name)
+    entries = (entry for held in lists if isinstance(held, list) for entry in held)
+    return frozenset(spelled(name) for entry in entries for name in _texts(entry, "name") if name)

@@ -4,7 +4,7 @@
 turn: then the agent will never know of the prompt. The component hears of it and has its grace to
 pass on, answer or end what it has begun; the requester is then answered as a cancelled turn is,
 whatever the component says, or as the agent has answered if it has. `session/close` and
-`session/delete` end a session's turns alike.
+`session/delete` end a session's turns too.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
+from conductor.core.agent_turns import reported_state
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
@@ -88,7 +89,7 @@ class Turns:
         self, lane: Lane, session: str | None, held: list[Carried], out: list[Effect]
     ) -> None:
         """The turns of a session are cancelled: what the component holds of them is answered so,
-        what it has passed on is not asked again, and it sends no prompts of its own within them."""
+        it does not retry what it has passed on, and sends no prompts of its own within them."""
         for carried in held:
             self.stop(carried, self._turn_cancelled, out)
         if session is not None:
@@ -147,7 +148,8 @@ class Turns:
         """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
-        return [one for one in lane.other.in_flight.prompts(session) if one.state in _HELD]
+        prompts = lane.other.in_flight.prompts(session)
+        return [prompt for prompt in prompts if prompt.state in _HELD]
 
     # -- of a component's own --------------------------------------------------------------------
 
@@ -159,7 +161,9 @@ class Turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
-        held = next((one for one in self._open(lane, session) if not one.turn.stopped), None)
+        held = next(
+            (prompt for prompt in self._open(lane, session) if not prompt.turn.stopped), None
+        )
         if held is None:
             return Violation(
                 TURNS,
@@ -183,7 +187,7 @@ class Turns:
         self, lane: Lane, heading: Heading, pending: PendingRequest, out: list[Effect]
     ) -> bool:
         """Whether a request of the agent's is refused because it is of a session that the component
-        at `lane` has opened: there is no user in it to be asked. MCP has its own owners."""
+        at `lane` has opened: no user is there to answer. MCP has its own owners."""
         policy_state = lane.peer.policed
         if type(heading.detail) is tuple or not self.is_own_session(policy_state, heading.session):
             return False
@@ -225,7 +229,8 @@ class Turns:
     @staticmethod
     def state_reported(policy_state: PolicyState, session: str | None, params: Params) -> None:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
-        if session is not None and _state(params) == "idle":
+        idle = not isinstance(params, UnsetType) and reported_state(params)[1] == "idle"
+        if session is not None and idle:
             waiting, _ = policy_state.others.get(session, (0, 0))
             _count(policy_state, session, waiting, 0)
             if policy_state.turns.get(session):
@@ -251,13 +256,13 @@ class Turns:
         _count(policy_state, session, waiting - 1, running + begun)
 
     def hidden(self, policy_state: PolicyState, session: str | None) -> bool:
-        """Whether what is said in a session is said in a turn of the component's own: there, or in
-        that of a sub-agent of it."""
+        """Whether the text of a session belongs to a turn of the component's own, in that session
+        or in one whose sub-agent it is."""
         if policy_state.turns:
-            for one in self._exchange.sessions.line(session):
-                if one in policy_state.others:
+            for id_ in self._exchange.sessions.line(session):
+                if id_ in policy_state.others:
                     return False
-                if one in policy_state.turns:
+                if id_ in policy_state.turns:
                     return True
         return False
 
@@ -270,21 +275,6 @@ def _count(policy_state: PolicyState, session: str, waiting: int, running: int) 
         policy_state.others.pop(session, None)
 
 
-class _Update(msgspec.Struct):
-    state: str = ""
-
-
-class _Told(msgspec.Struct):
-    update: _Update = msgspec.field(default_factory=_Update)
-
-
-def _state(params: Params) -> str:
-    try:
-        return msgspec.json.decode(params, type=_Told).update.state  # type: ignore[arg-type]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-
-
 def _seen(held: list[Carried]) -> bool:
     """Whether a component has been given one of these."""
-    return any(one.state in (State.GIVEN, State.RETURNED) for one in held)
+    return any(carried.state in (State.GIVEN, State.RETURNED) for carried in held)

@@ -1,7 +1,7 @@
-"""What is put on record of a chain (`--audit FILE`): components, changes, violations, failures.
+"""Puts a chain on record (`--audit FILE`): components, changes, violations, failures.
 
-Records (docs/cli.md, "Audits") go to an `AuditFile`. Each names the `run`, the
-conductor that wrote it, since several may share a file.
+Records (docs/cli.md, "Audits") go to an `AuditFile`. Each names the `run`, the conductor that wrote
+it, since several may share a file.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
 from conductor.record.redaction import redacted
-from conductor.run.reports import changes
-from conductor.run.reports.changes import Sized
-from conductor.run.reports.received import Chain
+from conductor.run import report_checks
+from conductor.run.report_checks import Chain
+from conductor.run.report_lines import Sized
 from conductor.spec.model import Spec
 
 MOST_EACH: Final = 1000
-"""Violations of one component with a record of their own; further ones are gathered by as many, so
-that a component cannot fill the disk."""
+"""Violations of one component with a record of their own; further ones share a record, so many at a
+time, so that a component cannot fill the disk."""
 
 MOST_CHANGES: Final = 10_000
-"""The same for changes, for each component, way of changing and method. The rest is counted."""
+"""Changes with a record of their own, for each component, kind of change and method. The rest is
+counted."""
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of the changes of one component. The rest is counted, too."""
+"""Bytes of the changes of one component that are on record. The rest is counted, too."""
 
 _MOST_KINDS: Final = 1024
-"""Ways of changing and methods of one component that are counted apart."""
+"""Kinds of changes and methods of one component that are counted by themselves: a component chooses
+its methods."""
 _MOST_TEXT: Final = 2000
-"""Characters of a text that components had a part in."""
+"""Characters of a text that components may have chosen."""
 
 
-class Auditor:
+class Auditor(report_checks.Auditing):
     """Keeps the record of one chain; `content` says what of changes: `redacted` (all but secrets),
     `all`, or `none` but digests."""
 
@@ -51,11 +53,11 @@ class Auditor:
         self._hosts: Mapping[str, Sequence[str]] = {}
         self._changes: Counter[tuple[str, str, str]] = Counter()
         self._left_out: Counter[tuple[str, str, str]] = Counter()
-        """Of them, those that are only counted."""
+        """Changes that are only counted."""
         self._written: Counter[str] = Counter()
-        """Bytes of those on record, by component."""
+        """Bytes of changes on record, by component."""
         self._kinds: Counter[str] = Counter()
-        """How many of them there are of each component."""
+        """How many keys of `_changes` each component has."""
         self._run = os.urandom(4).hex()
         self._counts: Counter[str] = Counter()
         self._ended = False
@@ -70,7 +72,7 @@ class Auditor:
             self._record("component", **_described(spec, role))
 
     def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
-        """Names the guests of each host, by whose name records call it."""
+        """Takes the names of each host's guests: records name those instead of the host."""
         self._hosts = hosts
 
     def violated(self, violation: Violated) -> None:
@@ -95,7 +97,7 @@ class Auditor:
     def changed(
         self, changed: Changed, before: Sized | None = None, after: Sized | None = None
     ) -> None:
-        """Records what a component changed, unless the same is said in other words.
+        """Records what a component changed, unless only the spelling differs.
 
         `before` and `after` stand for payloads that were not reported with it.
         """
@@ -124,17 +126,17 @@ class Auditor:
         self._record("change", **members)
 
     def _named(self, peer: str | None, *, above: bool) -> str | None:
-        """A peer by its own name, or that of its guest that is next to who is talked of."""
+        """A peer's name, or that of its guest next to the component that made the change."""
         guests = self._hosts.get(peer or "")
         return peer if not guests else guests[-1 if above else 0]
 
     def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
-        """Records what `host` says that one of its guests changed.
+        """Records a change by a guest, as its host reported it.
 
-        Who is beyond the host, and what ids are called there, is told by `chain`. Raises
-        `ValueError` for nonsense.
+        `chain` knows the host's neighbours and the ids used there. Raises `ValueError` for a report
+        that makes no sense: a host is not trusted.
         """
-        changed, before, after = changes.read(params, guests)
+        changed, before, after = report_checks.change(params, guests)
         self.changed(_translated(changed, host, chain), before, after)
 
     def noted(self, event: str, component: str, text: str) -> None:
@@ -142,7 +144,7 @@ class Auditor:
         self._record(event, component=component, text=_text(text))
 
     def loaded(self, component: str, digest: str) -> None:
-        """Records the module that a host says it has loaded, at the start and ever after."""
+        """Records the module that a host reports to have loaded, also when it was restarted."""
         self._record("loaded", component=component, sha256=_text(digest))
 
     def end(self, failure: str | None) -> None:
@@ -175,17 +177,17 @@ class Auditor:
 
 
 def _translated(changed: Changed, host: str, chain: Chain) -> Changed:
-    """What a host reports, in the names and ids of the chain it is in."""
+    """A host's report, in the names and ids of the chain it is in."""
     behind, ahead = ("p", "s") if changed.direction == "down" else ("s", "p")
     ends: dict[str, str | None] = {}
     if changed.kind == "response":
         if changed.target == UPSTREAM:
-            asked = chain.asker(host, ahead, (changed.target_id or "").encode())
-            ends["target"], ends["target_id"] = asked or (None, None)
+            requester = chain.asker(host, ahead, (changed.target_id or "").encode())
+            ends["target"], ends["target_id"] = requester or (None, None)
     else:
         if changed.source == UPSTREAM and changed.source_id is not None:
-            asked = chain.asker(host, behind, changed.source_id.encode())
-            ends["source"], ends["source_id"] = asked or (None, None)
+            requester = chain.asker(host, behind, changed.source_id.encode())
+            ends["source"], ends["source_id"] = requester or (None, None)
         elif changed.source == UPSTREAM:
             ends["source"] = chain.neighbour(host, behind)
         if changed.target == UPSTREAM:
@@ -194,7 +196,7 @@ def _translated(changed: Changed, host: str, chain: Chain) -> Changed:
 
 
 def _digest(path: str) -> str | None:
-    """The digest of a file; None where it cannot be read, which its start will report."""
+    """The digest of a file; None if it cannot be read, which its start will report."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -213,21 +215,24 @@ def _script_digest(path: str) -> str | None:
 
 def _described(spec: Spec, role: str) -> dict[str, Any]:
     """What a component is and may do, without secrets."""
-    found: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
+    members: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
     if spec.script:
-        found |= {"kind": "script", "file": spec.script, "sha256": _script_digest(spec.script)}
+        members |= {"kind": "script", "file": spec.script, "sha256": _script_digest(spec.script)}
     elif spec.wasm is not None:
-        found |= {"kind": "module", "file": spec.wasm, "sha256": _digest(spec.wasm)}
+        members |= {"kind": "module", "file": spec.wasm, "sha256": _digest(spec.wasm)}
     elif spec.command is not None:
         command = {"command": spec.command[0], "args": spec.command[1:]}
-        found |= {"kind": "command", **msgspec.json.decode(redacted(msgspec.json.encode(command)))}
+        members |= {
+            "kind": "command",
+            **msgspec.json.decode(redacted(msgspec.json.encode(command))),
+        }
     else:
-        found |= {"kind": "in-process", "attribute": spec.attribute}
+        members |= {"kind": "in-process", "attribute": spec.attribute}
     if role == "proxy":
-        found["policy"] = msgspec.structs.asdict(spec.policy)
-        found["on_failure"] = spec.on_failure
-        found["grants"] = None if spec.grants is None else sorted(spec.grants)
-    return found
+        members["policy"] = msgspec.structs.asdict(spec.policy)
+        members["on_failure"] = spec.on_failure
+        members["grants"] = None if spec.grants is None else sorted(spec.grants)
+    return members
 
 
 def _text(text: str) -> str:

@@ -1,7 +1,7 @@
-"""What an audit says of one change: who, which message, and how it differs, as a JSON diff.
+"""The record of one change: which component, which message, and how it differs, as a JSON diff.
 
-Digests of what was before and what came after stand in every record. The diff is over the whole
-texts, and shown without secrets and without long values (docs/cli.md, "Audits").
+Digests of the payloads before and after stand in every record. The diff is over the whole texts,
+and shown without secrets and without long values (docs/cli.md, "Audits").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conductor.record import diff
 from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
 from conductor.record.redaction import REDACTED, redacted
 from conductor.record.text_pairs import shared
-from conductor.run.reports.changes import Sized, sized
+from conductor.run.report_lines import Sized, sized
 
 MOST_TEXT: Final = 4_000
 """Characters of a value that are written out."""
@@ -46,7 +46,7 @@ def described(
     before: Sized | None = None,
     after: Sized | None = None,
 ) -> dict[str, Any] | None:
-    """The members of the record; None if the same is said before and after, in other words.
+    """The members of the record; None if only the spelling differs.
 
     `content` is `redacted`, `all`, or `none` for digests only. `before` and `after` are given for
     payloads that `changed` lacks because they were too large to be reported.
@@ -90,25 +90,25 @@ class _Comparison(msgspec.Struct, frozen=True):
             method = changed.method if changed.kind != "response" else None
             before, after = _clean(changed.before, method), _clean(changed.after, method)
         shown = self.operations[:MOST_OPERATIONS]
-        found: dict[str, Any] = {"diff": [_operation(one, before, after) for one in shown]}
+        members: dict[str, Any] = {"diff": [_operation(each, before, after) for each in shown]}
         if len(shown) < len(self.operations):
-            found["more"] = len(self.operations) - len(shown)
+            members["more"] = len(self.operations) - len(shown)
         if self.repeated:
-            found["repeated"] = [_pointer(path) for path in self.repeated[:MOST_OPERATIONS]]
-        return found
+            members["repeated"] = [_pointer(path) for path in self.repeated[:MOST_OPERATIONS]]
+        return members
 
 
 def _compared(changed: Changed) -> _Comparison | None:
-    """What differs; None where that cannot be told."""
+    """What differs; None if the payloads are too large, or no JSON that can be compared."""
     texts = (changed.before or b"", changed.after or b"")
     if sum(map(len, texts)) > _MOST_COMPARED:
         return None
-    if any(too_many_values(one, _MOST_VALUES) for one in texts):
+    if any(too_many_values(text, _MOST_VALUES) for text in texts):
         return None
     try:
         before, after = _parsed(changed.before), _parsed(changed.after)
-        found = diff.repeated(before) + diff.repeated(after)
-        return _Comparison(diff.diff(before, after), list(dict.fromkeys(found)))
+        repeated = diff.repeated(before) + diff.repeated(after)
+        return _Comparison(diff.diff(before, after), list(dict.fromkeys(repeated)))
     except (ValueError, RecursionError, MemoryError):
         return None
 
@@ -121,30 +121,33 @@ def _clean(raw: bytes | None, method: str | None) -> Json:
     return NOTHING if raw is None else diff.parse(redacted(raw, method))
 
 
-def _operation(one: Operation, before: Json, after: Json) -> dict[str, Any]:
+def _operation(operation: Operation, before: Json, after: Json) -> dict[str, Any]:
     """One operation as it is written; `before` and `after` are the texts without secrets, or None
-    where these may be shown."""
-    old = one.before if before is None else _without_secrets(one.before, before, one.was)
-    new = one.after if after is None else _without_secrets(one.after, after, one.now)
-    found: dict[str, Any] = {"op": one.op, "pointer": _pointer(one.path)}
+    if secrets may be shown."""
+    old, new = operation.before, operation.after
+    if before is not None:
+        old = _without_secrets(old, before, operation.was)
+    if after is not None:
+        new = _without_secrets(new, after, operation.now)
+    members: dict[str, Any] = {"op": operation.op, "pointer": _pointer(operation.path)}
     if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > MOST_TEXT:
-        return found | _within(old, new)
-    return found | _value("before", old) | _value("after", new)
+        return members | _within(old, new)
+    return members | _value("before", old) | _value("after", new)
 
 
 def _without_secrets(value: Json, cleaned: Json, path: diff.Path) -> Json:
-    """`value` as it stands in what was cleaned of secrets."""
+    """`value` as it stands in the text without secrets."""
     if isinstance(value, Nothing):
         return value
     shown = diff.at(cleaned, path)
     if isinstance(value, Repeated) and not isinstance(shown, Repeated):
-        # Cleaning keeps one of several members of a name: show none of their values.
+        # Redaction keeps one of several members of a name: show none of their values.
         return Repeated((name, _MARK) for name, _ in value)
     return shown
 
 
 def _within(old: str, new: str) -> dict[str, Any]:
-    """A change inside a long text: where it begins, what went and what came."""
+    """A change inside a long text: where it begins, what was removed and what was added."""
     shorter = min(len(old), len(new))
     head = shared(old, new, shorter)
     tail = shared(old[head:][::-1], new[head:][::-1], shorter - head)
@@ -174,7 +177,7 @@ def _value(name: str, value: Json) -> dict[str, Any]:
 
 
 def _pointer(path: diff.Path) -> str:
-    short = [one[:MOST_TEXT] if isinstance(one, str) else one for one in path]
+    short = [step[:MOST_TEXT] if isinstance(step, str) else step for step in path]
     return _writable(diff.pointer(tuple(short)))
 
 

@@ -89,17 +89,15 @@ class EventWriter:
         size: int | None = None,
         host: str | None = None,
     ) -> None:
-        """Writes a hop.
+        """Writes a hop to `target`, by its name in the trace.
 
         Args:
             trace: the message as it was seen last.
             departure: the message as it was seen before.
-            target: its receiver, by its name in the trace.
             size: bytes of the payload, if `trace` has it no more.
-            host: which host has reported it, if one has.
+            host: the host that has reported it, if one has.
 
-        Raises:
-            ValueError: the host reports a response that is none of its guests' concern.
+        Raises `ValueError` if the host reports a response that does not concern its guests.
         """
         if self._file.failed:
             return

@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import Malformed, Message
 from conductor.record import sides
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.record.trace.hops import CONDUCTOR, shown_name
-from conductor.run.reports.deliveries import Delivered, text_lines
+from conductor.run.report_lines import Delivered, text_lines
 
 FORMAT: Final = 1
 """Of records; goes up when older readers would misunderstand them."""

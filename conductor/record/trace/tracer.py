@@ -21,7 +21,7 @@ from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure, Names, shown_name
 from conductor.record.trace.records import Conversation, header
 from conductor.run.plan import Planned
-from conductor.run.reports.deliveries import Delivered, text_lines
+from conductor.run.report_lines import Delivered, text_lines
 from conductor.run.segment_spec import Hop
 from conductor.transports.base import Transport
 from conductor.transports.recorded import Recorded

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Fail, Router, Send
-from conductor.core.policy import observers, ordering
+from conductor.core.policy import entries, observers, ordering
 from conductor.core.policy.headings import Heading, Message
 from tests.core.policy.plays import (
     CARRY_TEXT,
@@ -339,7 +339,7 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST", 2)
+    monkeypatch.setattr(entries, "_MOST", 2)
     with chain(profile="observer") as pb:
         for text in "abc":
             pb >> ("agent", update(text)) << ("g", "s", update(text)) << ("client", update(text))
@@ -366,10 +366,10 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
     def params(number: int) -> Any:
         return Counting(b"%d" % number)
 
-    notes = ordering.Notifications()
+    notes = entries.Notifications()
     for number in range(1000):
         message = Message("m", params(number), Heading("k", str(number)))
-        notes.add(ordering.Notification(message, "", 0, 0))
+        notes.add(entries.Notification(message, "", 0, 0))
     Counting.compared = 0
     found = notes.same("m", params(999))
     assert found is not None

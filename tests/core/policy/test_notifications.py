@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
-from conductor.core.policy import notifications, ordering
+from conductor.core.policy import entries, notifications
 from tests.core.policy.plays import (
     CARRY_TEXT,
     KINDS,
@@ -309,7 +309,7 @@ def test_a_queue_holds_up_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_may_keep_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST", 2)
+    monkeypatch.setattr(entries, "_MOST", 2)
     with chain(CARRY_TEXT) as pb:
         pb >> heard
         told(pb, "a", "b", "c")
@@ -321,7 +321,7 @@ def test_it_may_keep_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_and_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_MOST_BYTES", 300)
+    monkeypatch.setattr(entries, "_MOST_BYTES", 300)
     with chain(CARRY_TEXT) as pb:
         pb >> heard
         told(pb, "a" * 100, "b" * 100)

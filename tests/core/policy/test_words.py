@@ -277,6 +277,7 @@ def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
         ("up:mcp/*:modify+answer", [], "it goes without saying"),
         ("up:mcp/message:answer", [], "it goes without saying"),
         ("up:other/x:observe", [], "not to be had"),
+        ("up:initialize:modify+answer", ["allow=down:initialize:amend"], "not to be had"),
     ],
 )
 def test_what_of_an_older_rule_is_lost(old: str, today: list[str], lost: str) -> None:

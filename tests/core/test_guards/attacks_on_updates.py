@@ -278,6 +278,8 @@ def words() -> Iterator[Attack]:
     chunk = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": TEXT}
     worded = {**chunk, "content": {**TEXT, "content": {"type": "text", "text": "b"}}}
     yield updates("tool-calls", "words of a chunk", chunk, worded).having(texts=True)
+    ended = ({**held, "status": "completed"} for held in (chunk, worded))
+    yield updates("tool-calls", "words of a finished chunk", *ended).having(texts=True)
     finished = {**CALL, "content": [{**TEXT, "content": {"type": "text", "text": "b"}}]}
     yield updates("tool-calls", "words", {**CALL, "content": [TEXT]}, finished)
 

@@ -16,8 +16,10 @@ from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.record.audit.auditor import Auditor
 from conductor.record.audit.changes import MOST_OPERATIONS, MOST_TEXT, described
 from conductor.record.audit.file import AuditFile, verified
-from conductor.run.reports import changes as change_report
-from conductor.run.reports.changes import Sized, params, read
+from conductor.run.report_checks import CHANGES
+from conductor.run.report_checks import change as read
+from conductor.run.report_lines import Sized
+from conductor.run.report_lines import change_params as params
 
 Json = dict[str, Any]
 
@@ -388,7 +390,7 @@ def test_a_host_is_not_believed_everything(more: Json) -> None:
 def test_nonsense_is_no_report(line: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read(line, {"p"})
-    assert change_report.CHANGES
+    assert CHANGES
 
 
 def test_what_is_only_late_is_put_on_record_without_a_difference() -> None:

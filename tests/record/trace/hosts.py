@@ -27,7 +27,7 @@ from conductor.core import (
 from conductor.core.policy.rules import Policy
 from conductor.core.services import TRACED
 from conductor.record.trace.tracer import Tracer
-from conductor.run.reports.lines import hop_line
+from conductor.run.report_lines import hop_line
 from tests.core.actors import dump
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from conductor.core import Trace
 from conductor.record.trace.records import Conversation
-from conductor.run.reports.deliveries import Delivered, Reporter
+from conductor.run.report_lines import Delivered, DeliveryReporter
 
 Json = dict[str, Any]
 
@@ -148,7 +148,7 @@ def test_harmless_headers_are_kept_for_the_replay() -> None:
 def reports(reporter_limit: int, *, given: bytes, said: bytes) -> list[Delivered]:
     """The reports of one delivery."""
     sent: list[bytes] = []
-    reporter = Reporter(sent.append, reporter_limit)
+    reporter = DeliveryReporter(sent.append, reporter_limit)
     reporter.started("it", b"")
     reporter.delivered("it", given, said, "why")
     assert all(len(one) <= reporter_limit for one in sent)

@@ -15,7 +15,7 @@ from conductor.core.services import TRACED
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
-from conductor.run.reports.lines import hop_line
+from conductor.run.report_lines import hop_line
 
 Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ from conductor.core.policy import rules
 from conductor.core.policy.rules import PROFILES
 from conductor.errors import ComponentError, UsageError
 from conductor.record.redaction import redacted
-from conductor.run import in_process, plan, segment
+from conductor.run import in_process, plan, segment, spawn
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import digests, limits
 from conductor.spec.catalog import resolve_all
@@ -26,7 +26,6 @@ from conductor.spec.lock import compare, entries
 from conductor.spec.lock import file as lock_file
 from conductor.spec.paths import LOCK_FILE, components_folder
 from conductor.spec.programs import module_file
-from conductor.transports import spawn
 from wasm_host import Limits
 
 

@@ -66,7 +66,7 @@ def child_command(main: str = "conductor.run.segment_start") -> list[str]:
     code = (
         f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
         "from conductor.run.fast_msgspec import load;load();"
-        f"from wasm_host.harden import early;early(parent={os.getpid()});"
+        f"from wasm_host.harden import drop_inherited;drop_inherited(parent={os.getpid()});"
         f"from {main} import main;main()"
     )
     return [sys.executable, "-I", "-S", "-c", code]

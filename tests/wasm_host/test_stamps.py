@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import wasm_host
-from wasm_host.cache import verified_stamp
 from wasm_host.cache.digest import sha256
-from wasm_host.cache.store import Cache
+from wasm_host.cache.store import STAMPED_BYTES, Cache
 
 WAT = (Path(__file__).parent / "guests" / "flip.wat").read_text(encoding="utf-8")
 
@@ -18,6 +18,16 @@ WAT = (Path(__file__).parent / "guests" / "flip.wat").read_text(encoding="utf-8"
 @pytest.fixture(name="cache")
 def _cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "modules", "identity")
+
+
+@pytest.fixture(name="unreadable")
+def _unreadable(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it, and hashing an entry from then on is an error."""
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("the entry was read through")
+
+    return lambda: monkeypatch.setattr("mmap.mmap", read)
 
 
 def fetched(cache: Cache, digest: str = "d") -> bytes | None:
@@ -30,7 +40,7 @@ def entry(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("size", [100, verified_stamp.LARGE])
+@pytest.mark.parametrize("size", [100, STAMPED_BYTES])
 def test_a_changed_entry_is_thrown_away(cache: Cache, tmp_path: Path, size: int) -> None:
     content = b"x" * size
     assert cache.store("d", content) == "stored"
@@ -44,48 +54,48 @@ def test_a_changed_entry_is_thrown_away(cache: Cache, tmp_path: Path, size: int)
     assert list((tmp_path / "modules").iterdir()) == []
 
 
-def test_only_large_entries_are_noted(cache: Cache, tmp_path: Path) -> None:
+def test_only_large_entries_get_a_stamp(cache: Cache, tmp_path: Path) -> None:
     cache.store("small", b"x")
-    cache.store("large", b"x" * verified_stamp.LARGE)
+    cache.store("large", b"x" * STAMPED_BYTES)
     assert fetched(cache, "small") is not None
     assert fetched(cache, "large") is not None
     folder = tmp_path / "modules"
-    (large,) = (p for p in folder.glob("*.cwasm") if p.stat().st_size >= verified_stamp.LARGE)
+    (large,) = (p for p in folder.glob("*.cwasm") if p.stat().st_size >= STAMPED_BYTES)
     assert [p.name for p in folder.glob("*.seen")] == [f".{large.name}.seen"]
 
 
-def test_a_noted_entry_is_not_read_again(
-    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_entry_with_a_stamp_is_not_read_again(
+    cache: Cache, tmp_path: Path, unreadable: Callable[[], None]
 ) -> None:
-    cache.store("d", b"x" * verified_stamp.LARGE)
+    cache.store("d", b"x" * STAMPED_BYTES)
     assert fetched(cache) is not None
-
-    def read(*_: object, **__: object) -> None:
-        raise AssertionError("the entry was read through")
-
-    monkeypatch.setattr("mmap.mmap", read)
+    unreadable()
     assert fetched(cache) is not None
     os.utime(entry(tmp_path))
     with pytest.raises(AssertionError, match="read through"):
         fetched(cache)
 
 
-@pytest.mark.parametrize("spoil", ["mode", "link", "absent"])
-def test_a_note_that_others_could_have_written_counts_for_nothing(
-    cache: Cache, tmp_path: Path, spoil: str
+@pytest.mark.parametrize("spoil", ["mode", "link", "second name", "absent"])
+def test_a_stamp_that_others_could_have_written_counts_for_nothing(
+    cache: Cache, tmp_path: Path, spoil: str, unreadable: Callable[[], None]
 ) -> None:
-    cache.store("d", b"x" * verified_stamp.LARGE)
+    cache.store("d", b"x" * STAMPED_BYTES)
     assert fetched(cache) is not None
     path = entry(tmp_path)
-    note = path.with_name(f".{path.name}.seen")
+    stamp = path.with_name(f".{path.name}.seen")
     if spoil == "mode":
-        note.chmod(0o644)
+        stamp.chmod(0o644)
     elif spoil == "link":
-        note.rename(tmp_path / "elsewhere")
-        note.symlink_to(tmp_path / "elsewhere")
+        stamp.rename(tmp_path / "elsewhere")
+        stamp.symlink_to(tmp_path / "elsewhere")
+    elif spoil == "second name":
+        (tmp_path / "elsewhere").hardlink_to(stamp)
     else:
-        note.unlink()
-    assert not verified_stamp.unchanged(path, path.stat())
+        stamp.unlink()
+    unreadable()
+    with pytest.raises(AssertionError, match="read through"):
+        fetched(cache)
 
 
 def test_a_module_known_by_its_digest_is_not_read(tmp_path: Path) -> None:

@@ -10,18 +10,20 @@ from conductor.core import Component, Effect, Router, Send, Serve
 from conductor.core.dialects import CHANNEL
 from conductor.core.services import RELAYED
 from conductor.run.plan import Belongings, Options, Planned
-from conductor.run.service_requests import Serving
-from conductor.services.client import Client
+from conductor.run.service_requests import ServiceRequests
+from tests.services.support import grantee
 
 
 def test_what_a_host_relays_is_held_to_the_limits_of_its_guest() -> None:
     sent: list[Effect] = []
     host = Component("a+b", dialect=CHANNEL, services=frozenset({RELAYED}), hosts=True)
     router = Router([host, Component("agent")])
-    clients = tuple(Client(name, name, frozenset(), {"service_bytes": 100}) for name in "ab")
+    grantees = tuple(grantee(name, (), service_bytes=100) for name in "ab")
     transport: Any = None
-    planned = Planned(host, transport, guests=("a", "b"), clients=clients, belongings=Belongings())
-    serving = Serving([planned], router, Options(), lambda *line: None, sent.extend)
+    planned = Planned(
+        host, transport, guests=("a", "b"), grantees=grantees, belongings=Belongings()
+    )
+    serving = ServiceRequests([planned], router, Options(), lambda *line: None, sent.extend)
 
     def ask(method: str, params: object) -> Any:
         relayed = {"component": "a", "method": method, "params": params}
@@ -31,14 +33,16 @@ def test_what_a_host_relays_is_held_to_the_limits_of_its_guest() -> None:
         (serve,) = router.receive("a+b", b"c" + asked)
         assert isinstance(serve, Serve)
         sent.clear()
-        serving.serve(serve)
-        (answer,) = sent
+        (answer,) = serving.serve(serve) or sent
         assert isinstance(answer, Send)
         return msgspec.json.decode(answer.frame[1:])
 
     labels = {f"label_{number}": "x" for number in range(100)}
     wrong = ask("metric", {"name": "n", "labels": labels})["error"]["message"]
     assert wrong.startswith("`metric` takes at most 100 bytes of params (limit `service_bytes`)")
+    for method in ("nothing", "clock", "service"):  # `clock` a host performs itself
+        wrong = ask(method, {})["error"]["message"]
+        assert wrong == f"`{method}` is no call that a host relays"
     assert "keep` takes at most" in ask("keep", labels)["error"]["message"]
     assert planned.belongings is not None
     assert not planned.belongings.kept["a"]

@@ -1,13 +1,15 @@
-"""What a process inherits and gives up at once: the steps of `harden.early`, one function each.
+"""Layers that bound or reduce what this process has: one function each.
 
-Each says what it achieved, or raises `Unsupported` or `OSError`.
+Each returns what it achieved, or raises `Unsupported` or `OSError`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wasm_host.harden import kernel
@@ -26,6 +28,12 @@ FILE_CAPABILITIES: Final = 1 << 1 | 1 << 2
 """Capabilities kept until files have been read: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
 CAPABILITY_VERSION: Final = 0x20080522
 
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_OWN_CGROUP: Final = Path("/proc/self/cgroup")
+_CGROUP_PREFIX: Final = "conductor-host-"
+_CGROUP_TASKS: Final = 64
+"""Processes and threads in the group; a host has a few threads, one more for each WASI command."""
+
 
 def no_environment() -> str:
     """Remove the variables from Python, from the C library, and where the kernel put them."""
@@ -41,7 +49,7 @@ def _wipe_first_environment() -> None:
         fields = file.read(4096).rpartition(b")")[2].split()
     start, end = int(fields[47]), int(fields[48])
     if 0 < start < end:
-        # Nobody reads it any more: every variable was taken out of the list that points there.
+        # Nothing reads it any more: `clear` has removed each variable from the list of pointers.
         ctypes.memset(start, 0, end - start)
 
 
@@ -90,12 +98,13 @@ def limits_module() -> ModuleType:
 def die_with_parent(parent: int | None) -> str:
     """Ask the kernel to kill this process when the thread that started it ends.
 
-    A thread, not a process: hosts are to be started by threads that last, best the main one.
+    It ends with the thread, not the process, so a thread that lasts must start hosts, best the
+    main one.
     """
     before = os.getppid() if parent is None else parent
     kernel.prctl(PR_SET_PDEATHSIG, SIGKILL)
     if os.getppid() != before:
-        # It died before it could be tied to us, so nobody will ever tell us to end.
+        # The parent died before the call above, so no signal will ever come.
         os.kill(os.getpid(), SIGKILL)
     return "ends when its parent does"
 
@@ -106,6 +115,7 @@ def keep_capabilities(kept: int) -> str:
     Raises:
         Unsupported: there are other threads, which keep theirs.
     """
+    # Only permitted, effective and inheritable sets that shrink: the kernel allows that to anybody.
     header = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION, 0), 8)
     data = ctypes.create_string_buffer(24)
     kernel.syscall("capget", ctypes.addressof(header), ctypes.addressof(data))
@@ -125,3 +135,73 @@ def require_one_thread(what: str) -> None:
     others = kernel.thread_count() - 1
     if others:
         raise Unsupported(f"{others} threads that were started before sealing keep {what}")
+
+
+def limit(memory: int | None) -> str:
+    """Bound files, descriptors and, if `memory` is given, writable private memory in bytes."""
+    resource = limits_module()
+    # RLIMIT_NPROC is of no use: it counts all of the user's processes, and root's not at all.
+    free = os.dup(0)
+    os.close(free)
+    bounds = {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: free}
+    achieved = "no file may grow, no further descriptors"
+    if memory is not None:
+        bounds[resource.RLIMIT_DATA] = memory
+        achieved += f", memory up to {memory >> 20} MiB"
+    for which, bound in bounds.items():
+        resource.setrlimit(which, (bound, bound))
+    return achieved
+
+
+def enter_cgroup(memory: int | None, root: Path = _CGROUPS, current: Path = _OWN_CGROUP) -> str:
+    """Make a control group, where the user may, and move this process into it.
+
+    Limits of a process count what it maps itself, by the calls they know. A group counts whatever
+    the kernel gives its processes, and their number. It is made beside the group this process is
+    in (cgroup v2, as systemd delegates it to users), since a group with processes has no children.
+    Groups that ended hosts have left are removed.
+
+    Raises:
+        Unsupported: this system has no such groups, or this user may make none.
+        OSError: the kernel refused.
+    """
+    kernel.require_linux()
+    beside = root / _own_cgroup(current).lstrip("/")
+    parent = beside.parent
+    try:
+        delegated = set((parent / "cgroup.subtree_control").read_text().split())
+    except OSError:
+        raise Unsupported("no cgroup v2 whose parent can be read") from None
+    if not {"memory", "pids"} <= delegated or beside == root:
+        raise Unsupported("no cgroup v2 with memory and pids is delegated to this user")
+    for leftover in parent.glob(f"{_CGROUP_PREFIX}*"):
+        with contextlib.suppress(OSError):  # one that is in use stays
+            leftover.rmdir()
+    group = parent / f"{_CGROUP_PREFIX}{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        raise Unsupported(f"this user may make no cgroup: {error.strerror}") from None
+    try:
+        (group / "pids.max").write_text(str(_CGROUP_TASKS))
+        if memory is not None:
+            (group / "memory.max").write_text(str(memory))
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        raise Unsupported(f"this process may not enter a cgroup: {error.strerror}") from None
+    achieved = f"at most {_CGROUP_TASKS} threads and processes"
+    return achieved if memory is None else f"{achieved}, {memory >> 20} MiB altogether"
+
+
+def _own_cgroup(current: Path) -> str:
+    """The group of cgroup v2 this process is in."""
+    try:
+        lines = current.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("0::/"):
+            return line[3:]
+    raise Unsupported("this system has no cgroup v2")

@@ -1,0 +1,237 @@
+"""What a component was given and has not passed on, and the messages that wait for that."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Final, TypeVar
+
+from msgspec import UnsetType
+
+from conductor.core.effects import Effect
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import (
+    Heading,
+    Message,
+    heading,
+    inner_method,
+    size_of,
+)
+from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.states import State
+
+_MOST: Final = 32_768
+"""Notifications of each kind (unforwarded, copied) that one lane remembers: a component may swallow
+as many as it likes …"""
+
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""… and as much."""
+
+Resume = Callable[[list[Effect]], None]
+
+_Request = TypeVar("_Request", bound="Request")
+
+
+class Notification:
+    """A notification that a component was given to carry, or shown a copy of."""
+
+    __slots__ = (
+        "heading",
+        "held",
+        "method",
+        "number",
+        "order",
+        "params",
+        "round",
+        "source",
+        "stale",
+    )
+
+    def __init__(self, message: Message, source: str, number: int, round_: int) -> None:
+        self.method, self.params, self.heading = message
+        self.source = source
+        """Who sent it, by name."""
+        self.number = number
+        """Of the hop by which it came."""
+        self.order = 0
+        """Its place among all that came to leave by the same lane."""
+        self.round = round_
+        """The component's round that delivers it; -1 until it is sent."""
+        self.held: Held | None = None
+        """The message that waits until the component has passed this copy on, or had its round."""
+        self.stale = False
+        """Of a copy: whether the same may be the component's own, once its round is over."""
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
+
+
+class Held:
+    """A message that goes past a component and waits for what the component was given before."""
+
+    __slots__ = ("heading", "order", "ready", "resume", "round")
+
+    def __init__(self, heading: Heading, resume: Resume, round_: int, *, ready: bool) -> None:
+        self.heading = heading
+        self.order = 0
+        self.resume = resume
+        self.round = round_
+        self.ready = ready
+        """False while it waits for the component's round with its copy."""
+
+
+class Turn:
+    """A request of the user's with all that components send for it, also for what others sent: how
+    often each has retried, and prompted by itself."""
+
+    __slots__ = ("_spent", "stopped")
+
+    def __init__(self) -> None:
+        # Counted for the whole turn: else a few components together could make thousands of one.
+        self._spent: dict[tuple[PolicyState, str], int] = {}
+        self.stopped = False
+        """Whether the user has cancelled it."""
+
+    def spend(self, policy_state: PolicyState, what: str, most: int) -> bool:
+        """Counts one action of a component; whether it had done that less than `most` times."""
+        spent = self._spent.get((policy_state, what), 0)
+        self._spent[policy_state, what] = spent + (spent < most)
+        return spent < most
+
+
+class Excuse(Enum):
+    """Why an error is not a component's own answer: its host reports that it failed."""
+
+    GOES_ON = "goes on"
+    """The chain goes on."""
+    ENDS = "ends"
+    """The chain ends."""
+
+
+class Request:
+    """A request that a component was given: what tells it from others."""
+
+    __slots__ = ("heading", "method", "params")
+
+    method: str
+    params: Params
+    heading: Heading
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
+
+
+class RequestInOrder(Request):
+    """One that the component carries, with its place in the order."""
+
+    __slots__ = ("order", "round", "state")
+
+    state: State
+    order: int
+    """Its place, or that of its answer, among all that came to leave by the same lane."""
+    round: int
+    """The component's round that delivers it, or its answer; -1 until it is sent."""
+
+
+Entry = Notification | RequestInOrder | Held
+
+
+class Notifications:
+    """Notifications in order of arrival, bounded in number and bytes. Looking one up takes the same
+    time however many there are."""
+
+    __slots__ = ("_by_bytes", "_by_heading", "_bytes", "items")
+
+    def __init__(self) -> None:
+        # Not `dict`: finding the first entry takes long there once many before it were removed.
+        self.items: OrderedDict[Notification, None] = OrderedDict()
+        self._by_heading: dict[Heading, OrderedDict[Notification, None]] = {}
+        """By key, session and tool call."""
+        self._by_bytes: dict[tuple[str, int], OrderedDict[Notification, None]] = {}
+        """By method, and the hash of the params' bytes."""
+        self._bytes = 0
+
+    def add(self, notification: Notification) -> Notification | None:
+        """Adds a notification; returns the oldest if that has to go for it."""
+        self.items[notification] = None
+        self._by_heading.setdefault(notification.heading, OrderedDict())[notification] = None
+        fingerprint = _fingerprint(notification.method, notification.params)
+        self._by_bytes.setdefault(fingerprint, OrderedDict())[notification] = None
+        self._bytes += size_of(notification.params)
+        if len(self.items) > _MOST or self._bytes > _MOST_BYTES:
+            oldest = next(iter(self.items))
+            self.remove(oldest)
+            return oldest
+        return None
+
+    def remove(self, notification: Notification) -> None:
+        """Removes a notification."""
+        del self.items[notification]
+        _without(self._by_heading, notification.heading, notification)
+        _without(
+            self._by_bytes, _fingerprint(notification.method, notification.params), notification
+        )
+        self._bytes -= size_of(notification.params)
+
+    def of(self, heading: Heading) -> list[Notification]:
+        """Those of a key and session."""
+        return list(self._by_heading.get(heading, ()))
+
+    def clear(self) -> None:
+        """Removes all."""
+        self.items.clear()
+        self._by_heading.clear()
+        self._by_bytes.clear()
+        self._bytes = 0
+
+    def first(self) -> Notification | None:
+        """The oldest."""
+        return next(iter(self.items), None)
+
+    def same(self, method: str, params: Params) -> Notification | None:
+        """The oldest of equal bytes."""
+        same_hash = self._by_bytes.get(_fingerprint(method, params), ())
+        return next((other for other in same_hash if other.params == params), None)
+
+    def oldest(self, heading: Heading) -> Notification | None:
+        """The oldest of a key and session, and of the same tool call."""
+        return next(iter(self._by_heading.get(heading, ())), None)
+
+
+_Key = TypeVar("_Key")
+
+
+def _without(
+    known: dict[_Key, OrderedDict[Notification, None]], key: _Key, notification: Notification
+) -> None:
+    del known[key][notification]
+    if not known[key]:
+        del known[key]
+
+
+def _fingerprint(method: str, params: Params) -> tuple[str, int]:
+    return method, 0 if isinstance(params, UnsetType) else hash(bytes(params))
+
+
+def meant(
+    requests: Iterable[_Request], method: str, params: Params, *, exactly: bool = False
+) -> _Request | None:
+    """The request that a program passes on, where its library chooses the ids.
+
+    It is the one of equal params, else (unless `exactly`) the oldest with the same key, session,
+    address and inner method.
+    """
+    candidates = [request for request in requests if request.method == method]
+    same = next((request for request in candidates if request.params == params), None)
+    if same is not None or exactly or not candidates:
+        return same
+    wanted = heading(method, params), inner_method(method, params)
+    for request in candidates:
+        if (request.heading, inner_method(method, request.params)) == wanted:
+            return request
+    return None

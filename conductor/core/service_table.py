@@ -1,0 +1,195 @@
+"""The table of services: what proxies may call, who performs it, and how the user grants it.
+
+Everything that lists services draws from this table or is checked against it: the router's grants,
+both performers (`conductor/services/local.py`, `conductor/services/executor.py`), `conductor
+inspect`, the Python SDK and the table of docs/channel-abi.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+
+class Performer(enum.Enum):
+    """Who performs a call, and where."""
+
+    ROUTER = "router"
+    """`conductor.core.services.Services` answers it from what it knows."""
+    HOST = "host"
+    """`LocalServices`, in the process that runs the proxy: nothing outside is needed."""
+    LOOP = "loop"
+    """`ServiceExecutor`, at once, on the conductor's event loop."""
+    THREAD = "thread"
+    """`ServiceExecutor`, in a thread, since it blocks."""
+    TASK = "task"
+    """`ServiceExecutor`, in a task, since it waits for the network."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One row: a method that proxies may call on side `c`, or as `_conductor/NAME`."""
+
+    name: str
+    performer: Performer
+    grant: str
+    """How the user grants it: a service, with `:SCOPE` where needed; empty: always granted."""
+    params: str
+    """The params, as docs/channel-abi.md shows them; so is `result`."""
+    result: str
+    summary: str
+    most: int | None = None
+    """Bytes of params; None: the component's limit `service_bytes`."""
+
+    @property
+    def service(self) -> str:
+        """The service it is a part of, by whose name the user grants it."""
+        return self.name.partition("/")[0]
+
+
+TABLE: Final = (
+    Call(
+        "clock",
+        Performer.HOST,
+        "clock",
+        "none",
+        "`unixMs`, `iso`, `date`, `time`, `weekday`, `timezone`",
+        "the time",
+    ),
+    Call(
+        "random",
+        Performer.HOST,
+        "random",
+        '`{"bytes": N}`, 1 to 4096, 16 if left out',
+        '`{"hex": …}`, 2·N digits',
+        "random bytes",
+    ),
+    Call(
+        "log",
+        Performer.HOST,
+        "",
+        '`{"level", "message", "data"}`',
+        "`null`",
+        "writes a line to the log",
+    ),
+    Call(
+        "metric",
+        Performer.LOOP,
+        "",
+        '`{"name", "value", "kind", "labels"}`',
+        "`null`",
+        "counts, for `--metrics`",
+    ),
+    Call(
+        "timer/start",
+        Performer.LOOP,
+        "timer",
+        '`{"afterMs", "everyMs", "data"}`',
+        '`{"timer": ID}`',
+        "sends `timer/fired` later",
+    ),
+    Call(
+        "timer/stop",
+        Performer.LOOP,
+        "timer",
+        '`{"timer": ID}`',
+        '`{"stopped": BOOL}`',
+        "stops a timer",
+    ),
+    Call(
+        "kv/get",
+        Performer.THREAD,
+        "kv",
+        '`{"key", "scope"}`',
+        '`{"found": true, "value": …}` or `{"found": false}`',
+        "reads a stored value",
+    ),
+    Call(
+        "kv/set",
+        Performer.THREAD,
+        "kv",
+        '`{"key", "value", "scope"}`',
+        '`{"used", "quota"}`, in bytes',
+        "stores a value",
+        most=320 * 1024,
+    ),
+    Call(
+        "kv/delete",
+        Performer.THREAD,
+        "kv",
+        '`{"key", "scope"}`',
+        '`{"deleted": BOOL}`',
+        "deletes a stored value",
+    ),
+    Call(
+        "kv/list",
+        Performer.THREAD,
+        "kv",
+        '`{"prefix", "after", "limit", "scope"}`',
+        '`{"keys": […], "more": BOOL}`',
+        "lists the keys of stored values",
+    ),
+    Call(
+        "files/roots",
+        Performer.THREAD,
+        "files:GLOB",
+        "none",
+        '`{"roots": […]}`',
+        "the folders of the client's sessions",
+    ),
+    Call(
+        "files/read",
+        Performer.THREAD,
+        "files:GLOB",
+        '`{"path", "offset", "maxBytes"}`',
+        '`{"path", "size", "mtimeMs", "more"}` and `text` or `base64`',
+        "reads a file",
+    ),
+    Call(
+        "files/list",
+        Performer.THREAD,
+        "files:GLOB",
+        '`{"path", "glob", "limit"}`',
+        '`{"entries": [{"path", "kind", "size", "mtimeMs"}], "more": BOOL}`',
+        "lists files",
+    ),
+    Call(
+        "fetch",
+        Performer.TASK,
+        "fetch:HOST",
+        '`{"url", "method", "headers", "text" or "base64", "maxBytes", "timeoutMs"}`',
+        '`{"status", "url", "headers", "truncated"}` and `text` or `base64`',
+        "sends an HTTP request",
+        most=4 * 1024 * 1024,
+    ),
+    Call(
+        "config",
+        Performer.ROUTER,
+        "",
+        "none",
+        "the params of `configure`",
+        "repeats the configuration",
+    ),
+    Call(
+        "keep",
+        Performer.ROUTER,
+        "",
+        "an object: what is to be [kept](#started-again)",
+        "`{}`",
+        "keeps state for the next instance",
+    ),
+)
+
+CALLS: Final = {call.name: call for call in TABLE if call.performer is not Performer.ROUTER}
+"""The calls that are performed outside the router, by name."""
+
+SERVICES: Final = frozenset(call.service for call in CALLS.values())
+
+LOCAL: Final = frozenset(call.name for call in TABLE if call.performer is Performer.HOST)
+"""The calls that the process which runs the proxy performs itself."""
+
+ALWAYS_GRANTED: Final = frozenset(call.service for call in CALLS.values() if not call.grant)
+
+SHOWN_GRANTS: Final = {call.service: call.grant for call in CALLS.values() if ":" in call.grant}
+"""The grants that need a scope, with a placeholder for it, by service."""

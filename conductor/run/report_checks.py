@@ -1,0 +1,235 @@
+"""Reports of the hosts of guests: read, checked, and passed on to the trace and the audit.
+
+A host reports by notifications on side `c` that no proxy may send (`conductor.core.services`). It
+holds strangers' code, so it is believed nothing that does not concern its own guests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import Changed, Closure, OwnedAddresses, Trace, Violated, services
+from conductor.core.json_text import read_members, write_members
+from conductor.run.plan import Planned
+from conductor.run.report_lines import Sized
+from conductor.run.segment_spec import Recovered
+
+Shape = TypeVar("Shape")
+
+ACTIONS: Final = ("restart", "bypass")
+"""What a host may have done about a guest that failed."""
+
+_DIGEST: Final = r"[0-9a-f]{64}"
+
+CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped", "reordered"})
+_KINDS: Final = frozenset({"request", "response", "notification"})
+_DIRECTIONS: Final = frozenset({"up", "down"})
+
+
+class Chain(Protocol):
+    """The part of `conductor.core.Router` that reports are read with."""
+
+    def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
+        """The sender of the request a peer got on a side as `key`, and the sender's id for it."""
+
+    def neighbour(self, name: str, side: str) -> str | None:
+        """The peer next to another on a side, if all that passes there reaches it."""
+
+
+class Tracing(Protocol):
+    """Writes down every message: see `conductor.record.trace.tracer.Tracer`."""
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Names the peers in order, the guests each hosts, and if it reports what passes between
+        them, the numbers of its messages."""
+
+    def watched(self, planned: Planned) -> Planned:
+        """A component whose lines are written down."""
+
+    def crossed(self, trace: Trace, mode: str) -> None:
+        """A message crossed between two peers."""
+
+    def hop(self, segment: str, params: bytes) -> None:
+        """A child reports a message of a guest. Raises `ValueError` for nonsense."""
+
+    def delivered(self, segment: str, params: bytes) -> None:
+        """A child reports a delivery to a guest. Raises `ValueError` for nonsense."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Auditing:
+    """Receives what an audit records: see `conductor.record.audit.Auditor`. This one records
+    nothing."""
+
+    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
+        """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""
+
+    def violated(self, violation: Violated) -> None:
+        """A component broke a rule of its policy."""
+
+    def changed(self, changed: Changed) -> None:
+        """A component changed the conversation."""
+
+    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+        """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
+
+    def noted(self, event: str, component: str, text: str) -> None:
+        """A component failed, was restarted, bypassed or swapped."""
+
+    def loaded(self, component: str, digest: str) -> None:
+        """A host has loaded the module of a guest."""
+
+    def end(self, failure: str | None) -> None:
+        """The chain has ended; nothing more will come."""
+
+
+class Reports:
+    """Takes the reports of the hosts of one chain to the trace and the audit."""
+
+    def __init__(
+        self,
+        planned: Mapping[str, Planned],
+        chain: Chain,
+        tracer: Tracing | None,
+        audit: Auditing,
+    ) -> None:
+        self._planned = planned
+        self._chain = chain
+        self._tracer = tracer
+        self._audit = audit
+        self.last_words: dict[str, Closure] = {}
+        """Why a host is about to end, by host."""
+
+    def take(
+        self, host: str, service: str, params: bytes | None
+    ) -> Violated | Recovered | Closure | None:
+        """Takes one report; returns what the chain must act on. Raises `ValueError` for nonsense.
+
+        Returns:
+            A guest's violation, the host's recovery of a guest, or why the host is about to end.
+        """
+        planned = self._planned[host]
+        match service:
+            case services.TRACED:
+                assert self._tracer is not None
+                self._tracer.hop(host, params or b"")
+            case services.DELIVERED:
+                assert self._tracer is not None
+                self._tracer.delivered(host, params or b"")
+            case services.VIOLATED:
+                return violated(params, planned.guests)
+            case services.CHANGED:
+                self._audit.reported(host, params or b"", planned.guests, self._chain)
+            case services.LAST_WORDS:
+                self.last_words[host] = last_words(params)
+                return self.last_words[host]
+            case services.RECOVERED:
+                return recovered(params, planned.guests)
+            case services.OWNED:
+                assert planned.belongings is not None
+                report = owned(params, planned.guests)
+                planned.belongings.add(report.peer, report.addresses)
+            case services.READY:
+                for guest, digest in loaded(params, planned.guests).items():
+                    self._audit.loaded(guest, digest)
+        return None
+
+
+class _LastWords(msgspec.Struct):
+    text: str = "ended"
+    hint: str = ""
+    data: dict[str, Any] = {}
+
+
+class _Ready(msgspec.Struct):
+    digests: dict[str, str] = {}
+
+
+def last_words(params: bytes | None) -> Closure:
+    """Why a host is about to end. Raises `ValueError`, as all of these do for nonsense."""
+    words = _decoded(params, _LastWords)
+    return Closure(words.text, words.hint, words.data)
+
+
+def violated(params: bytes | None, guests: Collection[str]) -> Violated:
+    """A rule that a guest broke."""
+    report = _decoded(params, Violated)
+    _check_guest(report.peer, guests)
+    return report
+
+
+def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
+    """What the host did about a guest that failed."""
+    report = _decoded(params, Recovered)
+    _check_guest(report.component, guests)
+    if report.action not in ACTIONS:
+        raise ValueError(f"a host does not {report.action!r} its guests")
+    return report
+
+
+def owned(params: bytes | None, guests: Collection[str]) -> OwnedAddresses:
+    """Which addresses of MCP are a guest's own."""
+    report = _decoded(params, OwnedAddresses)
+    _check_guest(report.peer, guests)
+    return report
+
+
+def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
+    """The digests of the modules a host has loaded, by guest."""
+    report = _decoded(params, _Ready).digests
+    for name, digest in report.items():
+        _check_guest(name, guests)
+        if not re.fullmatch(_DIGEST, digest):
+            raise ValueError(f"not a digest: {digest!r}")
+    return report
+
+
+def _decoded(params: bytes | Raw | None, shape: type[Shape]) -> Shape:
+    try:
+        return msgspec.json.decode(params or b"{}", type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _check_guest(name: str, guests: Collection[str]) -> None:
+    if name not in guests:
+        raise ValueError(f"`{name}` is not one of its guests")
+
+
+class _ChangeReport(msgspec.Struct, frozen=True, kw_only=True):
+    changed: Raw
+    before_size: Sized | None = None
+    """In place of what does not fit in a line."""
+    after_size: Sized | None = None
+
+
+def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, Sized | None]:
+    """What a guest changed, and digests of payloads that did not fit, before and after."""
+    fields = read_members(raw)
+    if fields is None:
+        raise ValueError("it is no object")
+    # The payloads stay as they are: decoded and encoded again, numbers in them could change.
+    before, after = fields.pop("before", None), fields.pop("after", None)
+    report = _decoded(write_members(fields), _ChangeReport)
+    changed = _decoded(report.changed, Changed)
+    for raw_id in filter(None, (changed.source_id, changed.target_id)):
+        if "\n" in raw_id or msgspec.json.decode(raw_id, type=int | str | None) is None:
+            raise ValueError("an id is none")
+    _check_guest(changed.peer, guests)
+    words = ((changed.change, CHANGES), (changed.kind, _KINDS), (changed.direction, _DIRECTIONS))
+    for word, known in words:
+        if word not in known:
+            raise ValueError(f"no change is called {word!r}")
+    complete = msgspec.structs.replace(
+        changed,
+        before=None if before is None else bytes(before),
+        after=None if after is None else bytes(after),
+    )
+    return complete, report.before_size, report.after_size

@@ -1,0 +1,166 @@
+"""Process groups: a component and whatever it has started, none of which may outlive the chain.
+
+`signal` and `end` act on the group of one component. `Guardian` ends all groups if this process is
+killed. `end_strays` ends processes that have left their group (daemons).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal as signals
+import subprocess
+import sys
+import time
+from typing import Final
+
+_POLL: Final = 0.01
+"""Seconds between two looks whether a process is gone."""
+
+_STRAYS_SECONDS: Final = 2.0
+"""Seconds that `end_strays` takes at most."""
+
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+# A constant text: nothing a user or component says becomes part of it. A shell is the smallest
+# process every POSIX system has; it gets numbers on its standard input only. It ignores the
+# signals that a terminal sends to everybody, since it has to be the last to end.
+_SCRIPT: Final = """
+trap '' HUP INT TERM
+while read -r line; do groups=$line; done
+test -n "$groups" || exit 0
+for group in $groups; do kill -s TERM -- "-$group"; done 2>/dev/null
+sleep 1
+for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
+"""
+
+
+class Guardian:
+    """Ends the process groups in its list if this process dies without calling `release`.
+
+    A shell in a session of its own reads the list. When its input ends before the list is empty,
+    the conductor is gone, and the shell ends the groups: also grandchildren behind `npx` or `uvx`.
+    """
+
+    def __init__(self) -> None:
+        self._groups: set[int] = set()
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def add(self, group: int) -> None:
+        """Watches over one more process group."""
+        self._groups.add(group)
+        self._send()
+
+    def remove(self, group: int) -> None:
+        """Forgets a group that has ended."""
+        self._groups.discard(group)
+        self._send()
+
+    def release(self) -> None:
+        """Lets the shell end; it does not touch what is still listed."""
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            assert shell.stdin is not None
+            with contextlib.suppress(OSError):
+                shell.stdin.write(b"\n")
+            shell.stdin.close()
+            shell.wait()
+
+    def _send(self) -> None:
+        if sys.platform == "win32":
+            return
+        if self._shell is None:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env={"PATH": "/usr/bin:/bin"},
+                cwd="/",
+                bufsize=0,
+            )
+        assert self._shell.stdin is not None
+        line = " ".join(str(group) for group in sorted(self._groups))
+        with contextlib.suppress(BrokenPipeError):  # somebody killed the shell: go on without it
+            self._shell.stdin.write(line.encode() + b"\n")
+
+
+def signal(group: int, number: int) -> None:
+    """Sends a signal to every process of a group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def lives(group: int) -> bool:
+    """Whether anything but the group's unreaped leader is left."""
+    if sys.platform == "linux":
+        return any(pid != group for pid in _members(group))
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, 0)
+        return True
+    return False
+
+
+async def end(group: int, grace: float) -> None:
+    """Ends what a group's leader has left behind: SIGTERM, and SIGKILL after `grace` seconds."""
+    import asyncio  # not at the top: this module is loaded before the event loop's modules
+
+    for number in (signals.SIGTERM, signals.SIGKILL):
+        if not lives(group):
+            return
+        signal(group, number)
+        deadline = time.monotonic() + grace
+        while lives(group) and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL)
+
+
+def _members(group: int) -> list[int]:
+    """The processes of a group that are no zombies (Linux)."""
+    members = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"{entry.path}/stat", "rb") as stat:
+            # The name before the last `)` is the program's choice and may hold anything.
+            fields = stat.read().rpartition(b")")[2].split()
+            if int(fields[2]) == group and fields[0] != b"Z":
+                members.append(int(entry.name))
+    return members
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of orphans among its descendants (Linux).
+
+    Without that they would become children of the system's first process, where `end_strays` could
+    not find them.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_strays() -> None:
+    """Ends every process below this one, and theirs as they come up; returns when none is left."""
+    deadline = time.monotonic() + _STRAYS_SECONDS
+    while sys.platform == "linux" and time.monotonic() < deadline:
+        for pid in _children():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signals.SIGKILL)
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return  # only this says for sure that there are none: the list may miss some
+        if not ended:
+            time.sleep(_POLL / 2)
+
+
+def _children() -> list[int]:
+    """The processes whose parent this process is (Linux)."""
+    children = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children") as listed:
+                children += [int(pid) for pid in listed.read().split()]
+    return children

@@ -1,0 +1,205 @@
+"""What a chain does about components that fail, take too long, or have a new build."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from conductor.core import CHANNEL, Component
+from conductor.errors import ComponentError
+from conductor.run.plan import Configuration
+from conductor.spec.model import Spec
+from conductor.transports.base import Events
+from conductor.transports.memory import Channel, MemoryTransport
+from tests.run.chains import Chain, agent, answer, pass_through, proxy, run
+
+DONE = {"stopReason": "end_turn"}
+
+
+def test_a_proxy_that_fails_is_started_again_and_its_request_is_answered() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        error = (await chain.prompt("crash p"))["error"]
+        assert error["data"]["component"] == "p"
+        assert "proxy `p` raised CrashError" in error["message"]
+        assert (await chain.prompt("and now?"))["result"] == DONE
+        assert "it is started again (1 of 3)" in "".join(chain.log)
+        assert dict(chain.runtime.health())["p"].startswith("running, started again 1 time,")
+
+    assert run(play, proxy("p", on_failure="restart"), agent()) == 0
+
+
+def test_a_proxy_that_keeps_failing_ends_the_chain() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        for number in range(1, 4):
+            assert "error" in await chain.prompt("crash p")
+            await chain.logged(f"({number} of 3)")
+        assert "error" in await chain.prompt("crash p")
+        assert chain.runtime.failure is not None
+
+    assert run(play, proxy("p", on_failure="restart"), agent()) == 1
+
+
+def test_the_chain_goes_on_without_a_proxy_that_may_be_bypassed() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert "error" in await chain.prompt("crash p")
+        assert (await chain.prompt("without it"))["result"] == DONE
+        assert chain.texts() == ["without it"]
+        assert dict(chain.runtime.health())["p"].startswith("left out of the chain")
+
+    assert run(play, proxy("p", on_failure="bypass"), proxy("q"), agent()) == 0
+
+
+def test_a_failure_of_any_other_component_ends_the_chain_and_names_it() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        other, mine = await chain.begin_prompt("wait"), await chain.prompt("crash q")
+        assert mine["error"]["data"]["component"] == "q"
+        assert (await other)["error"]["data"]["component"] == "q"
+        assert chain.runtime.failure is not None
+
+    assert run(play, proxy("p"), proxy("q"), agent()) == 1
+
+
+class NoStart(MemoryTransport):
+    """A component that cannot be started."""
+
+    async def open(self, events: Events) -> None:
+        """Raises."""
+        raise ComponentError("no such program", "install it")
+
+
+def test_a_component_that_cannot_be_started_fails_the_first_request() -> None:
+    async def play(chain: Chain) -> None:
+        error = (await chain.call("initialize", {"protocolVersion": 1}))["error"]
+        assert "agent `agent`: no such program" in error["message"]
+
+    planned = agent()
+    broken = type(planned)(planned.component, NoStart(answer))
+    assert run(play, proxy("p"), broken) == 1
+
+
+def test_a_new_build_takes_over_between_two_messages(tmp_path: Path) -> None:
+    file = tmp_path / "p.wasm"
+    file.write_bytes(b"old")
+    builds: list[bytes] = []
+
+    async def build(channel: Channel) -> None:
+        builds.append(file.read_bytes())
+        await pass_through(channel)
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        held = await chain.begin_prompt("wait")
+        file.write_bytes(b"newer")
+        chain.runtime.reload()
+        await asyncio.sleep(0.1)
+        assert not any("replaced" in line for line in chain.log), "a request is open"
+        assert (await chain.prompt("go on"))["result"] == DONE
+        assert (await held)["result"] == DONE
+        await chain.logged("p replaced by its new build")
+        assert (await chain.prompt("again"))["result"] == DONE
+        assert builds == [b"old", b"newer"]
+
+    assert run(play, proxy("p", build, files=(str(file),)), agent()) == 0
+
+
+def test_a_new_build_that_does_not_start_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "p.wasm"
+    file.touch()
+    planned = proxy("p", files=(str(file),))
+    broken = type(planned)(
+        planned.component, planned.transport, lambda: NoStart(answer), files=planned.files
+    )
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        chain.runtime.reload()
+        await chain.logged("error p the new build is not used: no such program")
+        assert (await chain.prompt("as before"))["result"] == DONE
+
+    assert run(play, broken, agent()) == 0
+
+
+def test_changed_settings_are_sent_to_the_component(tmp_path: Path) -> None:
+    configured: list[Any] = []
+    file = tmp_path / "p.json"
+
+    async def listening(channel: Channel) -> None:
+        while (line := await channel.receive()) is not None:
+            if line.startswith(b"c"):
+                configured.append(json.loads(line[1:])["params"]["config"])
+            elif line[:1] in b"ps":
+                channel.send((b"s" if line[:1] == b"p" else b"p") + line[1:])
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        for text in ('{"n": 2}', '{"n": 2}', "no JSON"):
+            file.write_text(text)
+            chain.runtime.reload()
+        await chain.logged("error p its settings stay as they were: ")
+        assert (await chain.prompt("x"))["result"] == DONE
+        assert configured == [{"n": 1}, {"n": 2}]
+
+    component = Component("p", "proxy `p`", CHANNEL, configure=b'{"config": {"n": 1}}')
+    planned = proxy(
+        "p",
+        listening,
+        component=component,
+        configurations=(Configuration(Spec(name="p", config_file=str(file))),),
+    )
+    assert run(play, planned, agent()) == 0
+
+
+async def _deaf(channel: Channel) -> None:
+    """Answers `initialize` and no more."""
+    while (line := await channel.receive()) is not None:
+        message = json.loads(line)
+        if message.get("method") == "initialize":
+            result = {"protocolVersion": 1, "agentCapabilities": {}}
+            channel.send(
+                json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+            )
+
+
+def test_a_request_is_failed_after_the_component_s_timeout() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.call("initialize", {"protocolVersion": 1})
+        error = (await chain.call("session/new", {"cwd": "/", "mcpServers": []}))["error"]
+        assert error["message"].startswith(
+            "agent `agent` did not answer `session/new` within 0.05 s"
+        )
+        assert error["data"]["timeout"] == 0.05
+        assert chain.runtime.failure is None
+
+    assert run(play, agent(_deaf, timeout=0.05)) == 0
+
+
+def test_a_turn_in_which_nothing_moves_is_ended() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        ended = await chain.prompt("wait")
+        assert "nothing came from agent `agent` for 0.05 s" in str(ended)
+
+    planned = agent(quiet=0.05)
+    limited = Component("agent", "agent `agent`", limited=True)
+    assert run(play, type(planned)(limited, planned.transport, quiet=0.05)) == 0
+
+
+def test_a_guest_that_never_took_its_role_is_not_started_again() -> None:
+    """It would only fail in the same manner."""
+
+    async def failing(channel: Channel) -> None:
+        await channel.receive()
+        raise ValueError("never ready")
+
+    async def play(chain: Chain) -> None:
+        error = (await chain.call("initialize", {"protocolVersion": 1}))["error"]
+        assert "never ready" in error["message"]
+        assert not any("started again" in line for line in chain.log)
+
+    assert run(play, proxy("p", failing, on_failure="restart", guests=("p",)), agent()) == 1
