@@ -18,7 +18,7 @@ from conductor.spec import catalog, component_options, programs
 from conductor.spec.lock import file as locks
 from conductor.spec.manifest import reading
 from conductor.spec.model import Spec
-from tests.cli.support import conductor
+from tests.harness.process.command import conductor
 from tests.places import ROOT
 
 FORGED: Final = (

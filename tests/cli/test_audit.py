@@ -13,7 +13,7 @@ import pytest
 import wasmtime
 
 from conductor.spec.paths import components_folder
-from tests.cli.support import conductor
+from tests.harness.process.command import conductor
 from tests.places import ROOT
 from wasm_host.harden import missing, probe
 

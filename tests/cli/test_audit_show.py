@@ -14,7 +14,7 @@ import pytest
 from conductor.cli.audit import verify
 from conductor.cli.audit_show import Filter, show
 from conductor.record.audit.file import Head, sealed
-from tests.cli.support import conductor, environment
+from tests.harness.process.command import conductor, environment
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ import pytest
 from conductor.author import project
 from conductor.spec.manifest import reading as manifest
 from conductor.spec.manifest import section
-from tests.cli.support import COMMAND, Ran, environment
 from tests.e2e.peers import npm
+from tests.harness.process.command import COMMAND, Ran, environment
 from tests.places import ROOT
 
 pytestmark = pytest.mark.timeout(600)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conductor.spec.paths import components_folder
-from tests.cli.support import Running, conductor
+from tests.harness.process.command import Running, conductor
 
 DEMO = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 

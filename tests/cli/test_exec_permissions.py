@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.cli.client_handlers import option_of
-from tests.cli.support import Running, conductor
+from tests.harness.process.command import Running, conductor
 
 KINDS = ("allow_always", "allow_once", "reject_always", "reject_once")
 ALL = [{"optionId": f"the {kind}", "name": kind, "kind": kind} for kind in KINDS]

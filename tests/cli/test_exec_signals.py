@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from tests.cli.support import Running
+from tests.harness.process.command import Running
 
 
 def test_the_first_interrupt_cancels_the_turn() -> None:

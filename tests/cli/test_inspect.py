@@ -12,7 +12,7 @@ import pytest
 import wasmtime
 
 from conductor.spec.paths import components_folder
-from tests.cli.support import conductor, environment
+from tests.harness.process.command import conductor, environment
 from tests.places import ROOT
 
 if TYPE_CHECKING:

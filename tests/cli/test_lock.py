@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conductor.spec.paths import components_folder
-from tests.cli.support import Ran, conductor, environment
+from tests.harness.process.command import Ran, conductor, environment
 
 CUSTOM_SECTION = b"\0\2\1x"
 """Appended to a module it changes its digest and nothing else."""

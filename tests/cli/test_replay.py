@@ -11,8 +11,8 @@ import pytest
 import wasmtime
 
 from conductor.spec.paths import components_folder
-from tests.cli.support import COMMAND, Ran, conductor
 from tests.e2e.test_guest_failures import FUSED
+from tests.harness.process.command import COMMAND, Ran, conductor
 from tests.record.trace.test_trace import PROXY, conversation, heard, lines, services, talk
 
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"

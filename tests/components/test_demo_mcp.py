@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.components.demo_client import DemoProcess, Json
+from tests.harness.process.demo import DemoProcess, Json
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:

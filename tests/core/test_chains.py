@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Router
-from tests.core.actors import FORMS, INITIALIZE, Actor, Agent, Stage, chain, conversation, proxy
+from tests.harness.router.actors import (
+    FORMS,
+    INITIALIZE,
+    Actor,
+    Agent,
+    Stage,
+    chain,
+    conversation,
+    proxy,
+)
 
 KINDS = (*FORMS, "scp", "channel")
 

@@ -15,7 +15,7 @@ import os
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router
-from tests.core.actors import (
+from tests.harness.router.actors import (
     CANCEL,
     FORMS,
     INITIALIZE,

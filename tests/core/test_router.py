@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from conductor.core import Component, Router, Trace
-from tests.core.plays import (
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import (
     MISPLACED,
     V1,
     agent_mode,
@@ -20,7 +21,6 @@ from tests.core.plays import (
     request,
     result,
 )
-from tests.playbook import Hole, Noted, Playbook
 
 
 def test_a_chain_needs_an_agent_and_names_that_differ() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from conductor.core.policy.key_table import Direction, Right
 from conductor.core.policy.rules import NO_PROFILE, Policy, Rule
-from tests.core.ends import PROMPT, STOP, Item, Step
-from tests.core.policies import PAUSES, casts
 from tests.core.test_noninterference import check, check_as_without
-from tests.core.worlds import Cast, World, check_nothing_is_held
+from tests.harness.world.ends import PROMPT, STOP, Item, Step
+from tests.harness.world.policies import PAUSES, casts
+from tests.harness.world.world import Cast, World, check_nothing_is_held
 
 CLOSE: Final = "session/close"
 HOLDS, ANSWERS, AMENDS = Right.CARRY, Right.ANSWER, Right.AMEND

@@ -34,7 +34,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.e2e.rig import Chain
+from tests.harness.process.rig import Chain
 from tests.places import ROOT
 
 HOME: Final = "/home/you"

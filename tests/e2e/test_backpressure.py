@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.processes import chars_read, needs_proc, pss_mib, wait_gone
+from tests.harness.process.processes import chars_read, needs_proc, pss_mib, wait_gone
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

@@ -6,10 +6,10 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from tests.e2e.rig import base
+from tests.harness.process.rig import base
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def _modules(rig: Rig, *names: str) -> list[str]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.processes import needs_proc
-from tests.e2e.rig import PROXIES
+from tests.harness.process.processes import needs_proc
+from tests.harness.process.rig import PROXIES
 
 if TYPE_CHECKING:
-    from tests.e2e.client import Json
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 BEFORE: Final = ("nothing", "sandboxed", "inline", *PROXIES)
 

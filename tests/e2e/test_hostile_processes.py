@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.e2e.actors.hostile_proxy import FAULTS, FLOOD
-from tests.e2e.processes import needs_proc, wait_gone
+from tests.harness.process.processes import needs_proc, wait_gone
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
-    from tests.e2e.client import Json
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

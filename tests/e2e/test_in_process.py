@@ -13,8 +13,8 @@ from conductor.transports.base import Ended
 from conductor.transports.memory import MemoryTransport
 from tests.e2e.actors import odd_agent
 from tests.e2e.actors.recording_proxy import in_process
-from tests.e2e.client import Json
-from tests.e2e.rig import Chain, Rig
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Chain, Rig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

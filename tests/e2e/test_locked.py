@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.rig import Chain, Rig, base
+from tests.harness.process.rig import Chain, Rig, base
 
 CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from tests.e2e.client import Json
-    from tests.e2e.rig import Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Rig
 
 GENERATIONS: Final = ("stateless", "sdk-2", "rfd", "sdk-0.12", "sacp", "pacp", "scp")
 

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.mcp_clients import HELLO, Shim
+from tests.harness.process.mcp_clients import HELLO, Shim
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.mcp_clients import Door, Http, Shim, given
-from tests.e2e.processes import needs_proc
 from tests.e2e.test_mcp_bridge import declared_as, heard, proxy, servers
+from tests.harness.process.mcp_clients import Door, Http, Shim, given
+from tests.harness.process.processes import needs_proc
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.client import Json
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 SAMPLED: Final = "the demo's sample"
 """What A answers a server that asks for sampling."""

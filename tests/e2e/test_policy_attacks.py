@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.e2e.attacks import ARRAY, ATTACKS, FOR_A_CHUNK, KEY, NO, OWN, SETUPS, UPDATES, Attack
-from tests.e2e.client import Json
-from tests.e2e.rig import Rig, member
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Rig, member
 from tests.places import ACTORS
 
 GUEST: Final = (ACTORS / "evil_guest.wat").read_text(encoding="utf-8")

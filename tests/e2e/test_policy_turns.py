@@ -16,9 +16,9 @@ import pytest
 from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.states import MOST_RETRIES
 from tests.e2e.attacks import KEY
-from tests.e2e.client import Json
-from tests.e2e.rig import PACKAGE, Chain, Rig
 from tests.e2e.test_policy_attacks import HELLOS, Carrier, Play
+from tests.harness.process.client import Json
+from tests.harness.process.rig import PACKAGE, Chain, Rig
 
 pytestmark = pytest.mark.usefixtures("python_guest")
 KINDS: Final = pytest.mark.parametrize("kind", ["guest", "program"])

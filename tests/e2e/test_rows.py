@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.attacks import KEY
-from tests.e2e.rig import Chain, Rig
 from tests.e2e.test_policy_attacks import Carrier
+from tests.harness.process.rig import Chain, Rig
 
 # -- 19: extension messages ------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from tests.places import ACTORS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.client import Json
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 ISOLATIONS = pytest.mark.parametrize("isolation", ["process", "inline"])
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.processes import command_line, needs_proc, wait_gone
-from tests.e2e.rig import DEMO
+from tests.harness.process.processes import command_line, needs_proc, wait_gone
+from tests.harness.process.rig import DEMO
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.mcp.bridge_rig import DECLARED, Rig
+from tests.harness.bridge.rig import DECLARED, Rig
 from tests.places import GOLDEN
 
 GOLDEN: Final = GOLDEN / "mcp"

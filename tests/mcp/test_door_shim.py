@@ -16,7 +16,7 @@ import pytest
 
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import shim
-from tests.mcp.door_rig import PATIENCE, Json, run_loop, running
+from tests.harness.bridge.doors import PATIENCE, Json, run_loop, running
 from tests.places import ROOT
 
 COMMAND = (sys.executable, "-m", "conductor", "mcp")

@@ -17,8 +17,8 @@ from conductor.author.check.scripted_chain import ScriptedChain
 from conductor.author.check.suite import Outcome
 from conductor.author.check.table import CHECKS, Check
 from conductor.spec import catalog
-from tests.cli.support import conductor
 from tests.docs import pages
+from tests.harness.process.command import conductor
 from tests.places import HOSTILE, ROOT
 
 HERE: Final = Path(__file__).parent

@@ -15,7 +15,7 @@ from guest_sdk.python import Playground, Proxy, Record
 from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from tests.components.library.support import Json, agent, component, play, plays
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 FILES = {
     "/project/AGENTS.md": "\ufeffBe brief.\n",

@@ -12,7 +12,7 @@ from tests.components.library.support import agent, component, play, plays, rece
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 
 def spending(p: Playground, *, used: int = 0, cost: Any = None, usage: Any = None) -> Any:

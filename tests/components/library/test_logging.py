@@ -14,7 +14,7 @@ from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def lines(p: Playground) -> list[dict[str, Any]]:

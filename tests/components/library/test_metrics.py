@@ -12,7 +12,7 @@ from tests.components.library.support import agent, component, play, plays
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def counts(p: Playground) -> Counter[str]:

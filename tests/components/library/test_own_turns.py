@@ -11,7 +11,7 @@ import pytest
 from tests.components.library.support import agent, component
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 HIDDEN = component("sparkle", {"prompt": "sparkle", "show": "hidden"})
 """`sparkle`, whose prompt is not shown."""

@@ -13,7 +13,7 @@ from tests.components.library.support import agent, component, play, plays, rece
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 HI = {"prompts": "/symposium:hi"}
 

@@ -10,7 +10,7 @@ from guest_sdk.python import text
 from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def blocks(playground: Any, at: int = -1) -> Any:

@@ -12,7 +12,7 @@ from tests.components.library.support import agent, component, play, plays
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 RELEASE = "---\nname: release\ndescription: >-\n  How to make\n  a release\n---\n1. Test.\n"
 FILES = {

@@ -12,7 +12,7 @@ from tests.components.library.support import Json, agent, component, play, plays
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 FOLDER = "/project/.conductor/commands"
 REVIEW = '---\ndescription: "Reviews"\nargument-hint: FILE\n# x\n---\nReview $ARGUMENTS well.\n'

@@ -12,7 +12,7 @@ from guest_sdk.python.playground import Agent
 from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 EMBODY = "Please use the embody_sparkle tool to load your collaborative patterns."
 COMMAND = {"name": "sparkle", "command": "sparkle-mcp", "args": ["-v"], "env": []}

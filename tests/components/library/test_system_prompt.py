@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from guest_sdk.python import Record
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 REVIEWER = {"id": "reviewer", "name": "Reviewer", "description": "Reads"}
 MODES = {

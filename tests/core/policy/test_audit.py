@@ -9,7 +9,7 @@ import pytest
 from conductor.core import Changed, Closure, Effect
 from conductor.core.policy.ordering import InFlight
 from conductor.core.state import Carried, Copied
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     PROMPT,

@@ -21,8 +21,8 @@ from conductor.core import (
 )
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.rules import NO_PROFILE, Policy
-from tests.core.plays import OK
-from tests.core.policy.plays import (
+from tests.harness.router.plays import OK
+from tests.harness.router.policed import (
     LABEL,
     V1,
     Hole,

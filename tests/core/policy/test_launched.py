@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Component, Listen, Router, Violated
-from tests.core.plays import error, request, result
-from tests.core.policy.plays import policy
-from tests.playbook import Hole, Noted, Playbook
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import error, request, result
+from tests.harness.router.policed import policy
 
 ASKED = {"protocolVersion": 1, "clientCapabilities": {}}
 ANSWER = {"protocolVersion": 1, "agentCapabilities": {"loadSession": False}}

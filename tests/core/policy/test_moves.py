@@ -11,7 +11,7 @@ import pytest
 from conductor.core import Closure
 from conductor.core.policy.states import MOST_RETRIES, MOVES, Event, State, to
 from conductor.core.policy.turns import GRACE
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CANCELLED,
     DONE,
     PROMPT,

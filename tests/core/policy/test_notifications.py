@@ -8,7 +8,7 @@ import pytest
 
 from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
 from conductor.core.policy import entries, notifications
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     KINDS,
     PERMISSION,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core.effects import OwnedAddresses
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     UPDATE,
     Hole,
     Json,

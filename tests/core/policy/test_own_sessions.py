@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     DONE,
     PERMISSION,
     PROMPT,

@@ -16,8 +16,8 @@ import pytest
 from conductor.core import DIALECTS, Component, Router, Send, Violated
 from conductor.core.policy import ownership
 from conductor.core.policy.rules import Grants, Policy
-from tests.core.actors import Guest, dump
-from tests.core.plays import V1, notification, request, result
+from tests.harness.router.actors import Guest, dump
+from tests.harness.router.plays import V1, notification, request, result
 
 Json = dict[str, Any]
 Lines = list[tuple[str, bytes]]

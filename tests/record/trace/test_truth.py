@@ -14,8 +14,8 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED, Policy
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.tracer import Tracer
+from tests.harness.world.hosts import Chain, Step
 from tests.record.trace import pairs
-from tests.record.trace.hosts import Chain, Step
 
 PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
 

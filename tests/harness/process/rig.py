@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 
 import wasmtime
 
-from tests.e2e.client import Client, Json
-from tests.e2e.processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
+from tests.harness.process.client import Client, Json
+from tests.harness.process.processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
 from tests.places import DEADLINE, HOSTILE, ROOT
 
 PROXIES: Final = ("acp", "sdk", "sacp", "pacp", "scp")

@@ -27,9 +27,9 @@ from conductor.core import (
 from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.key_table import AFTER_PROMPTS, Right
 from conductor.core.policy.rules import Policy
-from tests.core.actors import dump
-from tests.core.ends import STOP, End, Step
-from tests.core.wild import Program, Tape, Wild
+from tests.harness.router.actors import dump
+from tests.harness.world.ends import STOP, End, Step
+from tests.harness.world.wild import Program, Tape, Wild
 
 GONE: Final = Closure("gone")
 ENDLESS: Final = 10_000

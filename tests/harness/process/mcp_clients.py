@@ -19,7 +19,7 @@ from tests.places import DEADLINE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.rig import Chain
+    from tests.harness.process.rig import Chain
 
 Json = dict[str, Any]
 HELLO: Final[Json] = {
