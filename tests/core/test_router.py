@@ -569,7 +569,7 @@ def test_lines_need_a_side() -> None:
 
 def traced(pb: Playbook, kind: str, source: str, target: str, id_: str | None) -> Trace:
     """Asserts that the next effect is a trace of this."""
-    effect = pb._effects.pop(0)
+    effect = pb.effects.pop(0)
     assert isinstance(effect, Trace), effect
     assert (effect.kind, effect.source, effect.target, effect.id) == (kind, source, target, id_)
     return effect

@@ -62,12 +62,12 @@ class Watched(World):
         """Prompts and cancellations, with their session."""
         super().__init__(cast, **more)  # type: ignore[arg-type]
 
-    def _deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
+    def deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
         for line in lines:
             message = json.loads(line[1:])
             if line[:1] == b"p" and message.get("method") in (PROMPT, STOP):
                 self.heard.append((message["method"], message["params"]["sessionId"]))
-        super()._deliver(name, peer, lines)
+        super().deliver(name, peer, lines)
 
 
 def of_turns(items: Sequence[Item]) -> list[tuple[str, str, int]]:

@@ -36,7 +36,7 @@ def test_it_may_not_answer_in_the_agents_place(*, silent: bool) -> None:
             pb << Noted("warning", "g", "did not answer `_scp/proxy`")
         else:
             pb >> ("g", error(4, -32601, "what?"))
-        broken = pb._effects.pop(0)
+        broken = pb.effects.pop(0)
         assert isinstance(broken, Violated)
         assert "initialize" in broken.text
         pb << ("agent", request(1, "initialize", ASKED))

@@ -332,8 +332,7 @@ def test_and_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_given_is_traced_once() -> None:
-    with chain(CARRY_TEXT) as pb:
-        pb.router._exchange.tracing = True
+    with chain_of(guest(CARRY_TEXT), tracing=True) as pb:
         pb >> ("agent", update("a")) << ("g", "s", update("a"))
         trace = taken(pb)
         assert isinstance(trace, Trace)

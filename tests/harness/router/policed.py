@@ -253,11 +253,11 @@ def failed(pb: Playbook, id_: object, *texts: str, name: str = "g", peer: str = 
 
 def taken(pb: Playbook) -> Effect:
     """The next effect, which the test looks at itself."""
-    assert pb._effects, "nothing follows"
-    return pb._effects.pop(0)
+    assert pb.effects, "nothing follows"
+    return pb.effects.pop(0)
 
 
 def skip(pb: Playbook) -> list[Effect]:
     """Passes over the rest of what follows, which is not what the test is about."""
-    rest, pb._effects = pb._effects, []
+    rest, pb.effects = pb.effects, []
     return rest

@@ -217,10 +217,11 @@ class World:
                     for said in self.ends[name].hear(line):
                         self.play(name, said)
             else:
-                self._deliver(name, peer, lines)
+                self.deliver(name, peer, lines)
         raise AssertionError("they never come to an end")
 
-    def _deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
+    def deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
+        """A component reads what was written to it; its lines go to the router."""
         player = self.players[name]
         if isinstance(player, Program):
             for line in lines:
