@@ -22,9 +22,9 @@ from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import catalog
 from conductor.spec.paths import compiled_modules
 from tests.author.processes import caged_processes
+from tests.places import HOSTILE
 from wasm_host.harden import probe
 
-HOSTILE: Final = Path(__file__).parents[1] / "hostile"
 LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 
 

@@ -18,6 +18,7 @@ from conductor.errors import ComponentError
 from conductor.run import spawn
 from conductor.spec.python_guest.scripts import Script
 from tests.author.processes import caged_processes
+from tests.places import PASSTHROUGH, ROOT
 
 MAGIC: Final = b"\0asm\1\0\0\0"
 MOST: Final = 64 * 1024 * 1024
@@ -30,7 +31,7 @@ def module(folder: Path, content: bytes) -> str:
 
 
 def test_a_module_is_described_as_it_is_here(tmp_path: Path) -> None:
-    here = Path(__file__).parents[2] / "components" / "passthrough" / "passthrough.wasm"
+    here = PASSTHROUGH
     with CagedReader() as reader:
         assert reader.module(str(here), MOST) == wasm_host.describe(here)
 
@@ -126,7 +127,7 @@ def test_the_child_has_bounds() -> None:
 
 def test_nothing_that_runs_a_chain_starts_it() -> None:
     """An editor waits for a chain: what that reads of a stranger's is bounded instead."""
-    root = Path(__file__).parents[2] / "conductor"
+    root = ROOT / "conductor"
     users = {
         str(path.relative_to(root))
         for path in root.rglob("*.py")

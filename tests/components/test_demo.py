@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .demo_client import DemoProcess
+from tests.harness.process.demo import DemoProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .demo_client import DEADLINE, DemoProcess, Json
+from tests.harness.process.demo import DemoProcess, Json
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .demo_client import AGENT, DemoProcess, Json
+from tests.harness.process.demo import AGENT, DemoProcess, Json
 
 if TYPE_CHECKING:
     from pathlib import Path

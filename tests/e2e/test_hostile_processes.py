@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from .actors.hostile_proxy import FAULTS, FLOOD
-from .client import DEADLINE
-from .processes import needs_proc, wait_gone
+from tests.e2e.actors.hostile_proxy import FAULTS, FLOOD
+from tests.harness.process.processes import needs_proc, wait_gone
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .rig import Chain, Rig, base
+from tests.harness.process.rig import Chain, Rig, base
 
 CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
 
@@ -89,7 +89,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
 def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Path) -> None:
     """Its script has changed, so neither SIGHUP nor a crash brings the new one in."""
     script = tmp_path / "proxy.py"
-    script.write_text("from actors.recording_proxy import main\nmain()\n")
+    script.write_text("from tests.e2e.actors.recording_proxy import main\nmain()\n")
     original = json.loads(rig.x("P", "--die-on", "drop dead", "--mark", "P was here"))
     args = [str(script), *original["args"][2:]]
     proxy = json.dumps({**original, "args": args, "on_failure": "restart"})

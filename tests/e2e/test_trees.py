@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .rig import base
+from tests.harness.process.rig import base
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 
 def _marked(rig: Rig, name: str, dialect: str = "acp", *flags: str) -> str:

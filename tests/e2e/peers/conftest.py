@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .npm import MCP_SOURCES, NodePeers, install, link_scripts, node_tools, pinned_node
-from .processes import outliving
+from tests.e2e.peers.npm import (
+    MCP_SOURCES,
+    NodePeers,
+    install,
+    link_scripts,
+    node_tools,
+    pinned_node,
+)
+from tests.e2e.peers.processes import outliving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,14 +17,14 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
-from .mcp_chain import chain
-from .plan import DEADLINE
+from tests.e2e.peers.mcp_chain import chain
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 Json = dict[str, Any]
 TOOLS = ["add", "echo", "fail", "progress", "whoami"]

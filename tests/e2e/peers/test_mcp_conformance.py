@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .mcp_chain import chain
-from .test_mcp_clients import AGENTS, pairs
+from tests.e2e.peers.mcp_chain import chain
+from tests.e2e.peers.test_mcp_clients import AGENTS, pairs
 
 if TYPE_CHECKING:
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 EVERYTHING = Path(__file__).parent / "everything.py"

@@ -12,9 +12,8 @@ from typing import Final
 
 import pytest
 
-from tests.e2e.rig import Chain, Rig, base
-
-from .support import EXAMPLES
+from tests.guest_sdk.python.support import EXAMPLES
+from tests.harness.process.rig import Chain, Rig, base
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

@@ -3,8 +3,8 @@
     chain = rig.agent(rig.x("X1", dialect="pacp"), rig.demo())
     chain.initialize(); session = chain.new_session(); chain.prompt(session, "hi")
 
-A is the bundled `demo`, X is `actors.recording_proxy`, C is `client.Client`. Every component
-logs what it saw to a file of its own name; `rig.log(name)` reads it.
+A is the bundled `demo`, X is `actors/recording_proxy.py`, C is `client.Client`. Every component
+logs its lines to a file of its own name; `rig.log(name)` reads it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from typing import Final, NamedTuple
 
 import wasmtime
 
-from .client import DEADLINE, Client, Json
-from .processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
+from tests.harness.process.client import Client, Json
+from tests.harness.process.processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
+from tests.places import DEADLINE, HOSTILE, ROOT
 
-HERE: Final = Path(__file__).parent
-HOSTILE: Final = Path(__file__).parents[1] / "hostile"
 PROXIES: Final = ("acp", "sdk", "sacp", "pacp", "scp")
 """Every dialect X speaks."""
 
@@ -128,7 +127,7 @@ class Rig:
           log: bool = True) -> str:  # fmt: skip
         """The recording proxy. `told`: the conductor is told its dialect, else it finds out."""
         logging = ["--log", str(self.folder / name)] if log else []
-        program = ["-m", "actors.recording_proxy", "--name", name, "--dialect", dialect]
+        program = ["-m", "tests.e2e.actors.recording_proxy", "--name", name, "--dialect", dialect]
         more = {"dialect": dialect} if told else {}
         return self.program(sys.executable, *program, *logging, *flags, name=name, **more)
 
@@ -139,7 +138,7 @@ class Rig:
 
     def actor(self, actor: str, *flags: str, name: str) -> str:
         """One of the other programs in `actors`."""
-        return self.program(sys.executable, "-m", f"actors.{actor}", *flags, name=name)
+        return self.program(sys.executable, "-m", f"tests.e2e.actors.{actor}", *flags, name=name)
 
     def nested(self, *components: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
@@ -262,4 +261,4 @@ def _logged(line: bytes) -> Logged:
 
 def _python_path() -> str:
     old = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(PACKAGE.parent), str(HERE), *([old] if old else [])])
+    return os.pathsep.join([str(PACKAGE.parent), str(ROOT), *([old] if old else [])])

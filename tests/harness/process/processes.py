@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from .client import DEADLINE
+from tests.places import DEADLINE
 
 SUPPORTED: Final = sys.platform == "linux"
 needs_proc = pytest.mark.skipif(not SUPPORTED, reason="only Linux shows processes in /proc")

@@ -7,10 +7,11 @@ import queue
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from acp import schema
+
+from tests.places import COMPONENTS, DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-AGENT = Path(__file__).parents[2] / "components" / "demo" / "agent.py"
-DEADLINE = 90.0
-"""Seconds to wait for anything the agent must send."""
+AGENT = COMPONENTS / "demo" / "agent.py"
 
 Json = dict[str, Any]
 

@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tests.places import DEADLINE
+
 Json = dict[str, Any]
 Serve = Callable[[Json], Json]
-
-DEADLINE: Final = 90.0
-"""Seconds anything a test waits for may take."""
 
 FIRST_ID: Final = 1001
 """The id of the first request that is not given one."""

@@ -14,12 +14,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from .client import DEADLINE
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .rig import Chain
+    from tests.harness.process.rig import Chain
 
 Json = dict[str, Any]
 HELLO: Final[Json] = {

@@ -13,24 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from tests.places import DEADLINE, ROOT
+
 if TYPE_CHECKING:
     pass
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 COMMAND = (sys.executable, "-m", "conductor")
-DEADLINE = 60.0
-"""Seconds anything here may take before the test fails; nothing is expected to come near."""
 
 ERROR = re.compile(r"error: \S.*\n\nhint: \S.*\n\Z", re.DOTALL)
 """How every error ends: what is wrong, a blank line, what to do."""
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Our environment without what changes output; agents.py and the checkout are importable."""
+    """Our environment without what changes output; the checkout is importable."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "FORCE_", "PY_"))}
-    paths = os.pathsep.join((str(ROOT), str(HERE)))
-    return kept | {"PYTHONPATH": paths, "NO_COLOR": "1", "COLUMNS": "100", **extra}
+    return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **extra}
 
 
 @dataclass(frozen=True, slots=True)
