@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 CONTINUED: Final = "  | "
-"""What a further line of one entry begins with. No line of ours begins like it."""
+"""How the further lines of an entry begin. No line of ours begins like it."""
 
 _ODD: Final = re.compile(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
 _FURTHER: Final = re.compile(rf"\n(?!{re.escape(CONTINUED)})")
@@ -87,7 +87,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> str:
-    """The same, its further lines marked: for one entry among ours."""
+    """`visible` text with its further lines marked, to stand as an entry among ours."""
     text = visible(text)
     return _FURTHER.sub(f"\n{CONTINUED}", text) if "\n" in text else text
 
