@@ -60,7 +60,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def dialects() -> str:
     """How each dialect says the role and wraps the successor's messages."""
-    head = ("dialect", "told its role by", "to its successor", "from its successor", "ids")
+    head = ("dialect", "learns its role by", "to its successor", "from its successor", "ids")
     return table(head, [_dialect(one) for one in DIALECTS.values()])
 
 
