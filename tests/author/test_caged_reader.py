@@ -17,8 +17,11 @@ from conductor.author.caged import CagedReader
 from conductor.errors import ComponentError
 from conductor.run import spawn
 from conductor.spec.python_guest.scripts import Script
-from tests.author.processes import caged_processes
+from tests.harness.process.processes import children
 from tests.places import PASSTHROUGH, ROOT
+
+CAGED: Final = "conductor.author.caged"
+"""What the command line of a caged child holds."""
 
 MAGIC: Final = b"\0asm\1\0\0\0"
 MOST: Final = 64 * 1024 * 1024
@@ -115,14 +118,14 @@ def test_a_child_that_ends_or_is_silent_is_an_error(
 
 
 def test_the_child_has_bounds() -> None:
-    before = set(caged_processes())
+    before = set(children(CAGED))
     with CagedReader():
-        while not (started := set(caged_processes()) - before):
+        while not (started := set(children(CAGED)) - before):
             time.sleep(0.01)  # until it is that program
         (process,) = started
         while resource.prlimit(process, resource.RLIMIT_CPU) != (5, 5):
             time.sleep(0.01)  # until it has loaded what it needs
-    assert set(caged_processes()) == before
+    assert set(children(CAGED)) == before
 
 
 def test_nothing_that_runs_a_chain_starts_it() -> None:

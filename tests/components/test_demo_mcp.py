@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.harness.process.demo import DemoProcess, Json
+from tests.harness.process.client import Json
+from tests.harness.process.demo import DemoProcess
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from tests.harness.process.rig import base
+from tests.harness.process.command import COMMAND
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -60,7 +60,7 @@ def test_json_objects(rig: Rig) -> None:
 def test_one_prompt_in_the_terminal(rig: Rig) -> None:
     k = "2025-10-08T12:34:56+00:00"
     chain = rig.start(
-        [*base(), "exec", "--clock", k, "--cache", str(rig.cache), "datetime", "demo", "-p",
+        [*COMMAND, "exec", "--clock", k, "--cache", str(rig.cache), "datetime", "demo", "-p",
          "what day is it?"]
     )  # fmt: skip
     chain.on_line = chain.lines.append

@@ -235,7 +235,7 @@ def test_who_asks_while_the_chain_ends_is_told_of_the_culprit(rig: Rig) -> None:
     def over() -> bool:
         if chain.answers(late[-1]):
             late.append(int(chain.start("_rig/late")))
-        return chain._out < 0
+        return chain.output_ended
 
     chain.until(over, "the end of what the conductor says")
     assert chain.exit_code() == 1

@@ -28,6 +28,7 @@ from tests.e2e.peers.mock_messages import (
 )
 from tests.e2e.peers.plan import Plan, Transcript
 from tests.e2e.peers.python_client import run_python_client
+from tests.harness.process.processes import MARKER
 from tests.places import DEADLINE
 from tests.record.trace import pairs
 from tests.record.trace.test_trace import PROXY
@@ -46,7 +47,7 @@ AGENTS = {
     "claude-code-acp": "@zed-industries/claude-code-acp",
 }
 KEY = "sk-ant-dummy-key-of-the-tests"
-KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "CONDUCTOR_PEERS_RUN")
+KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", MARKER)
 """What an agent's environment inherits. Not the rest: it may hold a real key or proxy."""
 
 ASK, USE_TOOL, HANG = "say something", "write the marker file", "think for ever"

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Final, Self
 
 from tests.places import DEADLINE, ROOT
 
-if TYPE_CHECKING:
-    pass
-
-COMMAND = (sys.executable, "-m", "conductor")
+UNDER_TEST: Final = os.environ.get("CONDUCTOR_UNDER_TEST", "")
+"""Another command to test, for example that of an installed wheel."""
+COMMAND: Final = tuple(shlex.split(UNDER_TEST)) or (sys.executable, "-m", "conductor")
+"""The conductor under test."""
 
 ERROR = re.compile(r"error: \S.*\n\nhint: \S.*\n\Z", re.DOTALL)
 """How every error ends: what is wrong, a blank line, what to do."""
@@ -116,6 +117,12 @@ class Running:
         while wanted not in self.text(stream):
             assert stream in self._open, f"never said {wanted!r}: {self._texts}"
             self._read(deadline)
+
+    def close_output(self) -> None:
+        """Stops reading its standard output, as a reader that has gone away."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._open.discard(self.out)
 
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
         """Sends a signal to the conductor alone."""

@@ -34,6 +34,12 @@ def given(chain: Chain, session: str) -> dict[str, Json]:
     return {entry["name"]: entry for entry in json.loads(chain.prompt(session, "/servers"))}
 
 
+def declaration_of(chain: Chain, session: str) -> Json:
+    """The one server the agent was given for a session."""
+    (entry,) = given(chain, session).values()
+    return entry
+
+
 def pairs(entries: list[Json]) -> dict[str, str]:
     """ACP's list of names and values as an object."""
     return {each["name"]: each["value"] for each in entries}

@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 import wasmtime
 
 from tests.harness.process.client import Client, Json
-from tests.harness.process.processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
+from tests.harness.process.command import COMMAND
+from tests.harness.process.processes import MARKER, SUPPORTED, Kin, marked, outliving
 from tests.places import DEADLINE, HOSTILE, ROOT
 
 PROXIES: Final = ("acp", "sdk", "sacp", "pacp", "scp")
@@ -142,7 +143,7 @@ class Rig:
 
     def nested(self, *components: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
-        return shlex.join([*base(), "proxy", *options, "--cache", str(self.cache), *components])
+        return shlex.join([*COMMAND, "proxy", *options, "--cache", str(self.cache), *components])
 
     def hostile(self, name: str) -> str:
         """A module of tests/hostile, assembled; its path."""
@@ -171,11 +172,11 @@ class Rig:
 
     def run(self, *arguments: str, **env: str) -> Chain:
         """`conductor ARGUMENT…`."""
-        return self.start([*base(), *arguments], **env)
+        return self.start([*COMMAND, *arguments], **env)
 
     def start(self, command: list[str], **env: str) -> Chain:
         """Any command in place of a conductor: an agent by itself, for comparison."""
-        whole = {**os.environ, MARKER: self.token, "PYTHONPATH": _python_path(), **env}
+        whole = {**os.environ, MARKER: self.token, "PYTHONPATH": python_path(), **env}
         chain = Chain(command, whole, cwd=self.folder)
         self.chains.append((chain, Kin(chain.process.pid) if SUPPORTED else None))
         return chain
@@ -191,9 +192,7 @@ class Rig:
         """Command lines of processes that outlive the chain, after so many seconds."""
         kin = next(kin for one, kin in self.chains if one is chain)
         left = kin.leftovers(seconds) if kin is not None else []
-        known = marked(self.token) if SUPPORTED else []
-        stray = [pid for pid in known if not wait_gone(pid, seconds)]
-        return left + [f"{pid}: {command_line(pid)}" for pid in stray]
+        return left + outliving(self.token, seconds)
 
     # -- what was seen -----------------------------------------------------------------------
 
@@ -227,10 +226,10 @@ class Rig:
             os.kill(pid, 9)
 
 
-def base() -> list[str]:
-    """The command under test; CONDUCTOR_UNDER_TEST names another, e.g. an installed one."""
-    named = os.environ.get("CONDUCTOR_UNDER_TEST")
-    return shlex.split(named) if named else [sys.executable, "-m", "conductor"]
+def python_path() -> str:
+    """PYTHONPATH that lets a child in any folder import the product and the tests."""
+    old = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(PACKAGE.parent), str(ROOT), *([old] if old else [])])
 
 
 def member(raw: bytes, *path: str) -> bytes:
@@ -257,8 +256,3 @@ def _logged(line: bytes) -> Logged:
         return Logged("", "main", entry["dir"], json.dumps({"text": entry["text"]}).encode())
     entry = json.loads(head + b"}")
     return Logged(entry.get("name", ""), entry.get("link", "main"), entry["dir"], frame[:-1])
-
-
-def _python_path() -> str:
-    old = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(PACKAGE.parent), str(ROOT), *([old] if old else [])])
