@@ -228,6 +228,7 @@ class Carried(RequestInOrder):
         "lane",
         "number",
         "pending",
+        "policy_state",
         "retries",
         "rights",
         "turn",
@@ -247,6 +248,8 @@ class Carried(RequestInOrder):
         self.round = -1
         self.lane = lane
         """Where it came into the component; the component passes it on by `lane.other`."""
+        # Kept here, since up to twelve steps of each request look at it.
+        self.policy_state = lane.peer.policed
         self.pending = pending
         """The request as it waits for its answer."""
         self.rights = rights

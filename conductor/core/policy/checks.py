@@ -14,6 +14,7 @@ from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Params
+from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import (
     AMEND,
@@ -96,24 +97,25 @@ class Checks:
         self,
         policy_state: PolicyState,
         direction: Direction,
-        message: Message,
+        received: Notification | Carried,
         sent: Params,
         rights: int,
     ) -> Violation | None:
         """What is wrong with a message that a component was given going on with params `sent`."""
-        method, params, _ = message
+        # The record itself, not its `message`: most messages leave unchanged, and need none.
+        params, heading = received.params, received.heading
         if params == sent or not policy_state.enforced:
             return None
         if not rights & CARRY:
-            return None if equal(params, sent) else lacks(CARRY, direction, message.key)
-        context = self._context(policy_state, message.session)
-        return guards.forwarded(context, direction.value, method, params, sent)
+            return None if equal(params, sent) else lacks(CARRY, direction, heading.key)
+        context = self._context(policy_state, heading.session)
+        return guards.forwarded(context, direction.value, received.method, params, sent)
 
     def answers(
         self, carried: Carried, direction: Direction, member: bytes, body: bytes
     ) -> Violation | None:
         """What is wrong with a component's answer to a request."""
-        policy_state, upstream = carried.lane.peer.policed, carried.upstream
+        policy_state, upstream = carried.policy_state, carried.upstream
         if not policy_state.enforced or upstream == (member, body):
             return None
         needed = ANSWER if upstream is None else AMEND

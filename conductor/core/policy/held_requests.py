@@ -83,7 +83,7 @@ class HeldRequests(ABC):
         if not carried.rights & AMEND:
             self._reply_past(carried, out)
             return
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         carried.state, carried.round = State.RETURNED, policy_state.round
         carried.order = 0
         # Programs have no rounds, and an array's answer may be long in coming: messages that wait
@@ -164,7 +164,7 @@ class HeldRequests(ABC):
         out: list[Effect],
     ) -> None:
         """A component answers a request that it was given."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         if carried.excused is not None and member == b"error" and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
             if ends or not self.lost(carried, out):
@@ -230,7 +230,7 @@ class HeldRequests(ABC):
 
     def _learn(self, carried: Carried, member: bytes, body: bytes) -> None:
         """Remembers what an answer that goes on says about sessions."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
             return
         sessions = self._exchange.sessions
@@ -327,7 +327,7 @@ class HeldRequests(ABC):
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = policy_state.policy.hold
@@ -348,7 +348,7 @@ class HeldRequests(ABC):
     def lost(self, carried: Carried, out: list[Effect]) -> bool:
         """The component is gone, or cannot take the request; whether that goes on without it, or
         has its answer now."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         if not policy_state.enforced:
             return False
         match carried.state:

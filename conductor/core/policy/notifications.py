@@ -158,7 +158,7 @@ class PolicedNotifications:
         Where it breaks a rule these are the ones it was given; None if it is too late for that.
         """
         violation = self._checks.forwards(
-            lane.peer.policed, lane.direction, notification.message, params, rights
+            lane.peer.policed, lane.direction, notification, params, rights
         )
         if violation is None:
             return params

@@ -127,7 +127,7 @@ class PolicedRequests(HeldRequests):
         if pending.traced is not None:
             pending.traced.passes = carried.number
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
-        if carried.lane.peer.policed.enforced:
+        if carried.policy_state.enforced:
             pending.forwards = carried
             if carried.method in FOLLOWED:
                 self._exchange.sessions.follow(carried.method, params, pending)
@@ -153,9 +153,9 @@ class PolicedRequests(HeldRequests):
 
         Where it breaks a rule these are the ones it was given; None if it fails closed.
         """
-        lane, policy_state = carried.lane.other, carried.lane.peer.policed
+        lane, policy_state = carried.lane.other, carried.policy_state
         violation = self._checks.forwards(
-            policy_state, lane.direction, carried.message, params, carried.rights
+            policy_state, lane.direction, carried, params, carried.rights
         )
         if violation is None:
             return params
@@ -291,7 +291,7 @@ class PolicedRequests(HeldRequests):
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         after the asker has cancelled that."""
         carried = pending.forwards
-        if carried is None or not carried.lane.peer.policed.enforced:
+        if carried is None or not carried.policy_state.enforced:
             return True
         if carried.pending.cancelled or carried.pending.origin is None:
             return True

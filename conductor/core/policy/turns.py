@@ -109,7 +109,7 @@ class Turns:
         self._exchange.cancel_hop(pending, out, source)
         carried = pending.carried
         if carried is not None and carried.state in _HELD:
-            policy_state = carried.lane.peer.policed
+            policy_state = carried.policy_state
             if policy_state.enforced:
                 self.stop(carried, _REFUSED, out)
         for follower in pending.followers:
