@@ -181,7 +181,7 @@ class Endings:
             return
         pending = handshake.pending
         peer.p.requests.sent.pop(pending.target_id, None)
-        pending.target, pending.answer_to, pending.subject = None, AnswerTo.ASKER, None
+        pending.target, pending.answer_to, pending.purpose = None, AnswerTo.ASKER, None
         peer.handshake = peer.initialize = None
         # It was there before all that waits for it.
         peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
@@ -221,7 +221,7 @@ class Endings:
         if pending is not None:
             self._enforcer.turns.cancel(pending, out)
             self._exchange.fail(pending, reason, out)
-            pending.answer_to, pending.subject = AnswerTo.ASKER, None
+            pending.answer_to, pending.purpose = AnswerTo.ASKER, None
 
     def end_prompt(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
         """Cancels a turn of an agent in which nothing moves, and fails its prompt."""

@@ -52,17 +52,17 @@ class AnswerTo(IntEnum):
     """The peer that sent the request."""
     NOBODY = auto()
     LAST = auto()
-    """`initialize` of the last component. Subject: the params, to ask it again in another form."""
+    """`initialize` of the last component. Purpose: the params, to send them again in another form."""
     ROLE = auto()
-    """A role request. Subject: the `Handshake`."""
+    """A role request. Purpose: the `Handshake`."""
     LAUNCH = auto()
-    """`_scp/proxy`. Subject: the `Handshake`."""
+    """`_scp/proxy`. Purpose: the `Handshake`."""
     CARRIED = auto()
-    """A request that a component carries. Subject: the `Carried`."""
+    """A request that a component carries. Purpose: the `Carried`."""
     CARRIED_BEFORE = auto()
-    """The same once its answer has gone past the component. Subject: the `Carried`."""
+    """The same once its answer has gone past the component. Purpose: the `Carried`."""
     COPY = auto()
-    """A copy of a request. Subject: the `Copied`."""
+    """A copy of a request. Purpose: the `Copied`."""
 
 
 class Batch:
@@ -134,8 +134,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     method: str
     batch: Batch | None = None
     answer_to: AnswerTo = AnswerTo.ASKER
-    subject: object = None
-    """What the answer is about, where `answer_to` says so."""
+    purpose: object = None
+    """What the request was sent for, where `answer_to` names it."""
     target: Lane | None = None
     """Where it went out; None while it waits."""
     target_id: bytes = b""

@@ -279,7 +279,7 @@ class HeldRequests(ABC):
         if lane.requests.sent.get(carried.id) is carried.pending:
             leftover = unread(carried.method)
             if before is State.PASSED and carried.forwarded is not None:
-                leftover.answer_to, leftover.subject = AnswerTo.CARRIED_BEFORE, carried
+                leftover.answer_to, leftover.purpose = AnswerTo.CARRIED_BEFORE, carried
             leftover.target, leftover.target_id = lane, carried.id
             lane.requests.ignore(carried.id, leftover)
         self._forget(lane.other, carried)
@@ -287,7 +287,7 @@ class HeldRequests(ABC):
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
         """Answers a request in order, and sends on what has waited for it."""
         self._close(carried)
-        carried.pending.answer_to, carried.pending.subject = AnswerTo.ASKER, None
+        carried.pending.answer_to, carried.pending.purpose = AnswerTo.ASKER, None
         self.reply_in_order(carried.pending, member, body, out)
         self._release(carried, out)
 
@@ -316,7 +316,7 @@ class HeldRequests(ABC):
         self._close(carried)
         if carried.method == PROMPT:
             self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
-        pending.answer_to, pending.subject, pending.target = AnswerTo.ASKER, None, None
+        pending.answer_to, pending.purpose, pending.target = AnswerTo.ASKER, None, None
         pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
         self._bypass(lane.other, carried.message, pending, out)
         self._release(carried, out)

@@ -281,7 +281,7 @@ class PolicedRequests(HeldRequests):
             return
         carried.lane.other.in_flight.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.policed.round
-        pending.answer_to, pending.subject = AnswerTo.CARRIED, carried
+        pending.answer_to, pending.purpose = AnswerTo.CARRIED, carried
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
         carried.id = pending.target_id
         carried.lane.other.in_flight.requests[carried.id] = carried

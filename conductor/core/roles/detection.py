@@ -73,7 +73,7 @@ class Detection:
             return
         _move(peer.s, successor.p)
         pending = self._exchange.own_request(LAUNCH)
-        pending.answer_to, pending.subject = AnswerTo.LAUNCH, handshake
+        pending.answer_to, pending.purpose = AnswerTo.LAUNCH, handshake
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
 
     def launch_answered(

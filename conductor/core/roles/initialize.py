@@ -135,7 +135,7 @@ class Initializer:
         elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure, out)
         elif peer.role is not Role.PROXY:
-            pending.answer_to, pending.subject = AnswerTo.LAST, params
+            pending.answer_to, pending.purpose = AnswerTo.LAST, params
             self._exchange.send(lane, INITIALIZE, params, pending, out)
         elif peer.handshake is not None and not peer.ready:
             # Asked a second time while it is still being asked: the answer may settle its dialect.
@@ -154,7 +154,7 @@ class Initializer:
         if dialect.offer:
             peer.offer_shape = offer_shape(params)
             params = add_offer(params, "client")
-        handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
+        handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
 
     def initialize_alone(
@@ -200,7 +200,7 @@ class Initializer:
             self._exchange.fail(pending, reason, out)
             return
         handshake.pending = self._replace(peer, pending)
-        handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
+        handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
         params = handshake.params
         peer.shadow = self._enforcer.observers.follow(
             pending, Message(INITIALIZE, params, _HEADING)
@@ -232,7 +232,7 @@ class Initializer:
         copy = unread(INITIALIZE)
         copy.target, copy.target_id = pending.target, pending.target_id
         peer.p.requests.sent[copy.target_id] = copy
-        pending.answer_to, pending.subject = AnswerTo.ASKER, None
+        pending.answer_to, pending.purpose = AnswerTo.ASKER, None
         return copy
 
     # -- answers -------------------------------------------------------------------------------
