@@ -252,7 +252,7 @@ class Requests:
     def complete(
         self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
     ) -> None:
-        """Hands the answer of the peer a request went to to whom it is for."""
+        """Hands a peer's answer to the taker that `answer_to` names."""
         to = pending.answer_to
         if to is _ASKER:
             if pending.bypassed and pending.carried is None:
@@ -260,8 +260,8 @@ class Requests:
             else:
                 self._exchange.reply(pending, member, body, out)
             return
-        # The purpose refers back to the request, and may be large: the cycle is broken here, so that
-        # neither waits for the garbage collector. A taker that sends the request again sets it anew.
+        # The purpose refers back to the request, and may be large: uncut, the cycle lives until the
+        # garbage collector runs. A taker that sends the request again sets it anew.
         purpose = pending.purpose
         pending.answer_to, pending.purpose, pending.carried = _ASKER, None, None
         if pending.traced is not None:
@@ -270,7 +270,7 @@ class Requests:
 
 
 def _wrong(message: Message, error: Raw | UnsetType) -> str | None:
-    """What is wrong with an answer whose error, unless it is null, is `error`."""
+    """What is wrong with an answer; `error` is its error, unset if that is null."""
     if message.jsonrpc != "2.0":
         return 'without `"jsonrpc":"2.0"`'
     if isinstance(error, UnsetType):

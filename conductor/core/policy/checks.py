@@ -41,7 +41,7 @@ _MISSING: Final = {
 RIGHTS: Final = "rights"
 """The rule that is broken where a right is missing; all others are guards."""
 IDENTITY: Final = "identity"
-"""The rule that is broken by a message that is not the one whose id it has."""
+"""The rule that is broken by a message under the id of another request."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
 
@@ -67,7 +67,7 @@ def equal(first: Params | bytes, second: Params | bytes) -> bool:
 
 
 class Checks:
-    """The checks, and the reports of what they find."""
+    """The checks, and the reports of violations."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -232,7 +232,7 @@ def sentence(peer: Peer, violation: Violation) -> str:
 
 
 def closure(violation: Violated) -> Closure:
-    """Why a component is ended whose violations are not tolerated."""
+    """Why a component with `on_violation=fail` is ended."""
     return Closure(
         violation.text,
         f"it broke the rule `{violation.rule}`; `conductor inspect` shows its policy",

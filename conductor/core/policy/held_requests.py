@@ -115,6 +115,7 @@ class HeldRequests(ABC):
         something."""
         while pending.bypassed:
             lane, heading, copy = pending.bypassed[-1]
+            # Taken off before anything waits: `resume` continues with the components further out.
             pending.bypassed = pending.bypassed[:-1]
             if lane.peer.closure is not None:
                 continue
@@ -134,7 +135,7 @@ class HeldRequests(ABC):
 
     @staticmethod
     def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:
-        """The copy whose answer a component must have had its round with; None if there is none."""
+        """The copy, if a component must have had its round with the copy's answer; else None."""
         placed = (
             copy is not None
             and any(request.origin is not None for request in copy.forwarded)
@@ -165,6 +166,7 @@ class HeldRequests(ABC):
     ) -> None:
         """A component answers a request that it was given."""
         policy_state = carried.policy_state
+        # The host of a failed guest answers in its place: no violation, and nothing to check.
         if carried.excused is not None and member == b"error" and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
             if ends or not self.lost(carried, out):
@@ -195,7 +197,7 @@ class HeldRequests(ABC):
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A component answers a request that it holds, or whose answer it holds."""
+        """A component answers a request that it holds, before or after the agent has answered."""
         lane = carried.lane
         violation = self._checks.answers(carried, lane.other.direction, member, body)
         if violation is None:
@@ -247,8 +249,8 @@ class HeldRequests(ABC):
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A component answers a request whose answer has gone past it: its own is not sent, and if
-        that differs the component lacks a right."""
+        """A component answers a request after the answer has gone past it: its own is not sent. If
+        the two differ, the component lacks a right."""
         upstream = carried.upstream
         excused = carried.excused is not None and member == b"error"
         if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
@@ -281,13 +283,16 @@ class HeldRequests(ABC):
             if before is State.PASSED and carried.forwarded is not None:
                 leftover.answer_to, leftover.purpose = AnswerTo.CARRIED_BEFORE, carried
             leftover.target, leftover.target_id = lane, carried.id
+            # The component may still answer: under this id that is no error.
             lane.requests.ignore(carried.id, leftover)
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
         """Answers a request in order, and sends on what has waited for it."""
+        # Closed before its answer: so its own watcher (`_answered_elsewhere`) does nothing more.
         self._close(carried)
         carried.pending.answer_to, carried.pending.purpose = AnswerTo.ASKER, None
+        # The answer before what has waited for it.
         self.reply_in_order(carried.pending, member, body, out)
         self._release(carried, out)
 
@@ -302,9 +307,10 @@ class HeldRequests(ABC):
         """Forgets the oldest closed requests, once there are too many."""
         requests = lane.in_flight.requests
         if requests.get(carried.id) is carried:
-            # To the end: so the oldest closed ones are met first.
+            # To the end: so the oldest closed requests come first below.
             del requests[carried.id]
             requests[carried.id] = carried
+        # At twice the bound, down to the bound: the list is built once for each 256 requests.
         if len(requests) > 2 * _MOST_CLOSED:
             closed = [id_ for id_, other in requests.items() if other.state is State.CLOSED]
             for id_ in closed[:-_MOST_CLOSED]:

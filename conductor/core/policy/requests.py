@@ -65,8 +65,8 @@ class PolicedRequests(HeldRequests):
     ) -> Carried | None:
         """The carried request that a component's request passes on, by its id.
 
-        Of programs whose library chooses ids it is the one of equal params, else the oldest open
-        one with the same key, session and address.
+        In some programs a library chooses ids. There it is the request of equal params, else the
+        oldest open request with the same key, session and address.
         """
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         if not in_flight.requests:
