@@ -41,7 +41,7 @@ from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.outboxes import Outboxes
 from conductor.run.plan import Options, Planned
-from conductor.run.report_checks import Auditing, Reports, Tracing
+from conductor.run.report_checks import Auditing, Reports, Tracing, traced
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
@@ -101,24 +101,10 @@ class Runtime:
         self._on_failure = on_failure
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
-        if tracer is not None:
-            tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
-            planned = [tracer.watched(component) for component in planned]
+        planned = traced(planned, tracer)
         self._planned = {p.component.name: p for p in planned}
         self._audit.begun({name: p.guests for name, p in self._planned.items() if p.guests})
-        # A host of several guests reports what they change: between them, we see no message.
-        audited = [n for n, p in self._planned.items() if auditor is not None and len(p.guests) < 2]
-        self.router = Router(
-            [p.component for p in planned],
-            mode,
-            upstream=outer_dialect,
-            tracing=tracer is not None,
-            reserved=options.reserved,
-            audited=audited,
-        )
-        for component in planned:
-            if component.belongings is not None:
-                component.belongings.known = self.router.addresses
+        self.router = self._new_router(mode, outer_dialect, audited=auditor is not None)
         transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self._planned.items()}}
         self._transports = transports
         self._connections = Connections(self, transports, options.grace)
@@ -134,6 +120,18 @@ class Runtime:
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
         self._reports = Reports(self._planned, self.router, tracer, self._audit)
+
+    def _new_router(self, mode: str, outer_dialect: Dialect | None, *, audited: bool) -> Router:
+        # A host of several guests reports what they change: between them, we see no message.
+        names = [n for n, p in self._planned.items() if audited and len(p.guests) < 2]
+        return Router(
+            [p.component for p in self._planned.values()],
+            mode,
+            upstream=outer_dialect,
+            tracing=self._tracer is not None,
+            reserved=self._options.reserved,
+            audited=names,
+        )
 
     @property
     def failure(self) -> Closure | None:

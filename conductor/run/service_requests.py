@@ -58,6 +58,9 @@ class ServiceRequests:
         """The peer that hosts a guest, by guest."""
         # What a guest keeps for its next instance: its host must be given that then.
         self._belongings = {g: p.belongings for p in planned for g in p.guests}
+        for component in planned:
+            if component.belongings is not None:
+                component.belongings.known = router.addresses
         self._executor: ServiceExecutor | None = None
         self._roots = Roots()
         # Parsing what the client sends has a price, which only chains that read files pay.

@@ -1,4 +1,4 @@
-"""The executor: who may ask, timers, metrics, and what is under way when it closes."""
+"""The executor: who may ask, timers, metrics, and what is in flight when it closes."""
 
 from __future__ import annotations
 
