@@ -18,7 +18,7 @@ from conductor.run.guest_module import load
 from conductor.run.launch import plan
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
-from conductor.run.segment import Output, Segment
+from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import Channel, MemoryTransport
@@ -121,7 +121,7 @@ def test_through_the_conductor(guests: list[str]) -> None:
     up.take("update")
 
 
-class _Lines(Output):
+class _Lines(ParentOutput):
     """Keeps what the child would write to its parent."""
 
     def __init__(self) -> None:
