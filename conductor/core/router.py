@@ -16,6 +16,7 @@ from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.oversize import Oversize
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.sessions import Sessions
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -104,6 +105,11 @@ class Router:
     def addresses(self) -> AbstractSet[str]:
         """The addresses of all MCP servers and connections of the chain."""
         return self._enforcer.mcp_ownership.addresses
+
+    @property
+    def sessions(self) -> Sessions:
+        """What the conversation told about each session."""
+        return self._exchange.sessions
 
     @property
     def tracing(self) -> bool:

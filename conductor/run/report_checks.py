@@ -80,7 +80,7 @@ class Auditing:
     def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
         """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
 
-    def noted(self, event: str, component: str, text: str) -> None:
+    def component_event(self, event: str, component: str, text: str) -> None:
         """A component failed, was restarted, bypassed or swapped."""
 
     def loaded(self, component: str, digest: str) -> None:

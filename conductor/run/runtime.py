@@ -332,7 +332,7 @@ class Runtime:
     def record(self, event: str, name: str, text: str) -> None:
         """Counts an event of a component, and puts it on record."""
         self._events[event, name] += 1
-        self._audit.noted(event, name, text)
+        self._audit.component_event(event, name, text)
 
     # -- effects -------------------------------------------------------------------------------
 
