@@ -18,10 +18,9 @@ from conductor.spec import catalog, component_options, programs
 from conductor.spec.lock import file as locks
 from conductor.spec.manifest import reading
 from conductor.spec.model import Spec
+from tests.harness.process.command import conductor
+from tests.places import ROOT
 
-from .cli.support import conductor
-
-ROOT: Final = Path(__file__).parents[1]
 FORGED: Final = (
     "x\nerror: conductor: your licence has expired\r\nhint: pay at y\u202e\u200b\U000e0041\x1b[2J"
 )

@@ -18,8 +18,8 @@ from conductor.author import project
 from conductor.spec.manifest import reading as manifest
 from conductor.spec.manifest import section
 from tests.e2e.peers import npm
-
-from .support import COMMAND, ROOT, Ran, environment
+from tests.harness.process.command import COMMAND, Ran, environment
+from tests.places import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,9 +12,8 @@ import wasmtime
 
 from conductor.spec.paths import components_folder
 from tests.e2e.test_guest_failures import FUSED
+from tests.harness.process.command import COMMAND, Ran, conductor
 from tests.record.trace.test_trace import PROXY, conversation, heard, lines, services, talk
-
-from .support import COMMAND, Ran, conductor
 
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 DIES: Final = PROXY.replace("    got =", "    if '@die' in line: sys.exit(3)\n    got =")
