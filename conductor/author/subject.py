@@ -27,10 +27,7 @@ from conductor.spec.paths import compiled_modules
 from conductor.transports.guest import deliver
 
 PATIENCE: Final = 60.0
-"""Seconds a program may take for one delivery."""
-
-_ENDING: Final = 2.0
-"""Seconds a program may take to end after its input has ended."""
+"""Seconds a program may take for one delivery, and to end after its input has ended."""
 
 
 class Subject(player.ReplaySubject, Protocol):
@@ -215,7 +212,9 @@ class ProgramSubject:
     def close(self) -> None:
         """Ends the program, by force if the end of its input is not enough."""
         try:
-            self._process.wait(_ENDING if self._end_input() else 0)
+            # As long as for a delivery: a program that writes files at its end must not be
+            # killed halfway on a loaded machine.
+            self._process.wait(self._patience if self._end_input() else 0)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -123,6 +123,20 @@ def test_a_program_on_the_channel_is_played(tmp_path: Path) -> None:
         assert "has ended" in failure.text
 
 
+def test_a_program_may_take_seconds_to_end(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    script = tmp_path / "slow_end.py"
+    script.write_text(
+        "import pathlib, sys, time\n"
+        "sys.stdin.read()\n"
+        "time.sleep(2.2)  # as on a loaded machine\n"
+        f"pathlib.Path({str(done)!r}).touch()\n"
+    )
+    with subjects(catalog.resolve(f"python {script},dialect=acp")) as make:
+        make().close()
+    assert done.exists()
+
+
 def test_what_has_no_deliveries() -> None:
     with pytest.raises(UsageError, match="no deliveries to play"):
         transcripts.require_channel(catalog.resolve("demo"))
