@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[1]
+from tests.places import ROOT
+
 OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks", "tests")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wasm_host.errors import LoadError, over
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _CUSTOM: Final = 0
 _MOST_NAME: Final = 1000
 """Bytes of a name; those of interfaces and functions are far shorter."""
 _MOST_PRODUCERS: Final = 65536
-"""Bytes of what toolchains say of themselves; more is not looked at."""
+"""Bytes of `producers` sections; more is not read."""
 
 _LOOKS = (
     (b"\x7fELF", "a native ELF file or precompiled module", "give the .wasm it was made from"),
@@ -79,42 +81,29 @@ def looks_like(data: bytes) -> tuple[str, str]:
     return "unknown data", "build the module again"
 
 
-class Binary:
-    """What `parse` found.
+class Binary(msgspec.Struct):
+    """What `parse` read of a file; of a component only imports and exports."""
 
-    Attributes:
-        component: a component rather than a core module.
-        imports: `(module, name, kind)`; a component's have an empty name.
-        exports: `(name, kind)`.
-        signatures: text such as `(i32, i32) -> i64` of each exported function, core only.
-        import_signatures: the same of each imported function, by `(module, name)`.
-        memory: minimum and maximum pages of the first memory; `None` without one, maximum
-            `None` without a bound.
-        constants: value of each exported function whose body is one `i32.const`.
-        language: what it was written in, where its toolchain says so.
-        memories: how many there are, core only.
-        tables: how many there are, core only.
-        widest: most parameters and results of one type.
-    """
-
-    __slots__ = (
-        "component", "constants", "exports", "import_signatures", "imports", "language",
-        "memories", "memory", "signatures",
-        "tables", "widest",
-    )  # fmt: skip
-
-    def __init__(self, component: bool) -> None:
-        self.component = component
-        self.imports: list[tuple[str, str, str]] = []
-        self.exports: list[tuple[str, str]] = []
-        self.signatures: dict[str, str] = {}
-        self.import_signatures: dict[tuple[str, str], str] = {}
-        self.memory: tuple[int, int | None] | None = None
-        self.constants: dict[str, int] = {}
-        self.language: str | None = None
-        self.widest = 0
-        self.memories = 0
-        self.tables = 0
+    component: bool
+    """A component rather than a core module."""
+    imports: list[tuple[str, str, str]] = []
+    """`(module, name, kind)`; a component's have an empty name."""
+    exports: list[tuple[str, str]] = []
+    """`(name, kind)`."""
+    signatures: dict[str, str] = {}
+    """Text such as `(i32, i32) -> i64` of each exported function."""
+    import_signatures: dict[tuple[str, str], str] = {}
+    """The same of each imported function, by `(module, name)`."""
+    memory: tuple[int, int | None] | None = None
+    """Minimum and maximum pages of the first memory; maximum `None`: without a bound."""
+    constants: dict[str, int] = {}
+    """Value of each exported function whose body is one `i32.const`."""
+    language: str | None = None
+    """What it was written in, where its toolchain recorded that."""
+    memories: int = 0
+    tables: int = 0
+    widest: int = 0
+    """Most parameters and results of one type."""
 
 
 class Reader:
@@ -198,21 +187,21 @@ def parse(data: bytes, limits: Limits) -> Binary:
             f"WebAssembly of unknown version {version.hex(' ') or '(missing)'}",
             hint="build it with a current toolchain",
         )
-    found = Binary(version == COMPONENT_VERSION)
+    binary = Binary(version == COMPONENT_VERSION)
     try:
         outermost: Sections = []
         for component, sections in parts(data, limits):
             _check(component, sections, limits)
             outermost = outermost or sections
-        if found.component:
-            _parse_component(outermost, found)
+        if binary.component:
+            _parse_component(outermost, binary)
         else:
-            _Core(found, limits).parse(outermost)
+            _Core(binary, limits).parse(outermost)
     except (IndexError, ValueError) as error:
         raise LoadError(
             f"a damaged WebAssembly file: {error}", hint="build or download it again"
         ) from None
-    return found
+    return binary
 
 
 def parts(data: bytes, limits: Limits) -> Iterator[tuple[bool, Sections]]:
@@ -231,6 +220,7 @@ def parts(data: bytes, limits: Limits) -> Iterator[tuple[bool, Sections]]:
         sections: Sections = []
         while part.at < part.end:
             room -= 1
+            # Counted over all parts: thousands of nested modules cost as much as one large one.
             if room < 0:
                 raise over("sections", "it has too many sections", limits.sections)
             code, size = part.byte(), part.number()
@@ -246,8 +236,8 @@ def parts(data: bytes, limits: Limits) -> Iterator[tuple[bool, Sections]]:
 def bare(data: bytes) -> bytes:
     """A module or component without custom sections, those of the modules in it included.
 
-    What is in them, such as the names of functions, costs whoever shows it: the engine undoes the
-    mangling of each name that stands in a trap, and some double with each level.
+    Names of functions in them would reach the engine, which demangles each name that stands in a
+    trap; a hostile name doubles with each level of mangling.
 
     Raises:
         IndexError: it ends early.
@@ -286,7 +276,7 @@ def _number(value: int) -> bytes:
 
 
 def _check(component: bool, sections: Sections, limits: Limits) -> None:
-    """Refuse what has more entries than its limits allow; none of them is read."""
+    """Refuse a part that announces more entries than the limits allow, before any is read."""
     seen = dict.fromkeys((*_COUNTED[component].values(), _PORTS), 0)
     for code, reader in sections:
         what = _COUNTED[component].get(code)
@@ -301,14 +291,14 @@ def _check(component: bool, sections: Sections, limits: Limits) -> None:
             raise over(limit, f"it has {count} {what}", bound)
 
 
-def _parse_component(sections: Sections, found: Binary) -> None:
+def _parse_component(sections: Sections, binary: Binary) -> None:
     for code, reader in sections:
         if code == 10:
             for _ in range(reader.number()):
                 reader.byte()
                 name = reader.text()
                 kind = reader.byte()
-                found.imports.append((name, "", _COMPONENT_KINDS.get(kind, "?")))
+                binary.imports.append((name, "", _COMPONENT_KINDS.get(kind, "?")))
                 _skip_extern(reader, kind)
         elif code == 11:
             for _ in range(reader.number()):
@@ -318,7 +308,7 @@ def _parse_component(sections: Sections, found: Binary) -> None:
                 if kind == 0:
                     reader.byte()
                 reader.number()
-                found.exports.append((name, _COMPONENT_KINDS.get(kind, "?")))
+                binary.exports.append((name, _COMPONENT_KINDS.get(kind, "?")))
                 if reader.byte():
                     _skip_extern(reader, reader.byte())
 
@@ -336,8 +326,8 @@ def _skip_extern(reader: Reader, kind: int) -> None:
 class _Core:
     """State while a core module's sections are read in order."""
 
-    def __init__(self, found: Binary, limits: Limits) -> None:
-        self.found = found
+    def __init__(self, binary: Binary, limits: Limits) -> None:
+        self.binary = binary
         self.limits = limits
         # Values that may still occur in types.
         self.room = limits.functions
@@ -345,7 +335,7 @@ class _Core:
         self.functions: list[int] = []
         self.imported = 0
         self.function_exports: dict[str, int] = {}
-        # Bytes of what toolchains say of themselves that may still be read.
+        # Bytes of `producers` sections that may still be read.
         self.producers = _MOST_PRODUCERS
 
     def parse(self, sections: Sections) -> None:
@@ -359,7 +349,7 @@ class _Core:
                 self._custom(reader)
         for name, index in self.function_exports.items():
             if index < len(self.functions):
-                self.found.signatures[name] = self._signature(self.functions[index])
+                self.binary.signatures[name] = self._signature(self.functions[index])
 
     def _signature(self, index: int) -> str:
         return self.types[index] if index < len(self.types) else "?"
@@ -372,7 +362,7 @@ class _Core:
                     hint="build it without these features, which this host leaves out",
                 )
             params, results = self._values(reader), self._values(reader)
-            self.found.widest = max(self.found.widest, len(params) + len(results))
+            self.binary.widest = max(self.binary.widest, len(params) + len(results))
             inside = f"({', '.join(params)})"
             self.types.append(f"{inside} -> {', '.join(results)}" if results else inside)
 
@@ -386,18 +376,18 @@ class _Core:
     def _imports(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             module, name, kind = reader.text(), reader.text(), reader.byte()
-            self.found.imports.append((module, name, _KINDS.get(kind, "?")))
+            self.binary.imports.append((module, name, _KINDS.get(kind, "?")))
             if kind == 0:
                 index = reader.number()
                 self.functions.append(index)
-                self.found.import_signatures[module, name] = self._signature(index)
+                self.binary.import_signatures[module, name] = self._signature(index)
             elif kind == 1:
-                self.found.tables += 1
+                self.binary.tables += 1
                 reader.value_type()
                 reader.limits()
             elif kind == 2:
-                self.found.memories += 1
-                self.found.memory = self.found.memory or reader.limits()
+                self.binary.memories += 1
+                self.binary.memory = self.binary.memory or reader.limits()
             elif kind == 3:
                 reader.value_type()
                 reader.byte()
@@ -410,18 +400,18 @@ class _Core:
         self.functions += [reader.number() for _ in range(reader.number())]
 
     def _tables(self, reader: Reader) -> None:
-        self.found.tables += reader.number()
+        self.binary.tables += reader.number()
 
     def _memories(self, reader: Reader) -> None:
         for _ in range(reader.number()):
-            self.found.memories += 1
+            self.binary.memories += 1
             limits = reader.limits()
-            self.found.memory = self.found.memory or limits
+            self.binary.memory = self.binary.memory or limits
 
     def _exports(self, reader: Reader) -> None:
         for _ in range(reader.number()):
             name, kind, index = reader.text(), reader.byte(), reader.number()
-            self.found.exports.append((name, _KINDS.get(kind, "?")))
+            self.binary.exports.append((name, _KINDS.get(kind, "?")))
             if kind == 0:
                 self.function_exports[name] = index
 
@@ -430,14 +420,14 @@ class _Core:
         try:
             name = reader.text()
             if name == "go:buildid":
-                self.found.language = "Go"
+                self.binary.language = "Go"
             elif name == "producers" and reader.end - reader.at <= self.producers:
                 self.producers -= reader.end - reader.at
                 for _ in range(reader.number()):
                     field = reader.text()
                     values = [(reader.text(), reader.text()) for _ in range(reader.number())]
                     if field == "language" and values:
-                        self.found.language = values[0][0]
+                        self.binary.language = values[0][0]
         except (IndexError, ValueError):
             return
 
@@ -452,4 +442,4 @@ class _Core:
             if name is not None and size >= 4 and body.byte() == 0 and body.byte() == 0x41:
                 value = body.number(signed=True)
                 if body.at == body.end - 1 and body.byte() == 0x0B:
-                    self.found.constants[name] = value
+                    self.binary.constants[name] = value

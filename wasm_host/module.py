@@ -138,23 +138,20 @@ def load(
         raise ValueError(f"unknown grants {sorted(unknown)}; known are {sorted(GRANTS)}")
     limits = limits if limits is not None else Limits()
     cache = Cache(cache_dir, engine_identity(limits)) if cache_dir is not None else None
-    label, report = label_of(source), "hit"
-    known = _known(cache, digest, limits) if cache is not None and digest else None
-    if known is not None:
-        info, compiled = known
-        if check is not None:
-            check(info)
-    else:
-        info, compiled, report = _load_anew(source, label, limits, cache, check, compiling)
-        if cache is not None and digest == info.digest:
-            cache.remember(digest, msgspec.json.encode(info).decode())
+    label = label_of(source)
+    known = _known(cache, digest, limits, check) if cache is not None and digest else None
+    info, compiled, report = known or _load_anew(source, label, limits, cache, check, compiling)
+    if known is None and cache is not None and digest == info.digest:
+        cache.remember(digest, msgspec.json.encode(info).decode())
     return Module(
         info=info, label=label, limits=limits, grants=grants, cache_report=report, compiled=compiled
     )
 
 
-def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] | None:
-    """The facts and the code of a file by its digest alone; `None` if they are not cached."""
+def _known(
+    cache: Cache, digest: str, limits: Limits, check: Callable[[ModuleInfo], None] | None
+) -> tuple[ModuleInfo, Any, str] | None:
+    """As `_load_anew`, by the digest of the file alone; `None` if the cache does not hold it."""
     text = cache.recall(digest)
     if text is None:
         return None
@@ -164,8 +161,12 @@ def _known(cache: Cache, digest: str, limits: Limits) -> tuple[ModuleInfo, Any] 
         return None
     if info.digest != digest:
         return None
-    compiled, _ = _fetch(cache, info, limits)
-    return None if compiled is None else (info, compiled)
+    compiled, report = _fetch(cache, info, limits)
+    if compiled is None:
+        return None
+    if check is not None:
+        check(info)
+    return info, compiled, report
 
 
 def _load_anew(

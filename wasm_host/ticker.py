@@ -1,7 +1,7 @@
 """The clock behind CPU limits: one thread a process that advances engine epochs while guests run.
 
-It counts the processor time of this process, not the time on the wall: a guest is not ended for
-what a busy machine gave to others. What waits instead of computing is bounded where it waits.
+It counts the processor time of this process, not the time on the wall: a busy machine must not end
+a guest for the time it gave to other processes. Waiting, such as sleep, is bounded where it waits.
 
 An idle process must not wake up a hundred times a second, so the thread blocks on a lock when no
 guest has run for a second; entering a guest costs one set operation and one flag test.
@@ -68,7 +68,7 @@ class Ticker:
             self._engines = (*self._engines, increment_epoch)
 
     def wake(self) -> None:
-        """Make sure the thread ticks; called by whoever finds `asleep` set after entering."""
+        """Make sure the thread ticks; to be called if `asleep` is set after entering."""
         with self._lock:
             self.asleep = False
             if self._stop:

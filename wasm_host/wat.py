@@ -9,14 +9,13 @@ import wasmtime
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the module of a text; 1 if that cannot be read, which is said with its line and
-    column. What was in FILE stays then."""
+    """Assemble SOURCE to FILE; the exit code. An error names line and column, and FILE stays."""
     source, file = arguments
     try:
         module = bytes(wasmtime.wat2wasm(Path(source).read_text("utf-8")))
     except (wasmtime.WasmtimeError, OSError, UnicodeDecodeError) as error:
-        said = str(error).replace("<anon>", Path(source).name).rstrip()
-        sys.stderr.write(f"`{Path(source).name}` is no WebAssembly text: {said}\n")
+        reason = str(error).replace("<anon>", Path(source).name).rstrip()
+        sys.stderr.write(f"`{Path(source).name}` is no WebAssembly text: {reason}\n")
         return 1
     Path(file).write_bytes(module)
     return 0

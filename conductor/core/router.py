@@ -16,6 +16,7 @@ from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.oversize import Oversize
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.sessions import Sessions
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -104,6 +105,11 @@ class Router:
     def addresses(self) -> AbstractSet[str]:
         """The addresses of all MCP servers and connections of the chain."""
         return self._enforcer.mcp_ownership.addresses
+
+    @property
+    def sessions(self) -> Sessions:
+        """What the conversation told about each session."""
+        return self._exchange.sessions
 
     @property
     def tracing(self) -> bool:
@@ -208,13 +214,13 @@ class Router:
         return out
 
     def heard(self, name: str) -> int | None:
-        """The number of the last message from an agent whose turns are limited; None while it waits
+        """The number of the last message from an agent with limited turns; None while it waits
         for an answer itself, say of the user."""
         peer = self.peers[name]
         return None if any(requests.received for requests in peer.id_spaces()) else peer.last_number
 
     def turns(self, name: str) -> list[bytes]:
-        """Version 2: keys of the turns that run in an agent whose turns are limited."""
+        """Version 2: keys of the turns that run in an agent with limited turns."""
         return [_TURN + session.encode() for session in self.peers[name].turns or ()]
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:

@@ -114,7 +114,7 @@ class _Pinned(httpcore.AsyncNetworkBackend):
 
 
 @functools.cache
-def _trusted() -> ssl.SSLContext:
+def trusted_context() -> ssl.SSLContext:
     """The certificates this machine trusts. Read once: it blocks the event loop for a while."""
     return ssl.create_default_context()
 
@@ -189,7 +189,7 @@ async def _once(
     private = _allowed(places, request)
     body = bytearray()
     async with httpcore.AsyncConnectionPool(
-        ssl_context=_trusted(), network_backend=_Pinned(private=private)
+        ssl_context=trusted_context(), network_backend=_Pinned(private=private)
     ) as pool:
         headers = [("Host", urlsplit(request.url).netloc), *request.headers]
         async with pool.stream(

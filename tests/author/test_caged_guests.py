@@ -21,10 +21,13 @@ from conductor.author.subject import subjects
 from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import catalog
 from conductor.spec.paths import compiled_modules
-from tests.author.processes import caged_processes
+from tests.harness.process.processes import children
+from tests.places import HOSTILE
 from wasm_host.harden import probe
 
-HOSTILE: Final = Path(__file__).parents[1] / "hostile"
+CAGED: Final = "conductor.author.caged"
+"""What the command line of a caged child holds."""
+
 LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 
 
@@ -50,7 +53,7 @@ def guests() -> Iterator[CagedGuests]:
 @pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 def test_the_process_is_locked_up(guests: CagedGuests) -> None:
     assert guests.carrier(bundled("passthrough")) == "core"
-    (number,) = caged_processes()
+    (number,) = children(CAGED)
     process = Path("/proc") / str(number)
     text = (process / "status").read_text()
     facts = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
@@ -96,7 +99,7 @@ def test_a_host_that_is_gone_is_told_and_replaced() -> None:
     spec = bundled("passthrough", cpu_ms=100)
     with CagedGuests(compiled_modules(), patience=1.5) as guests:
         guest = guests.instantiate(spec, "one")
-        (process,) = caged_processes()
+        (process,) = children(CAGED)
         os.kill(process, signal.SIGKILL)
         with pytest.raises(wasm_host.GuestError, match="hosts it has ended with exit code -9"):
             guest.deliver(b"p" + LINE)
@@ -104,11 +107,11 @@ def test_a_host_that_is_gone_is_told_and_replaced() -> None:
         guest.close()
         again = guests.instantiate(spec, "again")
         assert again.deliver(b"p" + LINE) == b"s" + LINE
-        (process,) = caged_processes()
+        (process,) = children(CAGED)
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(wasm_host.GuestError, match="hosts it does not answer"):
             again.deliver(b"p" + LINE)
-    assert caged_processes() == []
+    assert children(CAGED) == []
 
 
 def test_nothing_of_a_guest_runs_in_the_process_of_who_tries_it_out(
@@ -130,4 +133,4 @@ def test_nothing_of_a_guest_runs_in_the_process_of_who_tries_it_out(
         subject = make()
         subject.send(b"p" + LINE)
         assert subject.next() == b"s" + LINE.rstrip()
-    assert caged_processes() == []
+    assert children(CAGED) == []

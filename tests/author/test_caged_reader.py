@@ -17,7 +17,11 @@ from conductor.author.caged import CagedReader
 from conductor.errors import ComponentError
 from conductor.run import spawn
 from conductor.spec.python_guest.scripts import Script
-from tests.author.processes import caged_processes
+from tests.harness.process.processes import children
+from tests.places import PASSTHROUGH, ROOT
+
+CAGED: Final = "conductor.author.caged"
+"""What the command line of a caged child holds."""
 
 MAGIC: Final = b"\0asm\1\0\0\0"
 MOST: Final = 64 * 1024 * 1024
@@ -30,7 +34,7 @@ def module(folder: Path, content: bytes) -> str:
 
 
 def test_a_module_is_described_as_it_is_here(tmp_path: Path) -> None:
-    here = Path(__file__).parents[2] / "components" / "passthrough" / "passthrough.wasm"
+    here = PASSTHROUGH
     with CagedReader() as reader:
         assert reader.module(str(here), MOST) == wasm_host.describe(here)
 
@@ -114,19 +118,19 @@ def test_a_child_that_ends_or_is_silent_is_an_error(
 
 
 def test_the_child_has_bounds() -> None:
-    before = set(caged_processes())
+    before = set(children(CAGED))
     with CagedReader():
-        while not (started := set(caged_processes()) - before):
+        while not (started := set(children(CAGED)) - before):
             time.sleep(0.01)  # until it is that program
         (process,) = started
         while resource.prlimit(process, resource.RLIMIT_CPU) != (5, 5):
             time.sleep(0.01)  # until it has loaded what it needs
-    assert set(caged_processes()) == before
+    assert set(children(CAGED)) == before
 
 
 def test_nothing_that_runs_a_chain_starts_it() -> None:
     """An editor waits for a chain: what that reads of a stranger's is bounded instead."""
-    root = Path(__file__).parents[2] / "conductor"
+    root = ROOT / "conductor"
     users = {
         str(path.relative_to(root))
         for path in root.rglob("*.py")

@@ -13,6 +13,7 @@ from conductor.author.subject import subjects
 from conductor.author.transcripts import Delivery, Matcher
 from conductor.errors import ComponentError, UsageError
 from conductor.spec import catalog
+from tests.places import HOSTILE
 
 TEXT = b"""# A comment.
 > pa
@@ -107,7 +108,7 @@ def test_a_difference_keeps_the_transcripts_ids() -> None:
 
 
 def test_a_program_on_the_channel_is_played(tmp_path: Path) -> None:
-    script = Path(__file__).parents[1] / "hostile" / "careless_proxy.py"
+    script = HOSTILE / "careless_proxy.py"
     text = b'> p{"id":1,"method":"_x"}\n> s{"id":1,"result":1.10}\n< s{"id":1,"method":"_x"}\n'
     text += b'< p{"id":1,"result":1.10}\n'
     del tmp_path
@@ -130,7 +131,7 @@ def test_what_has_no_deliveries() -> None:
 def test_a_guest_that_fails_is_named(tmp_path: Path) -> None:
     import wasmtime
 
-    wat = (Path(__file__).parents[1] / "hostile" / "trap_deliver.wat").read_text("utf-8")
+    wat = (HOSTILE / "trap_deliver.wat").read_text("utf-8")
     path = tmp_path / "trap.wasm"
     path.write_bytes(bytes(wasmtime.wat2wasm(wat)))
     with subjects(catalog.resolve(str(path))) as make:

@@ -13,8 +13,8 @@ from benchmarks.chaos import victims
 from benchmarks.chaos.expected import Arrival, Expected, Numbered, Text
 from benchmarks.chaos.ledger import FAULTS, Entry, Ledger, Tally
 from benchmarks.chaos.report import Summary, memory_of, table
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OK = {"result": {"stopReason": "end_turn"}}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import native
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 needs_compiler = pytest.mark.skipif(
     native.compiler() is None, reason="needs a C compiler: cc, or the ziglang package"
 )

@@ -1,4 +1,4 @@
-"""Agents that do one odd thing each: `py:agents:NAME` in the tests beside."""
+"""Agents that do one odd thing each: `py:tests.cli.agents:NAME` in the tests beside."""
 
 from __future__ import annotations
 

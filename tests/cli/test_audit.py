@@ -13,9 +13,9 @@ import pytest
 import wasmtime
 
 from conductor.spec.paths import components_folder
+from tests.harness.process.command import conductor
+from tests.places import ROOT
 from wasm_host.harden import missing, probe
-
-from .support import ROOT, conductor
 
 FLIP = (ROOT / "tests" / "wasm_host" / "guests" / "flip.wat").read_text()
 CHATTY = FLIP.replace(
@@ -221,7 +221,9 @@ def test_what_is_no_audit_file(tmp_path: Path) -> None:
 # -- --require-sandbox ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("proxy", ["python p.py", "py:agents:silent", "conductor proxy datetime"])
+@pytest.mark.parametrize(
+    "proxy", ["python p.py", "py:tests.cli.agents:silent", "conductor proxy datetime"]
+)
 @pytest.mark.parametrize("command", ["agent", "proxy", "exec"])
 def test_an_unsandboxed_proxy_is_refused_by_name(command: str, proxy: str) -> None:
     rest = {"agent": ["demo"], "proxy": ["passthrough"], "exec": ["demo", "-p", "hi"]}[command]

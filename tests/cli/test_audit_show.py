@@ -14,17 +14,16 @@ import pytest
 from conductor.cli.audit import verify
 from conductor.cli.audit_show import Filter, show
 from conductor.record.audit.file import Head, sealed
-
-from .support import ROOT, conductor, environment
+from tests.harness.process.command import conductor, environment
 
 Json = dict[str, Any]
 
 TIME: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\d [\d:.]+Z  ")
 
-RECORDER: Final = f"{shlex.quote(sys.executable)} -m actors.recording_proxy --dialect acp"
+RECORDER: Final = f"{shlex.quote(sys.executable)} -m tests.e2e.actors.recording_proxy --dialect acp"
 CLOCK: Final = ("--clock", "2026-03-01T12:00:00Z")
 DATE: Final = '<current-date date="2026-03-01" time="12:00:00"/>'
-EXEC: Final = environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests' / 'e2e'}")
+EXEC: Final = environment()
 WORDS: Final = "what day is it, hunter2?"
 
 LIAR: Final = """

@@ -18,8 +18,8 @@ from conductor.author import project
 from conductor.spec.manifest import reading as manifest
 from conductor.spec.manifest import section
 from tests.e2e.peers import npm
-
-from .support import COMMAND, ROOT, Ran, environment
+from tests.harness.process.command import COMMAND, Ran, environment
+from tests.places import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -268,7 +268,7 @@ def test_what_cannot_be(
         (
             'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", "raise SystemExit(3)"]',
             1,
-            ("building `x` failed: exit code 3", "look at what it said"),
+            ("building `x` failed: exit code 3", "its output above says why"),
         ),
         (
             'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", ""]',

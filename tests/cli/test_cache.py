@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from conductor.spec.python_guest import scripts
-
-from .support import conductor, environment
+from tests.harness.process.command import conductor, environment
 
 DAY = 24 * 3600
 

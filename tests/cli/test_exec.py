@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from conductor.spec.paths import components_folder
-
-from .support import Running, conductor
+from tests.harness.process.command import Running, conductor
 
 DEMO = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 
@@ -124,7 +123,7 @@ def test_json_frames_are_byte_for_byte() -> None:
     ],
 )
 def test_how_a_turn_ends(reason: str, code: int, error: str) -> None:
-    ran = conductor("exec", "py:agents:stops", "-p", reason)
+    ran = conductor("exec", "py:tests.cli.agents:stops", "-p", reason)
     assert (ran.code, ran.out) == (code, "so far\n")
     if code:
         ran.assert_error(code, error)
@@ -146,12 +145,12 @@ def test_an_agent_that_does_not_start_is_reported() -> None:
 
 
 def test_no_session_without_login() -> None:
-    ran = conductor("exec", "py:agents:unauthenticated", "-p", "x")
+    ran = conductor("exec", "py:tests.cli.agents:unauthenticated", "-p", "x")
     ran.assert_error(4, "session/new failed: Authentication required", "log in")
 
 
 def test_an_agent_of_another_version() -> None:
-    ran = conductor("exec", "py:agents:versioned", "-p", "x")
+    ran = conductor("exec", "py:tests.cli.agents:versioned", "-p", "x")
     ran.assert_error(1, "initialize failed: ", "version 9", "speaks ACP version 1")
 
 
@@ -165,7 +164,7 @@ def test_a_refused_module_is_reported(tmp_path: Path) -> None:
 
 
 def test_out_of_time_before_and_during_the_turn() -> None:
-    for agent, prompt in (("py:agents:silent", "x"), ("demo", "/hang")):
+    for agent, prompt in (("py:tests.cli.agents:silent", "x"), ("demo", "/hang")):
         ran = conductor("exec", agent, "-p", prompt, "--timeout", "1")
         ran.assert_error(3, "the turn did not end within 1 s", "--timeout")
 
@@ -190,15 +189,13 @@ def test_a_long_answer_is_whole() -> None:
 def test_nobody_reads_the_answer() -> None:
     with Running("exec", "demo", "-p", "/stream 100000 1000") as running:
         running.wait_for(running.out, "00000000")
-        assert running.process.stdout is not None
-        running.process.stdout.close()
-        running._open.discard(running.out)
+        running.close_output()
         ran = running.end()
     ran.assert_error(1, "cannot write standard output: Broken pipe")
 
 
 def test_odd_updates_and_texts_do_no_harm() -> None:
-    ran = conductor("exec", "py:agents:escaping", "-p", "x")
+    ran = conductor("exec", "py:tests.cli.agents:escaping", "-p", "x")
     assert ran.code == 0
     assert ran.out == "red \x1b[31m and ? half\n"  # no terminal: bytes as they are
     assert ran.err.splitlines() == [

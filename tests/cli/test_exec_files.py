@@ -10,8 +10,7 @@ import pytest
 
 from conductor.cli.client import RpcError
 from conductor.cli.client_handlers import Files
-
-from .support import conductor
+from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

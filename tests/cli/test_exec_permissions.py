@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.cli.client_handlers import option_of
-
-from .support import Running, conductor
+from tests.harness.process.command import Running, conductor
 
 KINDS = ("allow_always", "allow_once", "reject_always", "reject_once")
 ALL = [{"optionId": f"the {kind}", "name": kind, "kind": kind} for kind in KINDS]
@@ -23,7 +22,7 @@ def selected(kind: str) -> dict[str, Any]:
 
 def asked(options: object, *arguments: str) -> tuple[object, str]:
     """What the agent is told that offers these options, and what the user is told."""
-    ran = conductor("exec", "py:agents:asking", "-p", json.dumps(options), *arguments)
+    ran = conductor("exec", "py:tests.cli.agents:asking", "-p", json.dumps(options), *arguments)
     assert ran.code == 0
     return json.loads(ran.out), ran.err
 
@@ -70,7 +69,7 @@ def test_through_a_sandboxed_proxy(arguments: list[str], told: str) -> None:
 
 
 def test_a_question_taken_back_is_answered_as_cancelled() -> None:
-    with Running("exec", "py:agents:withdrawing", "-p", "x", terminal=True) as running:
+    with Running("exec", "py:tests.cli.agents:withdrawing", "-p", "x", terminal=True) as running:
         ran = running.end()
     assert (ran.code, ran.out) == (0, "-32800\n")
 
@@ -79,7 +78,9 @@ def test_a_question_taken_back_is_answered_as_cancelled() -> None:
     ("typed", "kind"), [("y\n", "allow_once"), ("n\n", "reject_once"), ("\n", "reject_once")]
 )
 def test_on_a_terminal_the_user_is_asked(typed: str, kind: str) -> None:
-    with Running("exec", "py:agents:asking", "-p", json.dumps(ALL), terminal=True) as running:
+    with Running(
+        "exec", "py:tests.cli.agents:asking", "-p", json.dumps(ALL), terminal=True
+    ) as running:
         running.wait_for(running.err, "allow it this once? [y/N] ")
         assert r"Erase\u{1b}[2J everything" in running.text(running.err)
         assert "rm -r" in running.text(running.err)
@@ -90,7 +91,7 @@ def test_on_a_terminal_the_user_is_asked(typed: str, kind: str) -> None:
 
 
 def test_cancelling_answers_a_question_that_is_open() -> None:
-    with Running("exec", "py:agents:asking_on", "-p", "x", terminal=True) as running:
+    with Running("exec", "py:tests.cli.agents:asking_on", "-p", "x", terminal=True) as running:
         running.wait_for(running.err, "allow it this once? [y/N] ")
         running.interrupt()
         ran = running.end()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from .support import Running
+from tests.harness.process.command import Running
 
 
 def test_the_first_interrupt_cancels_the_turn() -> None:
-    with Running("exec", "py:agents:patient", "-p", "x") as running:
+    with Running("exec", "py:tests.cli.agents:patient", "-p", "x") as running:
         running.wait_for(running.out, "working")
         running.interrupt()
         ran = running.end()
@@ -18,7 +18,7 @@ def test_the_first_interrupt_cancels_the_turn() -> None:
 
 
 def test_it_reaches_an_agent_behind_a_sandboxed_proxy() -> None:
-    with Running("exec", "datetime", "py:agents:patient", "--json", "-p", "x") as running:
+    with Running("exec", "datetime", "py:tests.cli.agents:patient", "--json", "-p", "x") as running:
         running.wait_for(running.out, "working")
         running.interrupt()
         ran = running.end()
@@ -28,7 +28,9 @@ def test_it_reaches_an_agent_behind_a_sandboxed_proxy() -> None:
 
 
 def test_the_second_interrupt_ends_it() -> None:
-    with Running("exec", "passthrough", "py:agents:stubborn", "-p", "x", "--grace=0.1") as running:
+    with Running(
+        "exec", "passthrough", "py:tests.cli.agents:stubborn", "-p", "x", "--grace=0.1"
+    ) as running:
         running.wait_for(running.out, "working")
         running.interrupt()
         running.wait_for(running.err, "stubborn: no")
@@ -40,7 +42,7 @@ def test_the_second_interrupt_ends_it() -> None:
 
 
 def test_an_interrupt_before_the_turn_ends_it() -> None:
-    with Running("exec", "py:agents:silent", "-p", "x", "--grace", "0.1") as running:
+    with Running("exec", "py:tests.cli.agents:silent", "-p", "x", "--grace", "0.1") as running:
         running.wait_for(running.err, "silent: something came")
         running.interrupt()
         ran = running.end()
@@ -49,7 +51,7 @@ def test_an_interrupt_before_the_turn_ends_it() -> None:
 
 
 def test_termination_ends_it_at_once() -> None:
-    with Running("exec", "py:agents:patient", "-p", "x", "--grace", "0.1") as running:
+    with Running("exec", "py:tests.cli.agents:patient", "-p", "x", "--grace", "0.1") as running:
         running.wait_for(running.out, "working")
         running.interrupt(signal.SIGTERM)
         ran = running.end()

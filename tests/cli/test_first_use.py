@@ -12,9 +12,8 @@ from conductor.errors import UsageError
 from conductor.spec import paths
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
-from conductor.spec.paths import components_folder
+from tests.places import PASSTHROUGH
 
-PASSTHROUGH = components_folder() / "passthrough" / "passthrough.wasm"
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
 DEFAULT = (
     "  it names no profile, so it gets `context`: it may add to prompts and to a session's set-up, "

@@ -13,8 +13,7 @@ from conductor.cli import app
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.spec import catalog
 from conductor.spec.component_options import NAMES
-
-from .support import conductor
+from tests.harness.process.command import conductor
 
 COMMAND: Any = typer.main.get_command(app.app)
 COMMANDS: dict[str, Any] = COMMAND.commands

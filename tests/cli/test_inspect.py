@@ -12,8 +12,8 @@ import pytest
 import wasmtime
 
 from conductor.spec.paths import components_folder
-
-from .support import ROOT, conductor, environment
+from tests.harness.process.command import conductor, environment
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,7 +138,7 @@ def test_a_module_by_another_name(tmp_path: Path) -> None:
     ran.assert_error(2, "would be run as a program", "ends with .wasm")
 
 
-@pytest.mark.parametrize("component", ["demo", "python -c pass", "py:agents:silent"])
+@pytest.mark.parametrize("component", ["demo", "python -c pass", "py:tests.cli.agents:silent"])
 def test_what_is_not_sandboxed_says_so(component: str) -> None:
     ran = conductor("inspect", component)
     assert (ran.code, ran.err) == (0, "")

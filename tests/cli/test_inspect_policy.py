@@ -15,8 +15,7 @@ from conductor.core.policy.key_table import ROWS
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, SAYS, TRUSTED, Grants
 from conductor.spec.paths import components_folder
-
-from .support import conductor, environment
+from tests.harness.process.command import conductor, environment
 
 DATETIME = components_folder() / "datetime" / "datetime.wasm"
 

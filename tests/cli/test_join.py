@@ -15,8 +15,8 @@ import pytest
 from conductor.cli.join import TOKEN_VARIABLE
 from conductor.transports import socket as transport
 from conductor.transports.socket import ListeningTransport
-
-from .support import DEADLINE, conductor, environment
+from tests.harness.process.command import conductor, environment
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

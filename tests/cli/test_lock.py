@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from conductor.spec.paths import components_folder
-
-from .support import Ran, conductor, environment
+from tests.harness.process.command import Ran, conductor, environment
 
 CUSTOM_SECTION = b"\0\2\1x"
 """Appended to a module it changes its digest and nothing else."""
@@ -251,14 +250,14 @@ def test_code_in_this_process_is_checked_before_it_runs(here: Path) -> None:
     (package / "__init__.py").write_text("")
     code = package / "mine.py"
     mark = here / "ran"
-    code.write_text("from agents import *  # noqa: F403\n")
+    code.write_text("from tests.cli.agents import *  # noqa: F403\n")
     env = environment()
     env["PYTHONPATH"] += os.pathsep + str(here)
     chain = ("py:pack.mine:silent",)
     assert conductor("lock", "--lock-agent", *chain, cwd=here, env=env).code == 0
     turn = ("exec", "--locked", *chain, "-p", "hi", "--timeout", "0.1")
     assert conductor(*turn, cwd=here, env=env).code == 3  # it runs, and says nothing
-    code.write_text(f"open({str(mark)!r}, 'w')\nfrom agents import *  # noqa: F403\n")
+    code.write_text(f"open({str(mark)!r}, 'w')\nfrom tests.cli.agents import *  # noqa: F403\n")
     conductor(*turn, cwd=here, env=env).assert_error(2, "digest: sha256:")
     assert not mark.exists()
 

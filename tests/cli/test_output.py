@@ -13,8 +13,7 @@ import pytest
 from conductor.cli import report
 from conductor.cli.client_output import Output, OutputClosed, TextView
 from conductor.errors import one_line, visible
-
-from .support import conductor
+from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

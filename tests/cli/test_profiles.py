@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .support import conductor
+from tests.harness.process.command import conductor
 
 MEDDLER = """
 import json, sys

@@ -12,9 +12,8 @@ import wasmtime
 
 from conductor.spec.paths import components_folder
 from tests.e2e.test_guest_failures import FUSED
+from tests.harness.process.command import COMMAND, Ran, conductor
 from tests.record.trace.test_trace import PROXY, conversation, heard, lines, services, talk
-
-from .support import COMMAND, Ran, conductor
 
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 DIES: Final = PROXY.replace("    got =", "    if '@die' in line: sys.exit(3)\n    got =")
@@ -74,7 +73,7 @@ def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
         "    /params/prompt/0\n"
         f'      - {{"type":"text","text":"{date}"}}\n'
     )
-    ran.assert_error(1, "`datetime` does not say what it said when it was recorded")
+    ran.assert_error(1, "`datetime` does not send what it sent when it was recorded")
     ran = replay(file, "passthrough", "--as", "datetime", "--json")
     told = json.loads(ran.out)
     assert (ran.code, ran.err, told["same"], told["said"]) == (1, "", False, 7)

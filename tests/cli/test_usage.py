@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .support import COMMAND, conductor, environment
+from tests.harness.process.command import COMMAND, conductor, environment
 
 if TYPE_CHECKING:
     from pathlib import Path

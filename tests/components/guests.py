@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import wasm_host
-
-COMPONENTS = Path(__file__).parents[2] / "components"
+from tests.places import COMPONENTS
 
 
 def load(name: str, **limits: int) -> wasm_host.Module:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .guests import block, clock_answer, clock_request, load, prompt_line
+from tests.components.guests import block, clock_answer, clock_request, load, prompt_line
 
 if TYPE_CHECKING:
     import wasm_host

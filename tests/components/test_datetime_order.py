@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .guests import block, clock_answer, clock_request, load, prompt_line
+from tests.components.guests import block, clock_answer, clock_request, load, prompt_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

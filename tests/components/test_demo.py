@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .demo_client import DemoProcess
+from tests.harness.process.demo import DemoProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,7 +219,7 @@ def test_unknown_requests_are_refused_and_notifications_ignored(
 def test_malformed_lines_get_one_error_with_id_null(
     demo: DemoProcess, line: bytes, code: int
 ) -> None:
-    demo.send_raw(line + b"\n")
+    demo.send_bytes(line + b"\n")
     answer = demo.frame()
     assert answer["id"] is None
     assert answer["error"]["code"] == code
@@ -228,7 +228,7 @@ def test_malformed_lines_get_one_error_with_id_null(
 
 @pytest.mark.parametrize("request_id", ["null", "0", "-9223372036854775808", '"a\\ud800"', '""'])
 def test_valid_ids_come_back(demo: DemoProcess, request_id: str) -> None:
-    demo.send_raw(f'{{"jsonrpc":"2.0","id":{request_id},"method":"session/list"}}\r\n'.encode())
+    demo.send_bytes(f'{{"jsonrpc":"2.0","id":{request_id},"method":"session/list"}}\r\n'.encode())
     line = demo.line()
     assert line is not None
     assert f'"id":{request_id},'.encode() in line
@@ -237,7 +237,7 @@ def test_valid_ids_come_back(demo: DemoProcess, request_id: str) -> None:
 
 def test_v2_refuses_null_ids(demo: DemoProcess) -> None:
     demo.initialize(2)
-    demo.send_raw(b'{"jsonrpc":"2.0","id":null,"method":"session/list"}\n')
+    demo.send_bytes(b'{"jsonrpc":"2.0","id":null,"method":"session/list"}\n')
     assert demo.frame()["error"]["code"] == -32600
 
 
@@ -255,14 +255,14 @@ def test_v2_refuses_null_ids(demo: DemoProcess) -> None:
 def test_malformed_requests_are_answered_by_their_id(
     demo: DemoProcess, body: str, code: int
 ) -> None:
-    demo.send_raw(f'{{"id":7,{body}}}\n'.encode())
+    demo.send_bytes(f'{{"id":7,{body}}}\n'.encode())
     answer = demo.frame()
     assert (answer["id"], answer["error"]["code"]) == (7, code)
 
 
 def test_answers_nobody_waits_for_are_ignored(demo: DemoProcess) -> None:
     for answer in ('"id":99,"result":{}', '"id":null,"error":{}', '"id":"x","result":1'):
-        demo.send_raw(f'{{"jsonrpc":"2.0",{answer}}}\n'.encode())
+        demo.send_bytes(f'{{"jsonrpc":"2.0",{answer}}}\n'.encode())
     demo.notify("$/cancel_request", {"requestId": 99})
     demo.notify("session/cancel", {"sessionId": "nope"})
     assert demo.initialize()["protocolVersion"] == 1
@@ -271,11 +271,11 @@ def test_answers_nobody_waits_for_are_ignored(demo: DemoProcess) -> None:
 def test_a_frame_may_come_in_any_pieces(demo: DemoProcess) -> None:
     line = b'{"jsonrpc":"2.0","id":"p","method":"initialize","params":{"protocolVersion":1}}\n'
     for byte in line:
-        demo.send_raw(bytes([byte]))
+        demo.send_bytes(bytes([byte]))
     assert demo.frame()["id"] == "p"
-    demo.send_raw(b"\r\n  \n" + line + line[:10])
+    demo.send_bytes(b"\r\n  \n" + line + line[:10])
     assert demo.frame()["id"] == "p"
-    demo.send_raw(line[10:])
+    demo.send_bytes(line[10:])
     assert demo.frame()["id"] == "p"
 
 
@@ -294,7 +294,7 @@ def test_echo_shows_other_blocks_byte_for_byte(demo: DemoProcess) -> None:
     demo.initialize()
     session = demo.new_session()
     image = '{ "type":"image","data":"\\u0041=","mimeType":"image/png","_meta":{"n":1.10}}'
-    demo.send_raw(
+    demo.send_bytes(
         b'{"jsonrpc":"2.0","id":"e","method":"session/prompt","params":{"sessionId":"demo-1",'
         b'"prompt":[{"type":"text","text":"look"},%s,{"type":"text","text":"ok"}]}}\n'
         % image.encode()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .demo_client import DemoProcess, Json
+from tests.harness.process.client import Json
+from tests.harness.process.demo import DemoProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -228,7 +229,7 @@ def test_ask(demo: DemoProcess) -> None:
         return {"action": "accept", "content": {"answer": "42"}}
 
     demo.serves["elicitation/create"] = serve
-    assert ask(demo, "/ask Well?") == 'elicitation: accept {"answer": "42"}'
+    assert ask(demo, "/ask Well?") == 'elicitation: accept {"answer":"42"}'
     assert (seen[0]["mode"], seen[0]["message"], seen[0]["sessionId"]) == (
         "form",
         "Well?",
@@ -242,7 +243,7 @@ def test_context_tells_everything_as_it_was_sent() -> None:
     with DemoProcess() as demo:
         demo.initialize(1, {"terminal": True})
         servers = '[ {"name":"s","command":"/bin/s","args":[],"env":[],"_meta":{"n":1.10}}]'
-        demo.send_raw(
+        demo.send_bytes(
             b'{"jsonrpc":"2.0","id":"n","method":"session/new","params":'
             b'{"cwd":"/w","mcpServers":%s}}\n' % servers.encode()
         )
@@ -323,15 +324,15 @@ def test_junk_does_not_disturb_the_turn(demo: DemoProcess) -> None:
 
 def test_stderr(demo: DemoProcess) -> None:
     assert ask(demo, "/stderr oops happened") == "written to stderr"
-    demo.close_stdin()
-    assert demo.wait() == 0
+    demo.eof()
+    assert demo.exit_code() == 0
     assert demo.stderr == "oops happened\n"
 
 
 def test_exit_leaves_the_request_unanswered(demo: DemoProcess) -> None:
     demo.start_prompt("demo-1", "/exit 7")
     assert demo.line() is None
-    assert demo.wait() == 7
+    assert demo.exit_code() == 7
     assert demo.stderr == "demo: exiting with code 7 as asked\n"
 
 
@@ -339,13 +340,13 @@ def test_exit_with_a_last_word(demo1: DemoProcess) -> None:
     demo1.start_prompt("demo-1", "/exit 0 bye now")
     assert demo1.frame()["params"]["update"]["content"]["text"] == "bye now"
     assert demo1.line() is None
-    assert demo1.wait() == 0
+    assert demo1.exit_code() == 0
 
 
 def test_ext_and_notify(demo: DemoProcess) -> None:
     demo.serves["_my/thing"] = lambda params: {"got": params}
     assert json.loads(ask(demo, '/ext _my/thing {"n":1.10}')) == {"got": {"n": 1.1}}
-    assert ask(demo, "/ext _other {}").startswith('error {"code": -32601')
+    assert ask(demo, "/ext _other {}").startswith('error {"code":-32601')
     turn = demo.prompt("demo-1", '/notify _my/news {"n":1.10}')
     assert b'{"jsonrpc":"2.0","method":"_my/news","params":{"n":1.10}}\n' in turn.lines
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .demo_client import DEADLINE, DemoProcess, Json
+from tests.harness.process.client import Json
+from tests.harness.process.demo import DemoProcess
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .demo_client import AGENT, DemoProcess, Json
+from tests.harness.process.client import Json
+from tests.harness.process.demo import AGENT, DemoProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ def test_eof_ends_it_with_what_was_accepted() -> None:
         streaming = demo.start_prompt(one, "/stream 20000 100")
         hanging = demo.start_prompt(two, "/hang")
         queued = demo.start_prompt(two, "said before the end")
-        demo.close_stdin()
+        demo.eof()
         frames = [json.loads(line) for line in iter(demo.line, None)]
         answers = {frame["id"]: frame["result"] for frame in frames if "id" in frame}
         assert answers == {
@@ -47,24 +48,24 @@ def test_eof_ends_it_with_what_was_accepted() -> None:
             queued: {"stopReason": "end_turn"},
         }
         assert sum(frame.get("params", {}).get("sessionId") == one for frame in frames) == 20000
-        assert demo.wait() == 0
+        assert demo.exit_code() == 0
         assert demo.stderr == ""
 
 
 def test_a_last_line_without_newline_counts() -> None:
     with DemoProcess() as demo:
-        demo.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"session/list"}')
-        demo.close_stdin()
+        demo.send_bytes(b'{"jsonrpc":"2.0","id":1,"method":"session/list"}')
+        demo.eof()
         assert demo.frame()["result"] == {"sessions": []}
-        assert demo.wait() == 0
+        assert demo.exit_code() == 0
 
 
 def test_a_client_that_is_gone_ends_it_silently() -> None:
     with DemoProcess() as demo:
         demo.initialize()
         session = demo.new_session()
-        demo.close_stdin()
-        demo.wait()
+        demo.eof()
+        demo.exit_code()
         assert demo.stderr == ""
         assert session == "demo-1"
 
@@ -74,7 +75,7 @@ def test_a_closed_stdout_ends_it_silently() -> None:
     os.close(read)
     with open(write, "wb") as closed, DemoProcess(stdout=closed) as demo:
         demo.start("initialize", {"protocolVersion": 1})
-        assert demo.wait() == 0
+        assert demo.exit_code() == 0
         assert demo.stderr == ""
 
 
@@ -82,7 +83,7 @@ def test_sigterm_ends_it() -> None:
     with DemoProcess() as demo:
         demo.initialize()
         demo.process.send_signal(signal.SIGTERM)
-        assert demo.wait() == -signal.SIGTERM
+        assert demo.exit_code() == -signal.SIGTERM
         assert demo.stderr == ""
 
 
@@ -92,17 +93,17 @@ def test_stubborn_flags_leave_only_sigkill() -> None:
         demo.process.send_signal(signal.SIGTERM)
         assert demo.new_session() == "demo-1"  # survived it
         hanging = demo.start_prompt("demo-1", "/sleep 0.05")
-        demo.close_stdin()
+        demo.eof()
         assert demo.outcome(hanging).stop_reason == "end_turn"  # and the end of its input
         assert demo.process.poll() is None
         demo.process.kill()
-        assert demo.wait() == -signal.SIGKILL
+        assert demo.exit_code() == -signal.SIGKILL
 
 
 def test_exit_at_start() -> None:
     with DemoProcess("--exit-at-start", "9") as demo:
         assert demo.line() is None
-        assert demo.wait() == 9
+        assert demo.exit_code() == 9
         assert demo.stderr == "demo: exiting with code 9 at start as asked\n"
 
 
@@ -154,14 +155,14 @@ def test_child_flag_starts_a_process_that_outlives_it() -> None:
 )
 def test_wrong_flags(flags: list[str], told: str) -> None:
     with DemoProcess(*flags) as demo:
-        assert demo.wait() == 2
+        assert demo.exit_code() == 2
         assert told in demo.stderr
 
 
 def test_help_lists_every_flag_and_the_readme_too() -> None:
     with DemoProcess("--help") as demo:
         text = b"".join(iter(demo.line, None)).decode()
-        assert demo.wait() == 0
+        assert demo.exit_code() == 0
     flags = re.findall(r"^  (--[a-z0-9-]+)", text, re.MULTILINE)
     readme = (AGENT.parent / "README.md").read_text()
     assert len(flags) > 10
@@ -184,8 +185,8 @@ def test_log_holds_every_frame_in_order(tmp_path: Path) -> None:
         demo.initialize()
         session = demo.new_session()
         turn = demo.prompt(session, "/junk not a frame")
-        demo.close_stdin()
-        assert demo.wait() == 0
+        demo.eof()
+        assert demo.exit_code() == 0
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(each["dir"], each["frame"].get("method")) for each in entries[:4]] == [
         ("in", "initialize"),
@@ -205,12 +206,12 @@ def test_a_flood_is_held_back_and_nothing_is_lost() -> None:
     with DemoProcess() as demo:
         demo.initialize()
         one, two = demo.new_session(), demo.new_session()
-        demo.pause_reading()
+        demo.reading = False
         flood = demo.start_prompt(one, f"/stream {count} 2000")
         # It still reads: this request is served although its stdout is full.
         cancelled = demo.start_prompt(two, "/hang")
         demo.notify("$/cancel_request", {"requestId": cancelled})
-        demo.resume_reading()
+        demo.reading = True
         frames: list[Json] = []
         while len(frames) < count + 2:
             frames.append(demo.frame())

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from .guests import block, clock_answer, clock_request, load
-from .json_texts import member, spaces, strings, values
+from tests.components.guests import block, clock_answer, clock_request, load
+from tests.components.json_texts import member, spaces, strings, values
 
 if TYPE_CHECKING:
     import wasm_host

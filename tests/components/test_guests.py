@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wasm_host
-
-from .transcripts import read_transcript
+from tests.components.transcripts import read_transcript
+from tests.places import COMPONENTS, ROOT
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-ROOT = Path(__file__).parents[2]
-COMPONENTS = ROOT / "components"
 NAMES = ("datetime", "passthrough", "tools-demo")
 LARGEST = {"tools-demo": 32 * 1024}
 """Bytes of the larger ones; the others stay below 12 KiB."""

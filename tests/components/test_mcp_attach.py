@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from .transcripts import read_transcript
+from tests.components.transcripts import read_transcript
+from tests.places import COMPONENTS
 
-FOLDER = Path(__file__).parents[2] / "components" / "mcp-attach"
+FOLDER = COMPONENTS / "mcp-attach"
 TRANSCRIPTS = sorted((FOLDER / "transcripts").glob("*.txt"))
 
 

@@ -8,7 +8,8 @@ import pytest
 from conductor.core import DIALECTS, Closure, Component, Router, Violated
 from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
 from conductor.core.policy.rules import Grants, Policy
-from tests.core.plays import (
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import (
     V1,
     agent_mode,
     agent_only,
@@ -19,7 +20,6 @@ from tests.core.plays import (
     request,
     result,
 )
-from tests.playbook import Hole, Noted, Playbook
 
 
 def test_a_bucket_comes_back_at_its_rate_and_no_fuller_than_its_burst() -> None:

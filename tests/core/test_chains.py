@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Router
-from tests.core.actors import (
+from tests.harness.router.actors import (
     FORMS,
     INITIALIZE,
     Actor,

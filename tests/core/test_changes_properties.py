@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core import Changed
-from tests.core.ends import STOP, End, Step, key_of, messages
-from tests.core.policies import ANY, KINDS, MISHAPS, SCRIPTS, casts
-from tests.core.worlds import Cast, Mishap, World
+from tests.harness.world.ends import STOP, End, Step, key_of, messages
+from tests.harness.world.policies import ANY, KINDS, MISHAPS, SCRIPTS, casts
+from tests.harness.world.world import Cast, Mishap, World
 
 HELD = st.one_of(st.none(), ANY)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Closure, Component, Fail, Router
-from tests.core.plays import (
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import (
     V1,
     agent_mode,
     agent_only,
@@ -18,7 +19,6 @@ from tests.core.plays import (
     request,
     result,
 )
-from tests.playbook import Hole, Noted, Playbook
 
 GONE = Closure("agent `agent` exited with 1", "look at its log", {"exitCode": 1})
 TEXT = "agent `agent` exited with 1\nhint: look at its log"

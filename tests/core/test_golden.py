@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router
-from tests.core.actors import (
+from tests.harness.router.actors import (
     CANCEL,
     FORMS,
     INITIALIZE,
@@ -30,14 +29,14 @@ from tests.core.actors import (
     dump,
     proxy,
 )
+from tests.places import GOLDEN
 
-FOLDER = Path(__file__).parents[1] / "golden"
 KINDS = (*FORMS, "scp", "channel")
 
 
 def compare(name: str, log: list[str]) -> None:
     """Compares a transcript with what is recorded, or records it."""
-    path = FOLDER / f"{name}.txt"
+    path = GOLDEN / f"{name}.txt"
     text = "\n".join(log) + "\n"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)

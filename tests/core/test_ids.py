@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from conductor.core import CHANNEL, Component, Effect, Router, Send
 from conductor.core.policy.rules import Policy
-from tests.core.actors import dump
-from tests.core.policies import ANY, TAPES
-from tests.core.wild import Tape, Wild
+from tests.harness.router.actors import dump
+from tests.harness.world.policies import ANY, TAPES
+from tests.harness.world.wild import Tape, Wild
 
 METHODS: Final = ("session/prompt", "session/list", "_x")
 

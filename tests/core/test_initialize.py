@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen, Router
-from tests.core.plays import (
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import (
     OK,
     V1,
     Json,
@@ -22,7 +23,6 @@ from tests.core.plays import (
     request,
     result,
 )
-from tests.playbook import Hole, Noted, Playbook
 
 FLAG: dict[str, Any] = {"symposium": {"version": "1.0", "proxy": True}}
 OFFER: dict[str, Any] = {

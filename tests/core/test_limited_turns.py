@@ -9,7 +9,7 @@ import pytest
 
 from conductor.core import Closure, Component, Router, agent_turns
 from conductor.core.effects import Send, Trace
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     PROMPT,
     UPDATE,
     Json,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.ends import End, Item, Step
-from tests.core.policies import (
+from tests.harness.world.ends import End, Item, Step
+from tests.harness.world.policies import (
     ANY,
     KINDS,
     MISHAPS,
@@ -20,7 +20,7 @@ from tests.core.policies import (
     overtakes,
     untouched,
 )
-from tests.core.worlds import (
+from tests.harness.world.world import (
     Cast,
     Mishap,
     World,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Component, Router
-from tests.playbook import Hole, Noted, Playbook
+from tests.harness.router.playbook import Hole, Noted, Playbook
 
 PING = {"jsonrpc": "2.0", "method": "_ping"}
 TWICE = {**PING, "params": [Hole("x"), Hole("x")]}

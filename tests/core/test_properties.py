@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from conductor.core import DIALECTS, Closure, Component, Effect, Fail, LogLine, Router, Send
-from tests.core.actors import FORMS
+from tests.harness.router.actors import FORMS
 
 KINDS: Final = ("acp", "sdk", "sacp", "pacp", "channel")
 

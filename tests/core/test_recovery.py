@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from conductor.core import Closure, Fail
-from tests.core.plays import OK, V1, agent_mode, begin_acp, error, notification, request, result
-from tests.playbook import Playbook
+from tests.harness.router.playbook import Playbook
+from tests.harness.router.plays import (
+    OK,
+    V1,
+    agent_mode,
+    begin_acp,
+    error,
+    notification,
+    request,
+    result,
+)
 
 GONE = Closure("proxy `p` died", "start it again", {"component": "p"})
 TEXT = "proxy `p` died\nhint: start it again"

@@ -6,8 +6,8 @@ import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Reopen, Router
 from conductor.core.policy.rules import Policy
-from tests.core.plays import OK, V1, error, notification, request, result
-from tests.playbook import Hole, Playbook
+from tests.harness.router.playbook import Hole, Playbook
+from tests.harness.router.plays import OK, V1, error, notification, request, result
 
 GONE = Closure("p has ended", "look", {"exitCode": 3})
 DOWN = "proxy/successor"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from conductor.core import Component, Router, Trace
-from tests.core.plays import (
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import (
     MISPLACED,
     V1,
     agent_mode,
@@ -20,7 +21,6 @@ from tests.core.plays import (
     request,
     result,
 )
-from tests.playbook import Hole, Noted, Playbook
 
 
 def test_a_chain_needs_an_agent_and_names_that_differ() -> None:
@@ -569,7 +569,7 @@ def test_lines_need_a_side() -> None:
 
 def traced(pb: Playbook, kind: str, source: str, target: str, id_: str | None) -> Trace:
     """Asserts that the next effect is a trace of this."""
-    effect = pb._effects.pop(0)
+    effect = pb.effects.pop(0)
     assert isinstance(effect, Trace), effect
     assert (effect.kind, effect.source, effect.target, effect.id) == (kind, source, target, id_)
     return effect

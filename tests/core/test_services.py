@@ -14,7 +14,8 @@ from conductor.core.json_text import read_members, write_members
 from conductor.core.router import LAST_WORDS
 from conductor.core.service_table import CALLS
 from conductor.core.services import configuration, granted_names
-from tests.core.plays import (
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import (
     V1,
     agent_mode,
     agent_only,
@@ -26,7 +27,6 @@ from tests.core.plays import (
     request,
     result,
 )
-from tests.playbook import Hole, Noted, Playbook
 
 
 def test_a_guest_asks_on_side_c() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from conductor.core.policy.key_table import Direction, Right
 from conductor.core.policy.rules import NO_PROFILE, Policy, Rule
-from tests.core.ends import PROMPT, STOP, Item, Step
-from tests.core.policies import PAUSES, casts
 from tests.core.test_noninterference import check, check_as_without
-from tests.core.worlds import Cast, World, check_nothing_is_held
+from tests.harness.world.ends import PROMPT, STOP, Item, Step
+from tests.harness.world.policies import PAUSES, casts
+from tests.harness.world.world import Cast, World, check_nothing_is_held
 
 CLOSE: Final = "session/close"
 HOLDS, ANSWERS, AMENDS = Right.CARRY, Right.ANSWER, Right.AMEND
@@ -62,12 +62,12 @@ class Watched(World):
         """Prompts and cancellations, with their session."""
         super().__init__(cast, **more)  # type: ignore[arg-type]
 
-    def _deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
+    def deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
         for line in lines:
             message = json.loads(line[1:])
             if line[:1] == b"p" and message.get("method") in (PROMPT, STOP):
                 self.heard.append((message["method"], message["params"]["sessionId"]))
-        super()._deliver(name, peer, lines)
+        super().deliver(name, peer, lines)
 
 
 def of_turns(items: Sequence[Item]) -> list[tuple[str, str, int]]:

@@ -13,7 +13,7 @@ from conductor.core import DIALECTS, Component, Router
 from conductor.core.dialects import DETECTION, ENVELOPES, ROLE_METHODS, Dialect, unwrap
 from conductor.core.state import Batch, PendingRequests
 from conductor.core.writer import Writer, writers
-from tests.core.actors import FORMS
+from tests.harness.router.actors import FORMS
 
 
 @pytest.mark.parametrize("mode", ["agent", "proxy"])

@@ -11,7 +11,7 @@ import pytest
 
 from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Router, Send, Trace
 from conductor.core.policy.rule_syntax import PolicyWords
-from tests.core.actors import FORMS, chain, conversation
+from tests.harness.router.actors import FORMS, chain, conversation
 
 KINDS: Final = (*FORMS, "scp", "channel")
 

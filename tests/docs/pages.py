@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .tables import DOCUMENTS, ROOT
+from tests.docs.tables import DOCUMENTS
+from tests.places import ROOT
 
 FOLDERS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "tests", "benchmarks")
 

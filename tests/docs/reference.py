@@ -14,8 +14,8 @@ from typing import Final
 
 import griffe
 
-from .public import INSIDE, MADE, OUTSIDE, PAGES, WHERE, Page
-from .tables import ROOT
+from tests.docs.public import INSIDE, MADE, OUTSIDE, PAGES, WHERE, Page
+from tests.places import ROOT
 
 FOLDER: Final = ROOT / "docs" / "api"
 _WIDTH: Final = 96

@@ -13,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import typer.main
@@ -33,8 +32,7 @@ from conductor.spec import catalog, component_options
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
 from tests.core.test_guards.attack import sources
-
-ROOT: Final = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 DOCUMENTS: Final = tuple(
     path
@@ -62,7 +60,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def dialects() -> str:
     """How each dialect says the role and wraps the successor's messages."""
-    head = ("dialect", "told its role by", "to its successor", "from its successor", "ids")
+    head = ("dialect", "learns its role by", "to its successor", "from its successor", "ids")
     return table(head, [_dialect(one) for one in DIALECTS.values()])
 
 

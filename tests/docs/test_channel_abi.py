@@ -15,9 +15,8 @@ import wasm_host
 from conductor.core import CHANNEL, Component, Router, Send, jsonrpc
 from conductor.services.local import LocalServices
 from conductor.spec import catalog, settings
-
-from . import pages
-from .tables import ROOT
+from tests.docs import pages
+from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "channel-abi.md"
 TEXT = pages.read(PAGE)

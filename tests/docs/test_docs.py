@@ -13,10 +13,10 @@ import typer
 from conductor.cli import app, exec_, fast, report, usage
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options
+from tests.docs import pages, tables
+from tests.docs.tables import DOCUMENTS
+from tests.places import ROOT
 from wasm_host import Limits
-
-from . import pages, tables
-from .tables import DOCUMENTS, ROOT
 
 CLI = ROOT / "docs" / "cli.md"
 COMMAND: Any = typer.main.get_command(app.app)

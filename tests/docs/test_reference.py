@@ -14,10 +14,9 @@ import pytest
 import conductor
 import guest_sdk.python
 import wasm_host
-
-from . import reference
-from .public import PAGES
-from .tables import ROOT
+from tests.docs import reference
+from tests.docs.public import PAGES
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

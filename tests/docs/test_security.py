@@ -9,10 +9,9 @@ import pytest
 
 from conductor.core.guards import GUARDS
 from conductor.core.policy.rules import PROFILE_NAMES
+from tests.docs import pages, tables
+from tests.places import ROOT
 from wasm_host.harden import ESSENTIAL, probe
-
-from . import pages, tables
-from .tables import ROOT
 
 TEXT = pages.read(ROOT / "docs" / "security.md")
 PROVEN = ("tests", "attacks")

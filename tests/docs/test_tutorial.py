@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from . import pages
-from .tables import ROOT
-from .walk import Walk, differences
+from tests.docs import pages
+from tests.docs.walk import Walk, differences
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

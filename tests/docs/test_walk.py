@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .tables import ROOT
-from .walk import Block, Shown, Walk, blocks, changed, differences, updated
+from tests.docs.walk import Block, Shown, Walk, blocks, changed, differences, updated
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

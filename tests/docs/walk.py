@@ -34,9 +34,8 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.e2e.rig import Chain
-
-from .tables import ROOT
+from tests.harness.process.rig import Chain
+from tests.places import ROOT
 
 HOME: Final = "/home/you"
 DEADLINE: Final = 300.0

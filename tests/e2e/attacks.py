@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from .client import Json
+from tests.harness.process.client import Json
 
 KEY: Final = "rig.example/orders"
 SETUPS: Final = ("session/new", "session/load", "session/resume", "session/fork")

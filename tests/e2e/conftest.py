@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .rig import Rig
+from tests.harness.process.rig import Rig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

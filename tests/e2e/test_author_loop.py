@@ -14,7 +14,7 @@ from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
 
 if TYPE_CHECKING:
-    from .rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 @pytest.mark.timeout(600)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .client import DEADLINE
-from .processes import chars_read, needs_proc, pss_mib, wait_gone
+from tests.harness.process.processes import chars_read, needs_proc, pss_mib, wait_gone
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 
@@ -123,7 +123,7 @@ def test_an_agent_that_does_not_read(rig: Rig, kind: str) -> None:
     """120 MB of notifications to a stopped agent: C is made to wait, then all arrive."""
     chain = _chain(rig, kind, rig.actor("odd_agent", name="odd"))
     chain.begin()
-    (agent,) = rig.kin(chain).named("actors.odd_agent")
+    (agent,) = rig.kin(chain).named("tests.e2e.actors.odd_agent")
     pids = [chain.process.pid, *(pid for pid in rig.kin(chain).pids if pid != agent)]
     handle = rig.kin(chain).handle(agent)
     signal.pidfd_send_signal(handle, signal.SIGSTOP)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .processes import SUPPORTED
-from .rig import PROXIES
+from tests.harness.process.processes import SUPPORTED
+from tests.harness.process.rig import PROXIES
 
 if TYPE_CHECKING:
-    from .rig import Rig
+    from tests.harness.process.rig import Rig
 
 THREE = ("acp", "sacp", "pacp")
 

@@ -6,10 +6,10 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from .rig import base
+from tests.harness.process.command import COMMAND
 
 if TYPE_CHECKING:
-    from .rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def _modules(rig: Rig, *names: str) -> list[str]:
@@ -22,7 +22,7 @@ def test_four_sandboxed_proxies_and_the_demo(rig: Rig) -> None:
     chain = rig.agent(*_modules(rig, "a", "b", "c", "d"), "demo")
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0
-    first = "it names no profile, so it has `context`"
+    first = "it names no profile, so it gets `context`"
     assert chain.stderr.count("conductor: first use of") == chain.stderr.count(first) == 4
     assert len(chain.stderr.splitlines()) == 8
     assert rig.leftovers(chain) == []
@@ -31,7 +31,9 @@ def test_four_sandboxed_proxies_and_the_demo(rig: Rig) -> None:
 def test_a_module_and_a_command_before_the_demo(rig: Rig) -> None:
     """A command string is split as a shell would, and run without one."""
     (module,) = _modules(rig, "proxy")
-    chain = rig.agent(module, "python -m actors.recording_proxy --mark 'a b $HOME'", "demo")
+    chain = rig.agent(
+        module, "python -m tests.e2e.actors.recording_proxy --mark 'a b $HOME'", "demo"
+    )
     assert chain.prompt(chain.begin(), "hi") == "a b $HOME\nhi"
     assert chain.finish() == 0
 
@@ -47,7 +49,7 @@ def test_a_conductor_as_a_component_by_its_name(rig: Rig) -> None:
 def test_json_objects(rig: Rig) -> None:
     (module,) = _modules(rig, "a")
     command = (
-        f'{{"command":"{sys.executable}","args":["-m","actors.recording_proxy"],'
+        f'{{"command":"{sys.executable}","args":["-m","tests.e2e.actors.recording_proxy"],'
         '"env":{"ODD_VARIABLE":"1"},"name":"P","dialect":"acp"}'
     )
     chain = rig.agent(f'{{"wasm":"{module}","name":"W"}}', command, "demo")
@@ -58,7 +60,7 @@ def test_json_objects(rig: Rig) -> None:
 def test_one_prompt_in_the_terminal(rig: Rig) -> None:
     k = "2025-10-08T12:34:56+00:00"
     chain = rig.start(
-        [*base(), "exec", "--clock", k, "--cache", str(rig.cache), "datetime", "demo", "-p",
+        [*COMMAND, "exec", "--clock", k, "--cache", str(rig.cache), "datetime", "demo", "-p",
          "what day is it?"]
     )  # fmt: skip
     chain.on_line = chain.lines.append

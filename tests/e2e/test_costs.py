@@ -17,7 +17,7 @@ from tests.hostile.costs import KINDS, Attack, module
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 GRANTS: Final = "grant=clock+random+timer,memory=256MiB,on_failure=restart+bypass"
 QUICK: Final = ("--drain", "0.5", "--grace", "0.5")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .rig import PROXIES
+from tests.harness.process.rig import PROXIES
 
 if TYPE_CHECKING:
-    from .rig import Rig
+    from tests.harness.process.rig import Rig
 
 K: Final = "2025-10-08T12:34:56+00:00"
 DATE: Final = '<current-date date="2025-10-08" time="12:34:56"/>'

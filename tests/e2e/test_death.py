@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .processes import needs_proc
-from .rig import PROXIES
+from tests.harness.process.processes import needs_proc
+from tests.harness.process.rig import PROXIES
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 BEFORE: Final = ("nothing", "sandboxed", "inline", *PROXIES)
 

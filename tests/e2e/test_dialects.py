@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from .rig import PROXIES
+from tests.harness.process.rig import PROXIES
 
 if TYPE_CHECKING:
-    from .rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 
 class Form(NamedTuple):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 ISOLATIONS: Final = ("process", "inline", "separate")
 

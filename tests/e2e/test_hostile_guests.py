@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from .client import FIRST_ID
-from .rig import HOSTILE
+from tests.harness.process.client import FIRST_ID
+from tests.places import HOSTILE
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 BYPASSED: Final = "bypassed"
 """It fails on its first message. The chain goes on without it; the client notices nothing."""

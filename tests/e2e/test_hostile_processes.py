@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from .actors.hostile_proxy import FAULTS, FLOOD
-from .client import DEADLINE
-from .processes import needs_proc, wait_gone
+from tests.e2e.actors.hostile_proxy import FAULTS, FLOOD
+from tests.harness.process.processes import needs_proc, wait_gone
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 
@@ -235,7 +235,7 @@ def test_who_asks_while_the_chain_ends_is_told_of_the_culprit(rig: Rig) -> None:
     def over() -> bool:
         if chain.answers(late[-1]):
             late.append(int(chain.start("_rig/late")))
-        return chain._out < 0
+        return chain.output_ended
 
     chain.until(over, "the end of what the conductor says")
     assert chain.exit_code() == 1

@@ -11,11 +11,10 @@ import pytest
 
 from conductor.transports.base import Ended
 from conductor.transports.memory import MemoryTransport
-
-from .actors import odd_agent
-from .actors.recording_proxy import in_process
-from .client import Json
-from .rig import Chain, Rig
+from tests.e2e.actors import odd_agent
+from tests.e2e.actors.recording_proxy import in_process
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Chain, Rig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,18 +118,18 @@ def test_row_107_stdio_and_in_process_are_one(rig: Rig, dialect: str) -> None:
         return ["--name", "X", "--dialect", dialect, "--log", str(rig.folder / log)]
 
     proxy = rig.program(
-        sys.executable, "-m", "actors.recording_proxy", *options("stdio"),
+        sys.executable, "-m", "tests.e2e.actors.recording_proxy", *options("stdio"),
         name="X", dialect=dialect,
     )  # fmt: skip
     runs: dict[str, Callable[[], Chain]] = {
         "stdio": lambda: rig.agent(proxy, rig.actor("odd_agent", name="odd")),
         "memory": lambda: rig.agent(
-            f"py:actors.recording_proxy:in_process,dialect={dialect}",
-            "py:actors.odd_agent:in_process",
+            f"py:tests.e2e.actors.recording_proxy:in_process,dialect={dialect}",
+            "py:tests.e2e.actors.odd_agent:in_process",
             RECORDING_PROXY=json.dumps(options("memory")),
         ),
         "mixed": lambda: rig.agent(
-            f"py:actors.recording_proxy:in_process,dialect={dialect}",
+            f"py:tests.e2e.actors.recording_proxy:in_process,dialect={dialect}",
             rig.actor("odd_agent", name="odd"),
             RECORDING_PROXY=json.dumps(options("mixed")),
         ),
@@ -147,7 +146,7 @@ def test_row_107_stdio_and_in_process_are_one(rig: Rig, dialect: str) -> None:
 def test_row_107_beside_sandboxed_and_other_proxies(rig: Rig) -> None:
     options = ["--name", "X", "--mark", "m"]
     chain = rig.agent(
-        "passthrough", "py:actors.recording_proxy:in_process", "passthrough",
+        "passthrough", "py:tests.e2e.actors.recording_proxy:in_process", "passthrough",
         rig.x("Y", "--mark", "y"), rig.demo(), RECORDING_PROXY=json.dumps(options),
     )  # fmt: skip
     session = chain.begin()
@@ -157,16 +156,16 @@ def test_row_107_beside_sandboxed_and_other_proxies(rig: Rig) -> None:
 
 
 def test_an_in_process_agent_that_raises_is_named(rig: Rig) -> None:
-    chain = rig.agent(rig.x("X"), "py:actors.odd_agent:raising")
+    chain = rig.agent(rig.x("X"), "py:tests.e2e.actors.odd_agent:raising")
     session = chain.begin()
     error = chain.answer(chain.start_prompt(session, "/plain"))["error"]
     assert "raised RuntimeError: as it was told to" in error["message"]
-    assert "py:actors.odd_agent:raising" in error["message"]
+    assert "py:tests.e2e.actors.odd_agent:raising" in error["message"]
     assert chain.exit_code() == 1
 
 
 def test_an_in_process_component_that_does_not_end_is_cancelled(rig: Rig) -> None:
-    chain = rig.agent("py:actors.odd_agent:stubborn", options=("--grace", "0.1"))
+    chain = rig.agent("py:tests.e2e.actors.odd_agent:stubborn", options=("--grace", "0.1"))
     chain.begin()
     assert chain.finish() == 0
 
@@ -174,8 +173,8 @@ def test_an_in_process_component_that_does_not_end_is_cancelled(rig: Rig) -> Non
 @pytest.mark.parametrize(
     "spec",
     [
-        "py:no_such_module:x", "py:actors.odd_agent:no_such", "py:actors.odd_agent",
-        "py:actors.odd_agent:MOVES",
+        "py:no_such_module:x", "py:tests.e2e.actors.odd_agent:no_such",
+        "py:tests.e2e.actors.odd_agent", "py:tests.e2e.actors.odd_agent:MOVES",
     ],
 )  # fmt: skip
 def test_an_in_process_component_that_is_not_there(rig: Rig, spec: str) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from .rig import Chain, Rig, base
+from tests.harness.process.command import COMMAND
+from tests.harness.process.rig import Chain, Rig
 
 CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
 
@@ -20,7 +21,7 @@ CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
 def lock(rig: Rig, *components: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Locks a chain; the options that hold another to it."""
     file = rig.folder / "conductor.lock"
-    command = [*base(), "lock", *options, "--output", str(file), *components]
+    command = [*COMMAND, "lock", *options, "--output", str(file), *components]
     subprocess.run(command, check=True, cwd=rig.folder, stdout=subprocess.DEVNULL)
     return ("--lock-file", str(file))
 
@@ -89,7 +90,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
 def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Path) -> None:
     """Its script has changed, so neither SIGHUP nor a crash brings the new one in."""
     script = tmp_path / "proxy.py"
-    script.write_text("from actors.recording_proxy import main\nmain()\n")
+    script.write_text("from tests.e2e.actors.recording_proxy import main\nmain()\n")
     original = json.loads(rig.x("P", "--die-on", "drop dead", "--mark", "P was here"))
     args = [str(script), *original["args"][2:]]
     proxy = json.dumps({**original, "args": args, "on_failure": "restart"})
@@ -112,7 +113,7 @@ def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path:
 @pytest.mark.parametrize("profile", ["observer", "context"])
 def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, profile: str) -> None:
     proxy = json.dumps({**json.loads(rig.x("P", "--mark", "P was here")), "profile": profile})
-    inner = shlex.join([*base(), "agent", "--cache", str(rig.cache), proxy])
+    inner = shlex.join([*COMMAND, "agent", "--cache", str(rig.cache), proxy])
     chain = rig.agent(inner, rig.demo())
     session = chain.begin()
     assert ("P was here" in chain.prompt(session, "hello")) is (profile == "context")
@@ -122,7 +123,7 @@ def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, profile:
 def test_a_locked_agent_is_nobodys_proxy(rig: Rig) -> None:
     """The lock says that the last component is the agent; so it is not taken for a proxy."""
     held = lock(rig, rig.x("P"))
-    inner = shlex.join([*base(), "agent", *held, "--cache", str(rig.cache), rig.x("P")])
+    inner = shlex.join([*COMMAND, "agent", *held, "--cache", str(rig.cache), rig.x("P")])
     chain = rig.agent(f"{inner},name=inner", rig.demo())
     answer = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     assert "`P`" in answer["error"]["message"]

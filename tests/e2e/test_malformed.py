@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from .rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 PARSE: Final = -32700
 INVALID: Final = -32600

@@ -1,7 +1,7 @@
 """SEEDS §25 rows 32 to 47 and 71: MCP servers of proxies, used by agents that know nothing of it.
 
 A is the bundled `demo`; it calls servers through the official `mcp` library. The proxy is
-`actors.mcp_proxy`, of every generation, and the bundled `tools-demo`.
+`tests.e2e.actors.mcp_proxy`, of every generation, and the bundled `tools-demo`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Rig
 
 GENERATIONS: Final = ("stateless", "sdk-2", "rfd", "sdk-0.12", "sacp", "pacp", "scp")
 
@@ -22,7 +22,7 @@ GENERATIONS: Final = ("stateless", "sdk-2", "rfd", "sdk-0.12", "sacp", "pacp", "
 def proxy(rig: Rig, generation: str, name: str = "tools") -> str:
     """The proxy; what it hears of MCP is in `rig.folder / name`."""
     log = str(rig.folder / name)
-    command = (sys.executable, "-m", "actors.mcp_proxy", "--generation", generation)
+    command = (sys.executable, "-m", "tests.e2e.actors.mcp_proxy", "--generation", generation)
     return rig.program(*command, "--name", name, "--log", log, name=name, dialect="acp")
 
 

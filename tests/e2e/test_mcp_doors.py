@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .client import DEADLINE
-from .mcp_clients import HELLO, Shim
+from tests.harness.process.mcp_clients import HELLO, Shim
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 

@@ -1,8 +1,8 @@
 """SEEDS §25 rows 32 to 47 and 71, through the real command; 47 is covered by 38 and 46.
 
 Every generation by every way, rows 32, 37 and 71 once more, failures and cancellation are in
-`test_mcp_bridge.py`, how the doors end in `test_mcp_doors.py`. The proxy is `actors.mcp_proxy`, or
-the sandboxed `tools-demo`; A is the bundled `demo`.
+`test_mcp_bridge.py`, how the doors end in `test_mcp_doors.py`. The proxy is `actors/mcp_proxy.py`,
+or the sandboxed `tools-demo`; A is the bundled `demo`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .client import DEADLINE
-from .mcp_clients import Door, Http, Shim, given
-from .processes import needs_proc
-from .test_mcp_bridge import declared_as, heard, proxy, servers
+from tests.e2e.test_mcp_bridge import declared_as, heard, proxy, servers
+from tests.harness.process.mcp_clients import Door, Http, Shim, given
+from tests.harness.process.processes import needs_proc
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 SAMPLED: Final = "the demo's sample"
 """What A answers a server that asks for sampling."""
@@ -227,7 +227,7 @@ def test_row_43_a_killed_component_fails_calls_and_shuts_the_door(rig: Rig) -> N
         shim.begin()
         shim.send(id=1, method="tools/call", params={"name": "slow", "arguments": {"text": "x"}})
         chain.until_stderr("heard _mcp/request")
-        (pid,) = rig.kin(chain).named("actors.mcp_proxy")
+        (pid,) = rig.kin(chain).named("tests.e2e.actors.mcp_proxy")
         os.kill(pid, signal.SIGKILL)
         error = shim.answer(1)["error"]["message"]
         assert "tools" in error
@@ -358,7 +358,9 @@ def test_rows_44_and_45_by_the_agent_itself(rig: Rig, generation: str, kind: str
 @pytest.mark.parametrize("kind", ["stdio", "acp"])
 def test_row_46_a_proxy_between_sees_and_changes_results(rig: Rig, kind: str) -> None:
     shouting = rig.program(
-        *(sys.executable, "-m", "actors.mcp_proxy", "--shout"), name="shouting", dialect="acp"
+        *(sys.executable, "-m", "tests.e2e.actors.mcp_proxy", "--shout"),
+        name="shouting",
+        dialect="acp",
     )
     owners = (proxy(rig, "sacp", "one"), "tools-demo"), (proxy(rig, "sdk-2", "two"),)
     chain = rig.agent(*owners[0], shouting, *owners[1], rig.demo(), options=("--mcp-bridge", kind))

@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from .attacks import ARRAY, ATTACKS, FOR_A_CHUNK, KEY, NO, OWN, SETUPS, UPDATES, Attack
-from .client import Json
-from .rig import HERE, Rig, member
+from tests.e2e.attacks import ARRAY, ATTACKS, FOR_A_CHUNK, KEY, NO, OWN, SETUPS, UPDATES, Attack
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Rig, member
+from tests.places import ACTORS
 
-GUEST: Final = (HERE / "actors" / "evil_guest.wat").read_text(encoding="utf-8")
+GUEST: Final = (ACTORS / "evil_guest.wat").read_text(encoding="utf-8")
 COUNT, SIZE = 400, 300
 """Updates of the healthy traffic, and bytes in each."""
 

@@ -15,11 +15,10 @@ import pytest
 
 from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.states import MOST_RETRIES
-
-from .attacks import KEY
-from .client import Json
-from .rig import PACKAGE, Chain, Rig
-from .test_policy_attacks import HELLOS, Carrier, Play
+from tests.e2e.attacks import KEY
+from tests.e2e.test_policy_attacks import HELLOS, Carrier, Play
+from tests.harness.process.client import Json
+from tests.harness.process.rig import PACKAGE, Chain, Rig
 
 pytestmark = pytest.mark.usefixtures("python_guest")
 KINDS: Final = pytest.mark.parametrize("kind", ["guest", "program"])

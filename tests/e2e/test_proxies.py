@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .rig import Rig
+    from tests.harness.process.rig import Rig
 
 CAPABILITIES = ("acp", "sdk", "sacp", "pacp")
 """Dialects in which capabilities flow back through the proxy."""

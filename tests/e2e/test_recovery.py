@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from .rig import Rig
-from .test_guest_failures import FUSED
+from tests.e2e.test_guest_failures import FUSED
+from tests.harness.process.rig import Rig
 
 
 def more(component: str, **options: str) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from .attacks import KEY
-from .rig import Chain, Rig
-from .test_policy_attacks import Carrier
+from tests.e2e.attacks import KEY
+from tests.e2e.test_policy_attacks import Carrier
+from tests.harness.process.rig import Chain, Rig
 
 # -- 19: extension messages ------------------------------------------------------------------------
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .rig import HERE
+from tests.places import ACTORS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 ISOLATIONS = pytest.mark.parametrize("isolation", ["process", "inline"])
 
@@ -24,7 +24,7 @@ ISOLATIONS = pytest.mark.parametrize("isolation", ["process", "inline"])
 def asking_guest(rig: Rig, *lines: Json | str, name: str = "asker", first: str = "") -> str:
     """The path of a guest that says these to the conductor when told `@go`; `first`: whole lines
     of any side."""
-    wat = (HERE / "actors" / "asking_guest.wat").read_text("utf-8")
+    wat = (ACTORS / "asking_guest.wat").read_text("utf-8")
     told = (f"c{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
     data = "".join([first, *told]).encode()
     text = "".join(f"\\{byte:02x}" for byte in data)
@@ -156,7 +156,7 @@ def test_neighbours_get_their_own_answers(rig: Rig) -> None:
 
 def asking_proxy(rig: Rig, **more: object) -> str:
     """The asking subprocess."""
-    return rig.program(sys.executable, "-m", "actors.asking_proxy", name="P", **more)
+    return rig.program(sys.executable, "-m", "tests.e2e.actors.asking_proxy", name="P", **more)
 
 
 def test_row_20_proxy_log(rig: Rig) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .processes import command_line, needs_proc, wait_gone
-from .rig import DEMO
+from tests.harness.process.processes import command_line, needs_proc, wait_gone
+from tests.harness.process.rig import DEMO
 
 if TYPE_CHECKING:
-    from .rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from .rig import Rig
+from tests.harness.process.rig import Rig
 
 HOLDS: Final = """
 from guest_sdk.python import Proxy

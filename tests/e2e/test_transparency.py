@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .client import FIRST_ID, Refusal
-from .rig import DEMO, PROXIES, Rig, member
+from tests.harness.process.client import FIRST_ID, Refusal
+from tests.harness.process.rig import DEMO, PROXIES, Rig, member
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain
 
 ODD: Final = (
     '{ "_meta" : {"claudeCode":{"toolName":"Read"},"terminal_output":null,"\\u0061":1,"a":2},'

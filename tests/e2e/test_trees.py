@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .rig import base
+from tests.harness.process.command import COMMAND
 
 if TYPE_CHECKING:
-    from .client import Json
-    from .rig import Chain, Rig
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
 
 
 def _marked(rig: Rig, name: str, dialect: str = "acp", *flags: str) -> str:
@@ -27,8 +27,8 @@ def _marks(chain: Chain, session: str) -> list[str]:
 
 def _conductor(spelling: str, *components: str, **more: object) -> str:
     """A conductor as a component, told by a JSON object."""
-    args = [*base()[1:], *spelling.split(), *components]
-    return json.dumps({"command": base()[0], "args": args, "name": "inner", **more})
+    args = [*COMMAND[1:], *spelling.split(), *components]
+    return json.dumps({"command": COMMAND[0], "args": args, "name": "inner", **more})
 
 
 @pytest.mark.parametrize("spelling", ["proxy", "agent --proxy", "agent"])

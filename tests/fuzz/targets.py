@@ -24,15 +24,15 @@ from conductor.core.policy.headings import heading, inner_method
 from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
 from conductor.transports.framing import LineSplitter
-from tests.core.ends import DOWN, UP, Step, asks, params_of
-from tests.core.policies import KEYS, KINDS
 from tests.core.test_noninterference import check
-from tests.core.worlds import Cast, World, check_nothing_is_held
-from tests.wasm_host.support import GUESTS, HOSTILE, assemble, wasm
+from tests.fuzz.checked import Run
+from tests.fuzz.material import CONVERSATIONS, CORPUS, HERE, router
+from tests.harness.world.ends import DOWN, UP, Step, asks, params_of
+from tests.harness.world.policies import KEYS, KINDS
+from tests.harness.world.world import Cast, World, check_nothing_is_held
+from tests.places import HOSTILE
+from tests.wasm_host.support import GUESTS, assemble, wasm
 from wasm_host.info import info_of
-
-from .checked import Run
-from .material import CONVERSATIONS, CORPUS, HERE, router
 
 Target = Callable[[bytes], None]
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.transports.framing import LineSplitter
-
-from .material import CONVERSATIONS, CORPUS, strange
+from tests.fuzz.material import CONVERSATIONS, CORPUS, strange
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
 SAID = [said for conversation in CONVERSATIONS.values() for said in conversation]

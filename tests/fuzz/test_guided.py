@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.fuzz import guided, targets
-
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
 
 
 def test_every_target_has_its_turn() -> None:

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core import Effect, Send
-
-from .checked import Run
-from .material import CONVERSATIONS, CORPUS, Said, router, strange
+from tests.fuzz.checked import Run
+from tests.fuzz.material import CONVERSATIONS, CORPUS, Said, router, strange
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
 NAMES = sorted(CONVERSATIONS)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .material import cut
-from .targets import TARGETS, starts
+from tests.fuzz.material import cut
+from tests.fuzz.targets import TARGETS, starts
 
 EXAMPLES: Final = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from conductor.mcp.bridge import generations
-from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
+from tests.harness.bridge.rig import DECLARED, MODERN_META, Json, Rig
 
 UNKNOWN: Json = {"code": -32601, "message": "Method not found"}
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.mcp.bridge_rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
+from tests.harness.bridge.rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
 
 GENERATIONS: Final = tuple(DECLARED)
 CONNECTED: Final = ("sdk-2", "rfd", "sdk-0.12", "sacp")

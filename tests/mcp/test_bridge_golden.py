@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.mcp.bridge_rig import DECLARED, Rig
+from tests.harness.bridge.rig import DECLARED, Rig
+from tests.places import GOLDEN
 
-GOLDEN: Final = Path(__file__).parents[1] / "golden" / "mcp"
+FOLDER: Final = GOLDEN / "mcp"
 
 
 def transcript(generation: str) -> str:
@@ -37,7 +37,7 @@ def transcript(generation: str) -> str:
 
 @pytest.mark.parametrize("generation", DECLARED)
 def test_transcript(generation: str) -> None:
-    path = GOLDEN / f"{generation}.txt"
+    path = FOLDER / f"{generation}.txt"
     said = transcript(generation)
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(said)

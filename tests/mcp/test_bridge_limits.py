@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.mcp import limits
-from tests.mcp.bridge_rig import MODERN_META, Json, Rig
+from tests.harness.bridge.rig import MODERN_META, Json, Rig
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.mcp.bridge.effects import ToChain, ToClient
-from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, McpClient, Rig
+from tests.harness.bridge.rig import DECLARED, MODERN_META, Json, McpClient, Rig
 
 GENERATIONS: Final = tuple(DECLARED)
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from conductor.mcp.bridge.capabilities import Support
-from tests.mcp.bridge_rig import DECLARED, META, MODERN_META, Json, Rig
+from tests.harness.bridge.rig import DECLARED, META, MODERN_META, Json, Rig
 
 GENERATIONS: Final = tuple(DECLARED)
 AGENTS: Final = GENERATIONS[:-1]

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.mcp.bridge_rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
+from tests.harness.bridge.rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
 
 SUBSCRIPTION: Final = META + "subscriptionId"
 UPDATED: Final = "notifications/resources/updated"

@@ -12,7 +12,7 @@ import pytest
 from conductor.mcp import KINDS
 from conductor.mcp.bridge.capabilities import Support, shown, support
 from conductor.mcp.bridge.effects import CloseClient, Listen, ToAgent, ToChain
-from tests.mcp.bridge_rig import DECLARED, MODERN_META, Json, Rig
+from tests.harness.bridge.rig import DECLARED, MODERN_META, Json, Rig
 
 PLAIN: Final[Json] = {"name": "fs", "command": "/bin/fs", "args": [], "env": []}
 ACP: Final[Json] = DECLARED["stateless"]

@@ -16,7 +16,7 @@ import pytest
 
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import HttpDeclaration
-from tests.mcp.door_rig import PATIENCE, Bridge, Json, descriptors, with_listener
+from tests.harness.bridge.doors import PATIENCE, Bridge, Json, descriptors, with_listener
 
 STATELESS = "2026-07-28"
 META = {

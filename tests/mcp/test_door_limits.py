@@ -18,7 +18,7 @@ from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
 from conductor.transports import entrance
 from conductor.transports.base import Ended
 from conductor.transports.socket import ListeningTransport
-from tests.mcp.door_rig import PATIENCE, Bridge, run_loop, with_listener
+from tests.harness.bridge.doors import PATIENCE, Bridge, run_loop, with_listener
 
 WRONG = "Bearer 0"
 

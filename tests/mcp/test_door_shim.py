@@ -16,11 +16,11 @@ import pytest
 
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import shim
-from tests.mcp.door_rig import PATIENCE, Json, run_loop, running
+from tests.harness.bridge.doors import PATIENCE, Json, run_loop, running
+from tests.places import ROOT
 
 COMMAND = (sys.executable, "-m", "conductor", "mcp")
 LIMIT = 64 * 1024 * 1024
-ROOT = Path(__file__).parents[2]
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -20,7 +20,7 @@ from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import stdio
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
-from tests.mcp.door_rig import PATIENCE, Bridge, descriptors, with_listener
+from tests.harness.bridge.doors import PATIENCE, Bridge, descriptors, with_listener
 
 Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any, Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.places import ROOT
+
 SETTINGS: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT: Final[dict[str, Any]] = SETTINGS["project"]
 

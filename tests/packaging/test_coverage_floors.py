@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from .projects import ROOT
+from tests.places import ROOT
 
 SCRIPT: Final = ROOT / "scripts" / "coverage"
 FLOORS: Final = dict(re.findall(r"^([\w/]+) +(\d+)$", SCRIPT.read_text("utf-8"), re.MULTILINE))

@@ -10,7 +10,8 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from .projects import ROOT, python_versions, required
+from tests.packaging.projects import python_versions, required
+from tests.places import ROOT
 
 TEXT: Final = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
 AGAIN: Final = "run scripts/lock"

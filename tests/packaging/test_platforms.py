@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .projects import ROOT
+from tests.places import ROOT
 
 # Modules that Python does not have on Windows, and the name that tells it where it is.
 AS_ON_WINDOWS = """

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .projects import PROJECT, ROOT, SETTINGS
+from tests.packaging.projects import PROJECT, SETTINGS
+from tests.places import ROOT
 
 TYPES = {kind["directory"]: kind["name"] for kind in SETTINGS["tool"]["towncrier"]["type"]}
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
+
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 NOT_SOURCES = shutil.ignore_patterns(
     ".git", "__pycache__", ".*_cache", ".venv", ".hypothesis", "node_modules", "target"

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from .projects import PROJECT, ROOT, SETTINGS, python_versions
+from tests.packaging.projects import PROJECT, SETTINGS, python_versions
+from tests.places import ROOT
 
 yaml: Any = pytest.importorskip("yaml")
 

@@ -11,8 +11,8 @@ import pytest
 
 from conductor.run import spawn
 from conductor.spec import catalog
+from tests.places import ROOT
 
-ROOT: Final = Path(__file__).parents[2]
 SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sandboxed]
 
 

@@ -18,8 +18,7 @@ import msgspec
 import pytest
 
 from conductor.services.calls import ServiceError
-from conductor.services.fetch import _trusted as trusted
-from conductor.services.fetch import fetch
+from conductor.services.fetch import fetch, trusted_context
 from conductor.services.scopes import destinations
 from tests.services.support import grantee
 
@@ -323,8 +322,8 @@ def test_certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return read[-1]
 
     monkeypatch.setattr(ssl, "create_default_context", counted)
-    trusted.cache_clear()
+    trusted_context.cache_clear()
     for _ in range(3):
         assert refusal(["http://127.0.0.1:9"], "http://127.0.0.1:9/").reason == "unreachable"
     assert len(read) == 1
-    trusted.cache_clear()
+    trusted_context.cache_clear()

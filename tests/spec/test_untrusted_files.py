@@ -23,7 +23,8 @@ from conductor.spec.manifest import reading, section
 from conductor.spec.python_guest import scripts
 from conductor.spec.python_guest.facts import declared
 from conductor.spec.python_guest.scripts import Script
-from tests.cli.support import COMMAND, DEADLINE, Ran, environment
+from tests.harness.process.command import COMMAND, Ran, environment
+from tests.places import DEADLINE
 
 _MEMORY: Final = 6 * 1024**3
 """Bytes of address space, most of which is reserved and never used."""

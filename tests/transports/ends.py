@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -19,9 +18,9 @@ from conductor.transports.memory import Channel, MemoryTransport
 from conductor.transports.process import ProcessTransport
 from conductor.transports.socket import ListeningTransport
 from conductor.transports.stdio import StdioTransport
+from tests.places import PASSTHROUGH
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
-PASSTHROUGH = Path(__file__).parents[2] / "components" / "passthrough" / "passthrough.wasm"
 
 
 class Recorder:

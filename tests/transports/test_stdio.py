@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from conductor.transports.stdio import StdioTransport
-
-from .ends import Recorder
+from tests.transports.ends import Recorder
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"a":1}\n{"b":2}\n', b"%d\n" % 7 * 100_000])

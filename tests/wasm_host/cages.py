@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 import wasmtime
 
+from tests.places import ROOT
+
 HERE: Final = Path(__file__).parent
-ROOT: Final = HERE.parents[1]
 SECONDS: Final = 60.0
 """Until a process that should have ended is given up."""
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 GUESTS = HERE / "guests"
-HOSTILE = HERE.parent / "hostile"
 
 
 @functools.cache

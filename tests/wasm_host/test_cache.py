@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 import wasm_host
+from tests.places import ROOT
+from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, wasm
 from wasm_host import Limits
-
-from .support import CARRIERS, GUESTS, Carrier, wasm
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX modes and owners")
 
-ROOT = Path(__file__).parents[2]
 CORE = CARRIERS[0]
 
 

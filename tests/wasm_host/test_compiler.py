@@ -13,13 +13,12 @@ from typing import IO
 import pytest
 
 import wasm_host
+from tests.wasm_host import cages
+from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, assemble, core, wasm
 from wasm_host import LoadError, binary
 from wasm_host.cache import compile_process, store
 from wasm_host.harden import kernel
 from wasm_host.limits import Limits
-
-from . import cages
-from .support import CARRIERS, GUESTS, Carrier, assemble, core, wasm
 
 MIB = 1024 * 1024
 MANY = 2**32 - 1

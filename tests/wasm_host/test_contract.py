@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import wasm_host
+from tests.wasm_host.support import CARRIERS, Carrier
 from wasm_host import GuestError, LimitRefused, Limits
-
-from .support import CARRIERS, Carrier
 
 MIB = 1024 * 1024
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from wasm_host.cache import digest
 
 
@@ -24,6 +24,5 @@ def test_small_ones_need_no_openssl() -> None:
         "import sys; from wasm_host.cache.digest import sha256; print(sha256(b''), '_hashlib' in "
         "sys.modules)"
     )
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     assert done.stdout.split() == [hashlib.sha256(b"").hexdigest().encode(), b"False"]

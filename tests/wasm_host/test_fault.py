@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import wasm_host
+from tests.wasm_host.support import assemble
 from wasm_host import GuestError, Limits
-
-from .support import assemble
 
 FAULTY = """(module (memory (export "memory") 1) (data (i32.const 8) "index 3 of 2")
   (func (export "channel_abi") (result i32) (i32.const 1))

@@ -7,9 +7,8 @@ from typing import Final
 import pytest
 
 import wasm_host
+from tests.wasm_host.support import assemble
 from wasm_host import LoadError
-
-from .support import assemble
 
 GUEST: Final = """
 (module

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.places import HOSTILE
+from tests.wasm_host import caged_guests, cages
+from tests.wasm_host.support import CARRIERS, GUESTS, wasm
+from tests.wasm_host.test_hostile import HARM
 from wasm_host import harden
 from wasm_host.harden import landlock, layers
 from wasm_host.harden.kernel import Unsupported
-
-from . import caged_guests, cages
-from .support import CARRIERS, GUESTS, HOSTILE, wasm
-from .test_hostile import HARM
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 

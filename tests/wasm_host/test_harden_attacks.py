@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.wasm_host import cages
+from tests.wasm_host.caged_attack import ATTACKS, LIMITED, SETTLED
 from wasm_host.harden import landlock, probe
 from wasm_host.harden.kernel import Unsupported
-
-from . import cages
-from .caged_attack import ATTACKS, LIMITED, SETTLED
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 

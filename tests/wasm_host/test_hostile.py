@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 import wasm_host
+from tests.places import HOSTILE
+from tests.wasm_host.support import CARRIERS, assemble, core, wasm
 from wasm_host import GuestError, Limits, LoadError
-
-from .support import CARRIERS, HOSTILE, assemble, core, wasm
 
 QUICK = Limits(cpu_ms=200)
 """Only for what never ends: on a busy machine anything else might take as long."""

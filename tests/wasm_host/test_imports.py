@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import wasm_host
+from tests.places import ROOT
+from tests.wasm_host.support import GUESTS, wasm
 
-from .support import GUESTS, wasm
-
-ROOT = Path(__file__).parents[2]
 PACKAGE = Path(wasm_host.__file__).parent
 ALLOWED = {"msgspec", "wasmtime", "wasm_host"}
 

@@ -8,10 +8,9 @@ import pytest
 from wasmtime import _ffi as ffi
 
 import wasm_host
+from tests.wasm_host.support import CARRIERS, Carrier, core, saying
 from wasm_host import GuestError, Limits
 from wasm_host.calls import capi, capi_component
-
-from .support import CARRIERS, Carrier, core, saying
 
 PAGE = 65536
 

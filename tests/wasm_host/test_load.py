@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wasm_host
+from tests.places import HOSTILE
+from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, assemble, core, wasm
 from wasm_host import LoadError
-
-from .support import CARRIERS, GUESTS, HOSTILE, Carrier, assemble, core, wasm
 
 if TYPE_CHECKING:
     from pathlib import Path

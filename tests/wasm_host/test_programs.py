@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import wasm_host
+from tests.wasm_host.support import GUESTS
 from wasm_host import GuestError, Limits
-
-from .support import GUESTS
 
 needs_zig = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None, reason="ziglang is not installed"

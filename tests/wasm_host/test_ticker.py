@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import DEADLINE, HOSTILE, ROOT
+from tests.wasm_host.support import CARRIERS, GUESTS, wasm
 from wasm_host.ticker import IDLE_TICKS, TICK_NS, TICKER, Ticker
-
-from .support import CARRIERS, GUESTS, HOSTILE, wasm
-
-ROOT = Path(__file__).parents[2]
-DEADLINE = 90.0
 
 
 class Counter:
@@ -45,40 +42,36 @@ def _ticker() -> Ticker:
     return Ticker(time.monotonic_ns)
 
 
+def threads() -> int:
+    """How many tickers have a thread in this process."""
+    return sum(thread.name == "wasm-host-ticker" for thread in threading.enumerate())
+
+
 def test_no_thread_before_the_first_guest(ticker: Ticker) -> None:
+    before = threads()
     ticker.add_engine(Counter().tick)
     assert ticker.asleep
-    assert ticker._thread is None
+    assert threads() == before
 
 
-def test_ticks_while_a_guest_runs_and_dozes_after(
-    ticker: Ticker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ticks_while_a_guest_runs_and_dozes_after(ticker: Ticker) -> None:
+    before = threads()
     counter = Counter()
     ticker.add_engine(counter.tick)
-    dozing = threading.Event()
-    wait = ticker._bell.wait
-
-    def bell_wait(timeout: float | None = None) -> bool:
-        dozing.set()
-        return wait(timeout)
-
-    monkeypatch.setattr(ticker._bell, "wait", bell_wait)
     for _ in range(2):
-        dozing.clear()
         ticker.running.add("guest")
         ticker.wake()
         # Longer than it stays up for nothing: a guest that runs keeps it ticking.
         counter.wait_for(IDLE_TICKS + 20)
         assert not ticker.asleep
         ticker.running.discard("guest")
-        assert dozing.wait(DEADLINE)
-        assert ticker.asleep
-        assert ticker._thread is not None
-        assert ticker._thread.is_alive()
+        deadline = time.monotonic() + DEADLINE
+        while not ticker.asleep:
+            assert time.monotonic() < deadline
+            time.sleep(TICK_NS / 1e9)
+        assert threads() == before + 1
     ticker.stop()
-    assert ticker._thread is not None
-    assert not ticker._thread.is_alive()
+    assert threads() == before
 
 
 def test_only_processor_time_counts() -> None:
@@ -121,10 +114,11 @@ def test_every_engine_is_ticked(ticker: Ticker) -> None:
 
 
 def test_stopping_is_final_and_repeatable(ticker: Ticker) -> None:
+    before = threads()
     ticker.stop()
     ticker.stop()
     ticker.wake()
-    assert ticker._thread is None
+    assert threads() == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

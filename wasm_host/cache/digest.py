@@ -19,8 +19,8 @@ LARGE: Final = 128 * 1024
 
 def sha256(data: bytes | bytearray | mmap) -> str:
     """The digest in hex."""
-    found: str = _maker(len(data))(data).hexdigest()
-    return found
+    digest: str = _maker(len(data))(data).hexdigest()
+    return digest
 
 
 def _maker(size: int) -> Any:

@@ -96,11 +96,11 @@ def _ruleset(version: int) -> tuple[int, int, int]:
         size = next(size for first, size in _SIZES if first <= since)
         rights = ctypes.create_string_buffer(struct.pack("=QQQ", files, network, scopes), 24)
         try:
-            found = syscall("landlock_create_ruleset", ctypes.addressof(rights), size, 0)
+            ruleset = syscall("landlock_create_ruleset", ctypes.addressof(rights), size, 0)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             refused = error  # a kernel built without one of them: try the rights of an older one
             continue
-        return found, network, scopes
+        return ruleset, network, scopes
     raise refused or Unsupported(f"Landlock ABI {version} is not known")

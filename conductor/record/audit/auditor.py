@@ -140,7 +140,7 @@ class Auditor(report_checks.Auditing):
         self.changed(_translated(changed, host, chain), before, after)
 
     def component_event(self, event: str, component: str, text: str) -> None:
-        """Records what became of a component: `failure`, `restart`, `bypass` or `swap`."""
+        """Records an event of a component: `failure`, `restart`, `bypass` or `swap`."""
         self._record(event, component=component, text=_text(text))
 
     def loaded(self, component: str, digest: str) -> None:

@@ -10,12 +10,11 @@ import pytest
 
 from conductor.author.check.table import CHECKS
 from conductor.spec import catalog
-
-from .test_suite import MODULES, run
+from tests.author.check.test_suite import MODULES, run
+from tests.places import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # the first may have the Python guest built
 
-ROOT: Final = Path(__file__).parents[3]
 BULKY: Final = frozenset({"1-mb", "10-mb", "memory"})
 """Checks that take a sandboxed Python proxy most of the time. All of these are of one SDK, so that
 a few of them stand for all."""

@@ -17,12 +17,11 @@ from conductor.author.check.scripted_chain import ScriptedChain
 from conductor.author.check.suite import Outcome
 from conductor.author.check.table import CHECKS, Check
 from conductor.spec import catalog
-from tests.cli.support import conductor
 from tests.docs import pages
+from tests.harness.process.command import conductor
+from tests.places import HOSTILE, ROOT
 
 HERE: Final = Path(__file__).parent
-HOSTILE: Final = HERE.parents[1] / "hostile"
-ACTORS: Final = HERE.parents[1] / "e2e"
 PATIENCE: Final = 110.0
 """Seconds a check of a careful proxy may take: it is over as soon as it has passed."""
 
@@ -61,9 +60,17 @@ QUICK: Final = (
 
 @pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp", "scp", "channel"])
 def test_programs_of_every_dialect_pass(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ACTORS))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     program = shlex.join(
-        [sys.executable, "-m", "actors.recording_proxy", "--dialect", dialect, "--name", "X"]
+        [
+            sys.executable,
+            "-m",
+            "tests.e2e.actors.recording_proxy",
+            "--dialect",
+            dialect,
+            "--name",
+            "X",
+        ]
     )
     found = run(careless("forward") if dialect == "channel" else program, *QUICK)
     assert {name: one.why for name, one in found.items() if one.status in ("fail", "note")} == {}
@@ -147,9 +154,17 @@ def test_own_requests_under_numbers_are_only_advised_against() -> None:
 
 
 def test_ids_are_looked_at_where_they_tell_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ACTORS))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     program = shlex.join(
-        [sys.executable, "-m", "actors.recording_proxy", "--dialect", "acp", "--name", "X"]
+        [
+            sys.executable,
+            "-m",
+            "tests.e2e.actors.recording_proxy",
+            "--dialect",
+            "acp",
+            "--name",
+            "X",
+        ]
     )
     found = run(program, "kept-ids", "own-ids")
     assert {name: one.status for name, one in found.items()} == {
@@ -215,10 +230,9 @@ def test_what_cannot_be_checked(arguments: tuple[str, ...], fragments: tuple[str
 
 
 def test_every_rule_is_written_where_it_says() -> None:
-    root = HERE.parents[2]
     for check in CHECKS:
         path, _, section = check.see.partition("#")
-        assert section in pages.anchors(pages.read(root / path)), check.name
+        assert section in pages.anchors(pages.read(ROOT / path)), check.name
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 

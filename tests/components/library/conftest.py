@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.e2e.scripted import scripted_rig
+from tests.harness.process.scripted import scripted_rig
 
 __all__ = ["scripted_rig"]

@@ -8,16 +8,14 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from conductor.spec import catalog
 from guest_sdk.python import Playground, Proxy, Record
+from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
-
-COMPONENTS: Final = Path(__file__).parents[3] / "components"
+    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-
-from .support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 FILES = {
     "/project/AGENTS.md": "\ufeffBe brief.\n",

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 
 def spending(p: Playground, *, used: int = 0, cost: Any = None, usage: Any = None) -> Any:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground
-
-from .support import agent, component, play, plays
+from tests.components.library.support import agent, component, play, plays
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 FILES = {
     "/project/Cargo.toml": "[package]",

@@ -9,13 +9,12 @@ import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
-
-from .support import component, play, plays, received
+from tests.components.library.support import component, play, plays, received
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 SMALL = {"tokens": 10, "summary": False}
 """A limit of forty characters, as far as the agent does not count."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import COMPONENTS, agent, component, play, plays
+from tests.components.library.support import agent, component, play, plays
+from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def lines(p: Playground) -> list[dict[str, Any]]:

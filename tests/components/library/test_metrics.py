@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import agent, component, play, plays
+from tests.components.library.support import agent, component, play, plays
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def counts(p: Playground) -> Counter[str]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .support import agent, component
+from tests.components.library.support import agent, component
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 HIDDEN = component("sparkle", {"prompt": "sparkle", "show": "hidden"})
 """`sparkle`, whose prompt is not shown."""

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, plays, received
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 OPTIONS = [
     {"optionId": "a1", "name": "Allow", "kind": "allow_once"},

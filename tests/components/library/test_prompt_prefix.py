@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import text
-
-from .support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 
 def blocks(playground: Any, at: int = -1) -> Any:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError, text
-
-from .support import agent, component, play, plays, received, says
+from tests.components.library.support import agent, component, play, plays, received, says
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nab+/c=\n-----END RSA PRIVATE KEY-----"
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"

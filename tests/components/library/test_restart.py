@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError
-
-from .support import load, play, plays
+from tests.components.library.support import load, play, plays
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground, Record

@@ -10,8 +10,8 @@ import pytest
 
 from conductor.cli import inspect_, inspect_text
 from conductor.spec import catalog
-
-from .support import COMPONENTS, load
+from tests.components.library.support import load
+from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
     from pathlib import Path

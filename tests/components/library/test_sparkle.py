@@ -9,11 +9,10 @@ import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
-
-from .support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Chain, Rig
+    from tests.harness.process.rig import Chain, Rig
 
 EMBODY = "Please use the embody_sparkle tool to load your collaborative patterns."
 COMMAND = {"name": "sparkle", "command": "sparkle-mcp", "args": ["-v"], "env": []}

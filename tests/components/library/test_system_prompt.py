@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-
-from .support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from guest_sdk.python import Record
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 REVIEWER = {"id": "reviewer", "name": "Reviewer", "description": "Reads"}
 MODES = {

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
-
-from .support import agent, component, play, plays, says
+from tests.components.library.support import agent, component, play, plays, says
 
 if TYPE_CHECKING:
-    from tests.e2e.rig import Rig
+    from tests.harness.process.rig import Rig
 
 TOOLS = ("add", "fail", "secret_key")
 SERVER = {"type": "acp", "name": "kit", "serverId": "kit:1"}

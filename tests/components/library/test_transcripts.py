@@ -8,9 +8,9 @@ import pytest
 
 from conductor.spec import catalog
 from guest_sdk.python.engine import Engine
+from tests.components.library.support import load
 from tests.components.transcripts import read_transcript
-
-from .support import COMPONENTS, load
+from tests.places import COMPONENTS
 
 
 def scripted() -> list[str]:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from conductor.core import Changed, Closure, Effect
+from conductor.core import Changed, Closure, Effect, Trace
 from conductor.core.policy.ordering import InFlight
 from conductor.core.state import Carried, Copied
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     PROMPT,
@@ -44,9 +44,9 @@ def told(one: Changed) -> tuple[str, str, str, object, object]:
     return one.change, one.kind, one.direction, before, after
 
 
-def audited() -> Playbook:
+def audited(*, tracing: bool = False) -> Playbook:
     """A guest of which an audit wants to know."""
-    return chain_of(guest(**FULL), audited={"g"})
+    return chain_of(guest(**FULL), audited={"g"}, tracing=tracing)
 
 
 def test_what_passes_unchanged_is_nothing_to_speak_of() -> None:
@@ -75,7 +75,7 @@ def test_changes_of_requests_and_answers() -> None:
     with audited() as pb:
         given(pb)
         pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi!")))
-        (one,) = [each for each in pb._effects if isinstance(each, Changed)]
+        (one,) = [each for each in pb.effects if isinstance(each, Changed)]
         assert (one.source, one.source_id, one.target) == ("client", '"a"', "agent")
         assert one.target_id == str(pb.values["g-a"])
         assert one.session == "S"
@@ -91,7 +91,7 @@ def test_answers_of_its_own() -> None:
     with audited() as pb:
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), DONE))
-        (one,) = [each for each in pb._effects if isinstance(each, Changed)]
+        (one,) = [each for each in pb.effects if isinstance(each, Changed)]
         assert (one.target, one.target_id, one.source) == ("client", '"a"', None)
         assert changed(pb) == [("answered", "response", "up", None, {"result": DONE})]
 
@@ -147,11 +147,11 @@ def test_notifications_changed_and_dropped() -> None:
 
 
 def test_the_number_is_that_of_the_hop_by_which_it_came() -> None:
-    with audited() as pb:
+    with audited(tracing=True) as pb:
         numbers = []
         for text in "12":
             pb >> ("agent", update(text)) << ("g", "s", update(text))
-            numbers.append(pb.router._exchange.number)
+            numbers += [one.number for one in skip(pb) if isinstance(one, Trace)]
         found: list[Effect] = []
         for text in "12":
             pb >> ("g", "p", update(f"{text}!"))

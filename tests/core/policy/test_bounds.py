@@ -10,7 +10,7 @@ from conductor.core.policy.held_requests import HOLD_SETUP
 from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.states import MOST_RETRIES
 from conductor.core.router import Router
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     DONE,
     KINDS,
     PROMPT,

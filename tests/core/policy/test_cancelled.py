@@ -6,7 +6,7 @@ import pytest
 
 from conductor.core import Closure
 from conductor.core.policy.turns import GRACE
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CANCELLED,
     CARRY_TEXT,
     DONE,

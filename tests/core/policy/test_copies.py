@@ -10,7 +10,7 @@ import pytest
 from conductor.core import Closure, Fail, Router, Send
 from conductor.core.policy import entries, observers, ordering
 from conductor.core.policy.headings import Heading, Message
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     KINDS,

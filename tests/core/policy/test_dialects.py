@@ -8,12 +8,22 @@ import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component, Router
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Policy
-from tests.core.actors import FORMS, NEW, PROMPT, Actor, Agent, Launching, Stage, chain, proxy
-from tests.core.actors import INITIALIZE as FIRST
-from tests.core.actors import conversation as converse
-from tests.core.plays import notification, request
-from tests.core.policy.plays import CARRY_TEXT, policy
 from tests.core.test_chains import Nested
+from tests.harness.router.actors import (
+    FORMS,
+    NEW,
+    PROMPT,
+    Actor,
+    Agent,
+    Launching,
+    Stage,
+    chain,
+    proxy,
+)
+from tests.harness.router.actors import INITIALIZE as FIRST
+from tests.harness.router.actors import conversation as converse
+from tests.harness.router.plays import notification, request
+from tests.harness.router.policed import CARRY_TEXT, policy
 
 KINDS = (*FORMS, "scp", "channel")
 POLICIES = {

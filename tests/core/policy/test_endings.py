@@ -9,8 +9,8 @@ import pytest
 
 from conductor.core import Closure, Component, Fail, Router
 from conductor.core.policy.checks import closure
-from tests.core.plays import OK
-from tests.core.policy.plays import (
+from tests.harness.router.plays import OK
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     KINDS,

@@ -8,9 +8,9 @@ from msgspec import Raw
 
 from conductor.core import Changed, Component, Router, Send
 from conductor.core.policy.headings import Heading, heading, inner_method
-from tests.core.actors import Agent, Launching, Stage
-from tests.core.plays import component
-from tests.core.policy.plays import (
+from tests.harness.router.actors import Agent, Launching, Stage
+from tests.harness.router.plays import component
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     PROMPT,

@@ -11,8 +11,8 @@ import pytest
 
 from conductor.core import CHANNEL, Component, Router, Send
 from conductor.core.policy.rules import Grants, Policy
-from tests.core.actors import Guest, dump
-from tests.core.policy.plays import (
+from tests.harness.router.actors import Guest, dump
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     PERMISSION,

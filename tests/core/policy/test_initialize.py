@@ -21,8 +21,8 @@ from conductor.core import (
 )
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.rules import NO_PROFILE, Policy
-from tests.core.plays import OK
-from tests.core.policy.plays import (
+from tests.harness.router.plays import OK
+from tests.harness.router.policed import (
     LABEL,
     V1,
     Hole,
@@ -58,11 +58,15 @@ def session_cancel(session: str = "S") -> Json:
 
 
 def before(
-    *rules: str, profile: str = NO_PROFILE, kind: str | None = "channel", **more: Any
+    *rules: str,
+    profile: str = NO_PROFILE,
+    kind: str | None = "channel",
+    tracing: bool = False,
+    **more: Any,
 ) -> Playbook:
     """A chain before `initialize`."""
     held = guest(*rules, profile=profile, kind=kind, **more)
-    return Playbook(Router([held, Component("agent", "agent `agent`")]))
+    return Playbook(Router([held, Component("agent", "agent `agent`")], tracing=tracing))
 
 
 def given(pb: Playbook, asked: Json = ASKED, id_: str = "i") -> None:
@@ -339,11 +343,11 @@ def test_one_that_is_started_again_takes_its_role_again(profile: str) -> None:
         if profile == "observer":
             skip(pb)
         pb >> ("g", "s", request("f", "initialize", V1))
-        (told,) = [one for one in pb._effects if isinstance(one, Send) and b'"f"' in one.frame]
+        (told,) = [one for one in pb.effects if isinstance(one, Send) and b'"f"' in one.frame]
         assert json.loads(told.frame[1:]) == result("f", OK)
         skip(pb)
         pb >> ("g", "p", result(Hole("g"), OK))
-        given_now = [one for one in pb._effects if isinstance(one, Send)]
+        given_now = [one for one in pb.effects if isinstance(one, Send)]
         assert all(one.peer == "g" for one in given_now)
         skip(pb)
 
@@ -495,8 +499,7 @@ def test_a_trusted_one_that_is_watched_may_initialize_its_successor_again() -> N
 
 
 def test_a_trace_tells_of_it_too() -> None:
-    with before(profile="full") as pb:
-        pb.router._exchange.tracing = True
+    with before(profile="full", tracing=True) as pb:
         pb >> ("client", request("i", "initialize", ASKED))
         skip(pb)
         pb >> ("g", "s", request("f", "initialize", ASKED))

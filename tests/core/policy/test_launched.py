@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Component, Listen, Router, Violated
-from tests.core.plays import error, request, result
-from tests.core.policy.plays import policy
-from tests.playbook import Hole, Noted, Playbook
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import error, request, result
+from tests.harness.router.policed import policy
 
 ASKED = {"protocolVersion": 1, "clientCapabilities": {}}
 ANSWER = {"protocolVersion": 1, "agentCapabilities": {"loadSession": False}}
@@ -36,7 +36,7 @@ def test_it_may_not_answer_in_the_agents_place(*, silent: bool) -> None:
             pb << Noted("warning", "g", "did not answer `_scp/proxy`")
         else:
             pb >> ("g", error(4, -32601, "what?"))
-        broken = pb._effects.pop(0)
+        broken = pb.effects.pop(0)
         assert isinstance(broken, Violated)
         assert "initialize" in broken.text
         pb << ("agent", request(1, "initialize", ASKED))

@@ -11,7 +11,7 @@ import pytest
 from conductor.core import Closure
 from conductor.core.policy.states import MOST_RETRIES, MOVES, Event, State, to
 from conductor.core.policy.turns import GRACE
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CANCELLED,
     DONE,
     PROMPT,
@@ -347,7 +347,7 @@ def test_what_becomes_of_a_request_whose_component_fails(fails: str, event: str)
 
 def taken_rule(pb: Playbook) -> str:
     """The rule of the violation that follows."""
-    rule: str = pb._effects[0].rule  # type: ignore[union-attr]
+    rule: str = pb.effects[0].rule  # type: ignore[union-attr]
     return rule
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
 from conductor.core.policy import entries, notifications
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     KINDS,
     PERMISSION,
@@ -332,8 +332,7 @@ def test_and_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_given_is_traced_once() -> None:
-    with chain(CARRY_TEXT) as pb:
-        pb.router._exchange.tracing = True
+    with chain_of(guest(CARRY_TEXT), tracing=True) as pb:
         pb >> ("agent", update("a")) << ("g", "s", update("a"))
         trace = taken(pb)
         assert isinstance(trace, Trace)

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from conductor.core import Closure
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     KINDS,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core.effects import OwnedAddresses
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     UPDATE,
     Hole,
     Json,
@@ -106,7 +106,7 @@ def test_odd_words_hide_nothing() -> None:
     for added in ({}, {"mcpServers": [server]}):
         with chain(grants="modes") as pb:
             begun(pb, odd, odd, added)
-            known = pb.router._exchange.sessions.find("S")
+            known = pb.router.sessions.find("S")
             assert known.modes == {"ask", "effort"}
             assert "/x\ud83d" in known.commands
             pb >> ("g", "s", request("own", "session/set_mode", {"sessionId": "S", "modeId": "y"}))

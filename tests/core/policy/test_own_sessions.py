@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     DONE,
     PERMISSION,
     PROMPT,
@@ -207,4 +207,4 @@ def test_what_the_user_s_agent_knows_of_is_never_forgotten_for_it(
             ]
             pb >> ("g", "p", result(int(id_), {"sessionId": f"fake-{number}"}))
             skip(pb)
-        assert "S" in pb.router._exchange.sessions.ids
+        assert "S" in pb.router.sessions.ids

@@ -16,8 +16,8 @@ import pytest
 from conductor.core import DIALECTS, Component, Router, Send, Violated
 from conductor.core.policy import ownership
 from conductor.core.policy.rules import Grants, Policy
-from tests.core.actors import Guest, dump
-from tests.core.plays import V1, notification, request, result
+from tests.harness.router.actors import Guest, dump
+from tests.harness.router.plays import V1, notification, request, result
 
 Json = dict[str, Any]
 Lines = list[tuple[str, bytes]]
@@ -416,7 +416,7 @@ def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -
     ]
     world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
     assert world.heard("agent", "session/new")[0]["params"]["cwd"] == "/work"
-    known = world.router._exchange.sessions
+    known = world.router.sessions
     assert known.find("S").folders == ("/work",)
     assert known.find("S").opened_by == ""
 
@@ -431,7 +431,7 @@ def test_a_session_is_a_component_s_own_only_if_it_answered_its_set_up(by_itself
     world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
     name = "mine" if by_itself else "S"
     assert world.ends["client"][-1]["result"]["sessionId"] == name
-    known = world.router._exchange.sessions
+    known = world.router.sessions
     assert known.find(name).folders == ("/work",)
     assert known.find(name).opened_by == ("far" if by_itself else "")
 
@@ -444,4 +444,4 @@ def test_a_set_up_that_fails_is_no_session() -> None:
     ]
     world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
     assert world.ends["client"][-1]["error"] == no
-    assert not world.router._exchange.sessions.ids
+    assert not world.router.sessions.ids

@@ -10,7 +10,7 @@ import pytest
 from conductor.core import Closure, Send, Violated
 from conductor.core.policy import held_requests
 from conductor.core.policy.held_requests import HOLD_SETUP
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     DONE,
     KINDS,
     PERMISSION,

@@ -36,7 +36,7 @@ from conductor.core.policy.rules import (
     Policy,
     Rule,
 )
-from tests.core.policy.plays import CARRY_TEXT, policy
+from tests.harness.router.policed import CARRY_TEXT, policy
 
 DOWN, UP = Direction.DOWN, Direction.UP
 C, X, A, M, D, O = Right.COPY, Right.CARRY, Right.ANSWER, Right.AMEND, Right.DROP, Right.ORIGINATE  # noqa: E741

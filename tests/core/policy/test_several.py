@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Router, Send, Wake
 from conductor.core.policy.rules import PROFILES, Policy
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CARRY_TEXT,
     PERMISSION,
     initialize,

@@ -9,7 +9,7 @@ from conductor.core.effects import Violated
 from conductor.core.policy.deadlines import ROUND
 from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.rules import Policy
-from tests.core.policy.plays import (
+from tests.harness.router.policed import (
     CANCELLED,
     DONE,
     KINDS,

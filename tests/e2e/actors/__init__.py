@@ -1,1 +1,1 @@
-"""Programs the rig plays its roles with; run as `python -m actors.NAME` from the folder above."""
+"""Programs that play the roles of the rig's chains: `python -m tests.e2e.actors.NAME`."""

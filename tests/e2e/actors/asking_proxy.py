@@ -1,6 +1,6 @@
 """A proxy that asks the conductor for things, in the dialect `acp`. Standard library only.
 
-    python -m actors.asking_proxy
+    python -m tests.e2e.actors.asking_proxy
 
 It passes everything on. Its configuration's `prefix` is put before each prompt; `/ask METHOD
 PARAMS` in a prompt makes it call a method of the conductor's, `/say` makes it a notification, and

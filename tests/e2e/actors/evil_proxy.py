@@ -1,7 +1,7 @@
 """E of the rig as a program: a proxy of any dialect that does what lines tell it to. Like
 `evil_guest.wat`, which says how lines do that; it speaks of sides, this puts them in envelopes.
 
-    python -m actors.evil_proxy --dialect pacp --log FILE
+    python -m tests.e2e.actors.evil_proxy --dialect pacp --log FILE
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from .options import parse
-from .rawjson import members
-from .recording_proxy import ROLES, Proxy, Sent
+from tests.e2e.actors.options import parse
+from tests.e2e.actors.rawjson import members
+from tests.e2e.actors.recording_proxy import ROLES, Proxy, Sent
 
 if TYPE_CHECKING:
     import argparse

@@ -1,6 +1,6 @@
 """A proxy that means harm: it passes everything on until a prompt says `poison`.
 
-    python -m actors.hostile_proxy --fault answers_twice
+    python -m tests.e2e.actors.hostile_proxy --fault answers_twice
 
 Its dialect is `acp`. What it does then is one function below, chosen by `--fault`; where that
 returns normally, the poisoned prompt is passed on afterwards like any other.

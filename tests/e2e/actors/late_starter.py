@@ -1,6 +1,6 @@
 """A proxy that starts only when it is tried again: `--tries FILE` counts how often it was.
 
-python -m actors.late_starter --tries FILE --fails 1 --dialect acp --name P
+python -m tests.e2e.actors.late_starter --tries FILE --fails 1 --dialect acp --name P
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import recording_proxy
+from tests.e2e.actors import recording_proxy
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .mcp_component import CAPABILITIES, DECLARED, Component
+from tests.e2e.actors.mcp_component import CAPABILITIES, DECLARED, Component
 
 Json = dict[str, Any]
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")

@@ -1,7 +1,7 @@
 """An agent that is right in what it means and odd in how it says it. Standard library only.
 
 A prompt names what to write; `MOVES` is the table. In process it is
-`py:actors.odd_agent:in_process`.
+`py:tests.e2e.actors.odd_agent:in_process`.
 """
 
 from __future__ import annotations

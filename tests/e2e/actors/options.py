@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .dialects import DIALECTS
+from tests.e2e.actors.dialects import DIALECTS
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

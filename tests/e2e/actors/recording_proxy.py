@@ -1,11 +1,11 @@
 """X of the rig: one recording proxy that speaks every dialect. Standard library only.
 
-    python -m actors.recording_proxy --dialect pacp --log FILE --mark hello
+    python -m tests.e2e.actors.recording_proxy --dialect pacp --log FILE --mark hello
 
 Payloads it has no business with pass through it byte for byte: it cuts them out of the line
 instead of decoding and encoding them. Everything it receives and sends is one line of the log,
 `{"name":…,"link":"main"|"successor","dir":"in"|"out","frame":…}`. It runs as a program, or in
-process as `py:actors.recording_proxy:in_process` with its arguments as a JSON list in the
+process as `py:tests.e2e.actors.recording_proxy:in_process` with its arguments as a JSON list in the
 environment variable RECORDING_PROXY.
 """
 
@@ -18,9 +18,9 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from .dialects import DIALECTS, Dialect
-from .options import parse
-from .rawjson import compose, members
+from tests.e2e.actors.dialects import DIALECTS, Dialect
+from tests.e2e.actors.options import parse
+from tests.e2e.actors.rawjson import compose, members
 
 if TYPE_CHECKING:
     import argparse

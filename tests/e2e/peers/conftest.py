@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shlex
-import sys
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .npm import MCP_SOURCES, NodePeers, install, link_scripts, node_tools, pinned_node
-from .processes import outliving
+from tests.e2e.peers.npm import (
+    MCP_SOURCES,
+    NodePeers,
+    install,
+    link_scripts,
+    node_tools,
+    pinned_node,
+)
+from tests.harness.process.command import COMMAND, UNDER_TEST
+from tests.harness.process.processes import MARKER, outliving
+from tests.harness.process.rig import Chain, python_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-MARKER = "CONDUCTOR_PEERS_RUN"
-"""Environment variable every process of one test inherits, to find leftovers by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,14 @@ class Launch:
         """The command line of ``conductor agent COMPONENT…``."""
         return (*self.base, "agent", *components)
 
+    @contextmanager
+    def chain(self, cwd: Path, *components: str) -> Iterator[Chain]:
+        """``conductor agent COMPONENT…``, initialized, until the end of the block."""
+        with Chain(self.agent(*components), self.env, cwd) as running:
+            running.initialize()
+            yield running
+            assert running.finish() == 0
+
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
@@ -44,14 +56,10 @@ def launch() -> Iterator[Launch]:
     """
     token = uuid.uuid4().hex
     env = {**os.environ, MARKER: token}
-    named = os.environ.get("CONDUCTOR_UNDER_TEST")
-    if named:
-        base = tuple(shlex.split(named))
-    else:
-        base = (sys.executable, "-m", "conductor")
-        env["PYTHONPATH"] = _with_package_folder(env.get("PYTHONPATH"))
-    yield Launch(base, env)
-    assert outliving(f"{MARKER}={token}") == []
+    if not UNDER_TEST:  # else the checkout must not hide what is installed
+        env["PYTHONPATH"] = python_path()
+    yield Launch(COMMAND, env)
+    assert outliving(token) == []
 
 
 @pytest.fixture(scope="session")
@@ -78,12 +86,3 @@ def mcp_peers(tmp_path_factory: pytest.TempPathFactory) -> NodePeers:
         pytest.skip("there is no Node 22 among the peers for this kind of machine")
     scripts = link_scripts(modules, tmp_path_factory.mktemp("mcp-scripts"), MCP_SOURCES)
     return NodePeers(node=node, bin=modules / ".bin", scripts=scripts)
-
-
-def _with_package_folder(pythonpath: str | None) -> str:
-    """PYTHONPATH that lets a child in any directory import the package pytest would."""
-    spec = importlib.util.find_spec("conductor")
-    if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("conductor is not importable; hint: pip install -e '.[dev]'")
-    folder = str(Path(next(iter(spec.submodule_search_locations))).parent)
-    return os.pathsep.join((folder, pythonpath)) if pythonpath else folder

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Direction = Literal["in", "out"]
 
-DEADLINE = 60.0
-"""Seconds any one exchange may take before the test fails instead of hanging."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

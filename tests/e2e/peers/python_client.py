@@ -21,7 +21,8 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from .plan import DEADLINE, Frame, Json, Plan, Transcript, transcript_of
+from tests.e2e.peers.plan import Frame, Json, Plan, Transcript, transcript_of
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from acp.client import ClientSideConnection

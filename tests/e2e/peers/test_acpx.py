@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .plan import DEADLINE
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -16,19 +16,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conductor.spec.paths import components_folder
+from tests.e2e.peers.mock_messages import (
+    Answer,
+    Json,
+    MockMessages,
+    Stall,
+    Text,
+    ToolUse,
+    tool_results,
+    user_text,
+)
+from tests.e2e.peers.plan import Plan, Transcript
+from tests.e2e.peers.python_client import run_python_client
+from tests.harness.process.processes import MARKER
+from tests.places import DEADLINE
 from tests.record.trace import pairs
 from tests.record.trace.test_trace import PROXY
-
-from .mock_messages import Answer, Json, MockMessages, Stall, Text, ToolUse, tool_results, user_text
-from .plan import DEADLINE, Plan, Transcript
-from .python_client import run_python_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
@@ -37,7 +47,7 @@ AGENTS = {
     "claude-code-acp": "@zed-industries/claude-code-acp",
 }
 KEY = "sk-ant-dummy-key-of-the-tests"
-KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "CONDUCTOR_PEERS_RUN")
+KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", MARKER)
 """What an agent's environment inherits. Not the rest: it may hold a real key or proxy."""
 
 ASK, USE_TOOL, HANG = "say something", "write the marker file", "think for ever"

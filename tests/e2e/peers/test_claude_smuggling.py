@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Final
 import pytest
 import wasmtime
 
-from .mock_messages import Answer, Json, MockMessages, Text
-from .test_claude_agents import AGENTS, ANSWER, ASK, Bench
+from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text
+from tests.e2e.peers.test_claude_agents import AGENTS, ANSWER, ASK, Bench
+from tests.places import ACTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
-SMUGGLER: Final = (Path(__file__).parents[1] / "actors" / "smuggler.wat").read_text("utf-8")
+SMUGGLER: Final = (ACTORS / "smuggler.wat").read_text("utf-8")
 
 
 def say(body: Json) -> Answer:

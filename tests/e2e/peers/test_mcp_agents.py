@@ -16,19 +16,18 @@ from typing import TYPE_CHECKING, Final
 import acp
 import pytest
 
+from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
+from tests.e2e.peers.npm import OPENCODE_SOURCES, install, node_tools
+from tests.e2e.peers.plan import Plan, Transcript
+from tests.e2e.peers.python_client import run_python_client
+from tests.e2e.peers.test_claude_agents import AGENTS, KEPT, KEY
 from tests.record.trace import pairs
-
-from .mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
-from .npm import OPENCODE_SOURCES, install, node_tools
-from .plan import Plan, Transcript
-from .python_client import run_python_client
-from .test_claude_agents import AGENTS, KEPT, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .conftest import Launch
+    from tests.e2e.peers.conftest import Launch
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 everything = pytest.mark.skipif(

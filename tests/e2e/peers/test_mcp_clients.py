@@ -17,14 +17,14 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
-from .mcp_chain import chain
-from .plan import DEADLINE
+from tests.harness.process.mcp_clients import declaration_of, pairs
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 Json = dict[str, Any]
 TOOLS = ["add", "echo", "fail", "progress", "whoami"]
@@ -34,11 +34,6 @@ kinds = pytest.mark.parametrize("kind", ["stdio", "http"])
 
 AGENTS = {"stdio": "demo --no-http", "http": "demo"}
 """The agent to which servers of each kind are declared."""
-
-
-def pairs(entries: list[Json]) -> dict[str, str]:
-    """ACP's list of names and values as an object."""
-    return {each["name"]: each["value"] for each in entries}
 
 
 def _text(content: object) -> str:
@@ -80,15 +75,15 @@ async def _use(declaration: Json, mode: Literal["legacy", "auto"], session: str)
 
 @kinds
 def test_python_client(launch: Launch, tmp_path: Path, kind: str) -> None:
-    with chain(launch, tmp_path, "tools-demo", AGENTS[kind]) as running:
-        session = running.session(tmp_path)
-        declaration = running.declaration(session)
+    with launch.chain(tmp_path, "tools-demo", AGENTS[kind]) as running:
+        session = running.new_session(cwd=str(tmp_path))
+        declaration = declaration_of(running, session)
         assert (declaration.get("type") == "http") == (kind == "http")
         asyncio.run(_use(declaration, "legacy", session))
         asyncio.run(_use(declaration, "auto", session))
         # Each session has a server of its own, whatever the other is doing.
-        other = running.session(tmp_path)
-        asyncio.run(_use(running.declaration(other), "auto", other))
+        other = running.new_session(cwd=str(tmp_path))
+        asyncio.run(_use(declaration_of(running, other), "auto", other))
 
 
 @kinds
@@ -96,11 +91,11 @@ def test_python_client(launch: Launch, tmp_path: Path, kind: str) -> None:
 def test_typescript_client(
     launch: Launch, mcp_peers: NodePeers, tmp_path: Path, kind: str, line: str
 ) -> None:
-    with chain(launch, tmp_path, "tools-demo", AGENTS[kind]) as running:
-        session = running.session(tmp_path)
+    with launch.chain(tmp_path, "tools-demo", AGENTS[kind]) as running:
+        session = running.new_session(cwd=str(tmp_path))
         done = subprocess.run(
             [mcp_peers.node, str(mcp_peers.scripts / "mcp_client.mjs")],
-            input=json.dumps({"line": line, "declaration": running.declaration(session)}),
+            input=json.dumps({"line": line, "declaration": declaration_of(running, session)}),
             capture_output=True,
             text=True,
             timeout=DEADLINE,
@@ -132,8 +127,8 @@ def test_inspector(launch: Launch, mcp_peers: NodePeers, tmp_path: Path, kind: s
         found: Json = json.loads(done.stdout)
         return found
 
-    with chain(launch, tmp_path, "tools-demo", AGENTS[kind]) as running:
-        declaration = running.declaration(running.session(tmp_path))
+    with launch.chain(tmp_path, "tools-demo", AGENTS[kind]) as running:
+        declaration = declaration_of(running, running.new_session(cwd=str(tmp_path)))
         if kind == "http":
             ((name, value),) = pairs(declaration["headers"]).items()
             before = ["--transport", "http", "--server-url", declaration["url"]]

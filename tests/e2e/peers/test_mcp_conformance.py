@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .mcp_chain import chain
-from .test_mcp_clients import AGENTS, pairs
+from tests.e2e.peers.test_mcp_clients import AGENTS
+from tests.harness.process.mcp_clients import declaration_of, pairs
 
 if TYPE_CHECKING:
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 EVERYTHING = Path(__file__).parent / "everything.py"
@@ -35,8 +35,8 @@ LEAST = 37
 def test_conformance(launch: Launch, mcp_peers: NodePeers, tmp_path: Path) -> None:
     provider = f"{sys.executable} {EVERYTHING},dialect=channel"
     results = tmp_path / "results"
-    with chain(launch, tmp_path, provider, AGENTS["http"]) as running:
-        declaration = running.declaration(running.session(tmp_path))
+    with launch.chain(tmp_path, provider, AGENTS["http"]) as running:
+        declaration = declaration_of(running, running.new_session(cwd=str(tmp_path)))
         suite = subprocess.run(
             [
                 *(mcp_peers.node, "--import", str(mcp_peers.scripts / "authorize.mjs")),

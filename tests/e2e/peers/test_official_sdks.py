@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .plan import Plan, Transcript, Turn
-from .python_client import run_python_client
-from .typescript_client import run_typescript_client
+from tests.e2e.peers.plan import Plan, Transcript, Turn
+from tests.e2e.peers.python_client import run_python_client
+from tests.e2e.peers.typescript_client import run_typescript_client
 
 if TYPE_CHECKING:
-    from .conftest import Launch
-    from .npm import NodePeers
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

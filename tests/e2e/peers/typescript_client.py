@@ -6,10 +6,11 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
-from .plan import DEADLINE, Frame, Plan, Transcript, transcript_of
+from tests.e2e.peers.plan import Frame, Plan, Transcript, transcript_of
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
-    from .npm import NodePeers
+    from tests.e2e.peers.npm import NodePeers
 
 
 def run_typescript_client(peers: NodePeers, plan: Plan) -> Transcript:

@@ -11,11 +11,11 @@ import pytest
 
 import wasm_host
 from conductor.author import transcripts
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT: Final = Path(__file__).parents[3]
 SDK: Final = ROOT / "guest_sdk"
 EXAMPLES: Final = ("datetime", "shout")
 TRANSCRIPTS: Final = sorted(

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-
-from . import builds, support
+from tests.guest_sdk.languages import builds, support
+from tests.places import ROOT
 
 SDK = support.SDK / "c"
 SOURCES = {name: SDK / "examples" / f"{name}.c" for name in support.EXAMPLES}
 SOURCES["probe"] = Path(__file__).parent / "probe.c"
 SOURCES["readme"] = Path("readme.c")
-BUNDLED = support.ROOT / "components" / "datetime" / "datetime.wasm"
+BUNDLED = ROOT / "components" / "datetime" / "datetime.wasm"
 
 pytestmark = pytest.mark.timeout(300)
 built = pytest.mark.skipif(

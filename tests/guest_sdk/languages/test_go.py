@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-
-from . import builds, support
-from .wire import Wire, plain
+from tests.guest_sdk.languages import builds, support
+from tests.guest_sdk.languages.wire import Wire, plain
 
 SDK = support.SDK / "go"
 SOURCES = {name: SDK / "examples" / name for name in support.EXAMPLES}

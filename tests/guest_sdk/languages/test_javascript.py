@@ -11,8 +11,8 @@ import pytest
 
 import wasm_host
 from tests.e2e.peers import npm
-
-from . import builds, support
+from tests.guest_sdk.languages import builds, support
+from tests.places import ROOT
 
 SDK = support.SDK / "javascript"
 SOURCES = {name: SDK / "examples" / f"{name}.js" for name in support.EXAMPLES}
@@ -33,7 +33,7 @@ def _make(folder: Path) -> None:
     (folder / "guest").mkdir()
     for file in SDK.glob("*.js"):
         shutil.copy(file, folder / "guest")
-    wit = str(support.ROOT / "wasm_host" / "channel.wit")
+    wit = str(ROOT / "wasm_host" / "channel.wit")
     for name, text in {**texts, "readme": support.readme(SDK, "js")}.items():
         source = text.replace('"../guest.js"', '"./guest/guest.js"')
         (folder / f"{name}.js").write_text(source, "utf-8")

@@ -9,8 +9,7 @@ import pytest
 
 from guest_sdk.python import Proxy, Refused
 from guest_sdk.python.engine import Engine
-
-from . import support
+from tests.guest_sdk.languages import support
 
 
 def _datetime() -> Proxy:

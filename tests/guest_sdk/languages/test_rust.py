@@ -19,8 +19,8 @@ import pytest
 
 import wasm_host
 from guest_sdk.rust import build
-
-from . import builds, support
+from tests.guest_sdk.languages import builds, support
+from tests.places import ROOT
 
 SDK: Final = support.SDK / "rust"
 HERE: Final = Path(__file__).parent
@@ -139,7 +139,7 @@ def test_small_without_imports_and_places(name: str) -> None:
 
 
 def test_the_template_is_the_example() -> None:
-    template = support.ROOT / "conductor" / "author" / "templates" / "rust"
+    template = ROOT / "conductor" / "author" / "templates" / "rust"
     example = (build.EXAMPLES / "brief.rs").read_text("utf-8")
     alone = '#![cfg_attr(target_arch = "wasm32", no_std)]\n\n'
     assert alone in example

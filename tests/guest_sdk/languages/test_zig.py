@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import wasm_host
-
-from . import builds, support
+from tests.guest_sdk.languages import builds, support
 
 SDK = support.SDK / "zig"
 SOURCES = {name: SDK / "examples" / f"{name}.zig" for name in support.EXAMPLES}

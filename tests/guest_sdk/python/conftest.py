@@ -10,7 +10,7 @@ import pytest
 import wasm_host
 from conductor.spec.paths import compiled_modules
 from conductor.spec.python_guest import scripts
-from tests.e2e.scripted import scripted_rig
+from tests.harness.process.scripted import scripted_rig
 
 Make = Callable[..., wasm_host.Guest]
 

@@ -14,12 +14,10 @@ from typing import Any, Final, Protocol
 import wasm_host
 from guest_sdk.python import Proxy
 from guest_sdk.python.engine import Engine
+from tests.places import DEADLINE, ROOT
 
 HERE: Final = Path(__file__).parent
-ROOT: Final = HERE.parents[2]
 EXAMPLES: Final = ROOT / "guest_sdk" / "python" / "examples"
-DEADLINE: Final = 60.0
-"""Seconds a program may take to answer."""
 
 Json = dict[str, Any]
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
-from tests.e2e.rig import Chain, Rig, base
-
-from .support import EXAMPLES
+from tests.guest_sdk.python.support import EXAMPLES
+from tests.harness.process.command import COMMAND
+from tests.harness.process.rig import Chain, Rig
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 
@@ -173,7 +173,7 @@ def test_a_changed_file_takes_over_and_a_broken_one_does_not(rig: Rig) -> None:
 def test_inspect_shows_what_a_file_declares(rig: Rig) -> None:
     path = EXAMPLES / "datetime_proxy.py"
     done = subprocess.run(
-        [*base(), "inspect", "--json", str(path)], capture_output=True, check=True, cwd=rig.folder
+        [*COMMAND, "inspect", "--json", str(path)], capture_output=True, check=True, cwd=rig.folder
     )
     card = json.loads(done.stdout)
     assert card["kind"] == "Python file"
@@ -211,11 +211,11 @@ def test_a_lock_holds_the_source(rig: Rig) -> None:
     path.write_bytes((EXAMPLES / "shout.py").read_bytes())
     run = partial(subprocess.run, capture_output=True, text=True, cwd=rig.folder, check=False)
     mine = "./mine.py,profile=filter"
-    assert run([*base(), "lock", mine, "demo"]).returncode == 0
+    assert run([*COMMAND, "lock", mine, "demo"]).returncode == 0
     chain = agent(rig, mine, "demo", options=("--locked",))
     assert chain.prompt(chain.begin(), "hello") == "HELLO"
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    refused = run([*base(), "agent", "--locked", mine, "demo"], input="")
+    refused = run([*COMMAND, "agent", "--locked", mine, "demo"], input="")
     assert refused.returncode == 2
     assert "does not allow this chain" in refused.stderr
     assert "mine" in refused.stderr

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from .support import EXAMPLES, HERE, InProcess, Process, Sandboxed, play
+from tests.guest_sdk.python.support import EXAMPLES, HERE, InProcess, Process, Sandboxed, play
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from tests.guest_sdk.python.conftest import Make
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

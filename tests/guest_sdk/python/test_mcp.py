@@ -28,8 +28,7 @@ from guest_sdk.python import (
     resource_link,
     text,
 )
-
-from .support import example
+from tests.guest_sdk.python.support import example
 
 META = "io.modelcontextprotocol/"
 

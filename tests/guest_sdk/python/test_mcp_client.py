@@ -15,10 +15,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.mcp_clients import given, pairs
-from tests.e2e.rig import Rig
-
-from .support import DEADLINE, EXAMPLES
+from tests.guest_sdk.python.support import EXAMPLES
+from tests.harness.process.mcp_clients import given, pairs
+from tests.harness.process.rig import Rig
+from tests.places import DEADLINE
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

@@ -13,8 +13,7 @@ import pytest
 
 from guest_sdk.python import Playground, Proxy, ProxyError, Record, Refused, gather
 from guest_sdk.python.playground import Agent
-
-from .support import example
+from tests.guest_sdk.python.support import example
 
 Code = Callable[[], Awaitable[Any]]
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from guest_sdk.python import build
-
-from .support import EXAMPLES, ROOT, load
+from tests.guest_sdk.python.support import EXAMPLES, load
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.cli.support import conductor
+from tests.harness.process.command import conductor
 from tests.record.trace.test_trace import DEMO, services, talk
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built

@@ -12,10 +12,9 @@ import pytest
 
 from guest_sdk.python import Call, Playground, Proxy, Request, played
 from guest_sdk.python.engine import Engine
-from tests.e2e.rig import Rig
-
-from .support import ROOT
-from .test_cli import agent
+from tests.guest_sdk.python.test_cli import agent
+from tests.harness.process.rig import Rig
+from tests.places import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

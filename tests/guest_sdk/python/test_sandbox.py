@@ -12,7 +12,7 @@ from wasm_host import Guest, GuestError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Make
+    from tests.guest_sdk.python.conftest import Make
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

@@ -16,7 +16,8 @@ from typing import Any, Final
 import pytest
 
 from conductor.spec.paths import components_folder
-from tests.cli.support import COMMAND, DEADLINE, conductor, environment
+from tests.harness.process.command import COMMAND, conductor, environment
+from tests.places import DEADLINE
 from tests.record.trace import pairs
 
 Event = dict[str, Any]

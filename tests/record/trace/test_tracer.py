@@ -12,10 +12,10 @@ import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve, Trace
 from conductor.core.services import TRACED
-from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
 from conductor.run.report_lines import hop_line
+from tests.record.trace.files import unscheduled
 
 Json = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Recording:
         self._path = path
         self._number = self._asked = 0
         self.now = 100.0
-        file = TraceFile.create(str(path), lambda *_: None)
+        file = unscheduled(path)
         self.tracer = Tracer(file, content, clock=lambda: self.now)
         self.tracer.begin(
             [("x", (), None), ("a+b+c", ("a", "b", "c"), NUMBERS), ("last", (), None)]
@@ -54,12 +54,6 @@ class Recording:
         found = [json.loads(line) for line in self._path.read_bytes().splitlines()]
         assert found[0]["components"][-1] in ("last", "demo")
         return [one for one in found if one["type"] != "_conductor"]
-
-
-@pytest.fixture(autouse=True)
-def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No event loop runs here: what is held is written at the end."""
-    monkeypatch.setattr("conductor.record.trace.file._on_the_loop", lambda *_: None)
 
 
 @pytest.fixture
@@ -324,7 +318,7 @@ def test_reports_that_make_no_sense(recording: Recording, params: bytes) -> None
 def test_a_host_has_no_say_about_the_requests_of_others(recording: Recording) -> None:
     recording.crossed("request", "x", "last", "1", "_m", b"{}", number=1)
     report = hop(kind="response", source="a", target="b", number=1001, request=1, id="1")
-    with pytest.raises(ValueError, match="answers nothing"):
+    with pytest.raises(ValueError, match="answers no request"):
         recording.tracer.hop("a+b+c", report)
     recording.crossed("response", "last", "x", "1", "_m", b"{}", request=1)
     assert [e["from"] for e in recording.events()] == ["x", "agent"]

@@ -6,16 +6,15 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED, Policy
-from conductor.record.trace.file import TraceFile
 from conductor.record.trace.tracer import Tracer
+from tests.harness.world.hosts import Chain, Step
 from tests.record.trace import pairs
-from tests.record.trace.hosts import Chain, Step
+from tests.record.trace.files import unscheduled
 
 PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
 
@@ -23,12 +22,6 @@ PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
 def policy(profile: str) -> Policy | None:
     """What a profile lets do."""
     return PolicyWords(profile).policy()
-
-
-@pytest.fixture(autouse=True)
-def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No event loop runs here: what is held is written at the end."""
-    monkeypatch.setattr("conductor.record.trace.file._on_the_loop", lambda *_: None)
 
 
 class Clock:
@@ -87,7 +80,7 @@ def test_each_request_is_answered_once_at_every_hop(
         chain = [[(name.upper(), held) for name, held in one] for one in chain]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
-        tracer = Tracer(TraceFile.create(str(path), lambda *_: None), "all", clock=Clock())
+        tracer = Tracer(unscheduled(path), "all", clock=Clock())
         traced, bare = Chain(chain, tapes, tracer), Chain(chain, tapes)
         audited = Chain(chain, tapes, audited=True)
         for world in (traced, bare, audited):

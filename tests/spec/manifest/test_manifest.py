@@ -18,6 +18,7 @@ from conductor.errors import UsageError
 from conductor.spec import catalog, paths, settings
 from conductor.spec.manifest import reading, section
 from conductor.spec.manifest.reading import Manifest, Setting
+from tests.places import ROOT
 
 DATETIME = paths.components_folder() / "datetime" / "datetime.wasm"
 HEAD = 'name = "x"\nfile = "datetime.wasm"\n'
@@ -523,7 +524,7 @@ def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None
 
 
 def test_the_example_of_the_documents_is_taken() -> None:
-    page = Path(__file__).parents[3] / "docs" / "authoring.md"
+    page = ROOT / "docs" / "authoring.md"
     (example,) = re.findall(
         r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )

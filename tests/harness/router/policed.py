@@ -12,9 +12,9 @@ from conductor.core.policy.key_table import Direction
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
 from conductor.core.state import Carried
-from tests.core.actors import FORMS, Actor, Guest, PassThrough, dump
-from tests.core.plays import V1, Json, error, notification, request, result
-from tests.playbook import Hole, Noted, Playbook
+from tests.harness.router.actors import FORMS, Actor, Guest, PassThrough, dump
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import V1, Json, error, notification, request, result
 
 __all__ = ["V1", "Hole", "Json", "Noted", "Playbook", "error", "notification", "request", "result"]
 
@@ -253,11 +253,11 @@ def failed(pb: Playbook, id_: object, *texts: str, name: str = "g", peer: str = 
 
 def taken(pb: Playbook) -> Effect:
     """The next effect, which the test looks at itself."""
-    assert pb._effects, "nothing follows"
-    return pb._effects.pop(0)
+    assert pb.effects, "nothing follows"
+    return pb.effects.pop(0)
 
 
 def skip(pb: Playbook) -> list[Effect]:
     """Passes over the rest of what follows, which is not what the test is about."""
-    rest, pb._effects = pb._effects, []
+    rest, pb.effects = pb.effects, []
     return rest

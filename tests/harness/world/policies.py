@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from conductor.core.policy.key_table import Direction, Right
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
-from tests.core.ends import DOWN, STOP, UP, Item, Step, asks
-from tests.core.worlds import Cast, Mishap
+from tests.harness.world.ends import DOWN, STOP, UP, Item, Step, asks
+from tests.harness.world.world import Cast, Mishap
 
 KEYS: Final = [
     *((Direction.DOWN, key) for key in sorted(set(DOWN))),

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from .client import DEADLINE
+from tests.places import DEADLINE
 
 SUPPORTED: Final = sys.platform == "linux"
 needs_proc = pytest.mark.skipif(not SUPPORTED, reason="only Linux shows processes in /proc")
@@ -85,6 +85,13 @@ class Kin:
         self._held.clear()
 
 
+def children(text: str) -> list[int]:
+    """The living children of this process whose command line holds `text`."""
+    pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+    ours = [pid for pid in pids if _parent(_PROC / str(pid)) == os.getpid()]
+    return [pid for pid in ours if text in command_line(pid)]
+
+
 def marked(token: str) -> list[int]:
     """Processes with this marker in their environment, wherever they hang in the tree."""
     wanted = f"{MARKER}={token}".encode()
@@ -95,6 +102,17 @@ def marked(token: str) -> list[int]:
                 if wanted in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found
+
+
+def outliving(token: str, seconds: float = 10.0) -> list[str]:
+    """Command lines of marked processes that do not end within `seconds`; only Linux tells."""
+    deadline = time.monotonic() + seconds
+    stray = [
+        pid
+        for pid in (marked(token) if SUPPORTED else [])
+        if not wait_gone(pid, max(0.0, deadline - time.monotonic()))
+    ]
+    return [f"{pid}: {command_line(pid)}" for pid in stray]
 
 
 def wait_gone(pid: int, seconds: float) -> bool:

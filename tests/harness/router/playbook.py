@@ -52,7 +52,8 @@ class Playbook:
         """What the holes were filled with."""
         self.wakes: list[Wake] = []
         """Wakes that were asked for and have not come."""
-        self._effects: list[Effect] = []
+        self.effects: list[Effect] = []
+        """What followed the last step and is not asserted yet."""
         self._log: list[str] = []
         self._over = True
 
@@ -78,12 +79,12 @@ class Playbook:
         self._over = False
         if callable(step):
             self._log.append(">> call")
-            self._effects = self._apart(step(self.router))
+            self.effects = self._apart(step(self.router))
             return self
         peer, tag, value = _parts(step)
         frame = value if isinstance(value, bytes) else json.dumps(self._filled(value)).encode()
         self._log.append(f">> {peer} {(tag + frame)!r}")
-        self._effects = self._apart(self.router.receive(peer, tag + frame))
+        self.effects = self._apart(self.router.receive(peer, tag + frame))
         return self
 
     def _apart(self, effects: Iterable[Effect]) -> list[Effect]:
@@ -100,9 +101,9 @@ class Playbook:
 
     def __lshift__(self, expected: Step | Effect | Noted) -> Self:
         """Asserts the next effect."""
-        if not self._effects:
+        if not self.effects:
             self._fail(f"nothing follows, but expected {expected!r}")
-        effect = self._effects.pop(0)
+        effect = self.effects.pop(0)
         self._log.append(f"<< {effect!r}")
         if isinstance(expected, Noted):
             if not (
@@ -159,8 +160,8 @@ class Playbook:
         return value
 
     def _check_done(self) -> None:
-        if self._effects:
-            self._fail(f"not asserted: {self._effects!r}")
+        if self.effects:
+            self._fail(f"not asserted: {self.effects!r}")
 
     def _fail(self, why: str) -> None:
         raise AssertionError("\n".join([*self._log, why]))

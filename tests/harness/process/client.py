@@ -13,13 +13,12 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Self
+
+from tests.places import DEADLINE
 
 Json = dict[str, Any]
 Serve = Callable[[Json], Json]
-
-DEADLINE: Final = 90.0
-"""Seconds anything a test waits for may take."""
 
 FIRST_ID: Final = 1001
 """The id of the first request that is not given one."""
@@ -34,15 +33,22 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
 class Client:
     """The process under test and everything it said, in arrival order."""
 
+    hopeless: bytes | None = b"Traceback (most"
+    """Text on standard error after which nothing is worth waiting for."""
+
     def __init__(
-        self, command: Sequence[str], env: Mapping[str, str], cwd: Path | None = None
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdout: IO[bytes] | None = None,
     ) -> None:
-        """Starts `command` with pipes."""
+        """Starts `command` with pipes; `stdout` is a file that takes its output instead."""
         self.command = list(command)
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=stdout or subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
             cwd=cwd,
@@ -65,6 +71,12 @@ class Client:
         pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
         self._in, self._out, self._err = (p.fileno() if p else -1 for p in pipes)
         os.set_blocking(self._in, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -119,7 +131,7 @@ class Client:
         while not done():
             left = deadline - time.monotonic()
             ended = self._out < 0 and self._err < 0
-            broken = b"Traceback (most" in self.errors  # nothing good will come any more
+            broken = self.hopeless is not None and self.hopeless in self.errors
             if left <= 0 or ended or broken:
                 why = "the process said its last" if ended else f"{DEADLINE:g} s are over"
                 why = "it printed a traceback" if broken else why
@@ -162,6 +174,11 @@ class Client:
         """Ends the conversation as an editor does; the exit code."""
         self.eof()
         return self.exit_code()
+
+    @property
+    def output_ended(self) -> bool:
+        """Whether its standard output is closed and read to the end."""
+        return self._out < 0
 
     @property
     def stderr(self) -> str:

@@ -1,28 +1,21 @@
-"""A small ACP client that drives the demo agent as a process, over its real pipes."""
+"""The demo agent as a process, with a client that holds each frame against the official schema."""
 
 from __future__ import annotations
 
 import json
-import queue
-import subprocess
 import sys
-import threading
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from collections import deque
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from acp import schema
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
+from tests.harness.process.client import Client, Json
+from tests.places import COMPONENTS
 
+if TYPE_CHECKING:
     from pydantic import BaseModel
 
-AGENT = Path(__file__).parents[2] / "components" / "demo" / "agent.py"
-DEADLINE = 90.0
-"""Seconds to wait for anything the agent must send."""
-
-Json = dict[str, Any]
+AGENT = COMPONENTS / "demo" / "agent.py"
 
 # What the official SDK of ACP v1 accepts: every frame the agent sends is held against it.
 _RESULTS: dict[str, type[BaseModel]] = {
@@ -82,128 +75,42 @@ class Outcome(NamedTuple):
         return [each for each in self.updates if each["sessionUpdate"] == kind]
 
 
-class DemoProcess:
+class DemoProcess(Client):
     """The agent as a child process; a context manager that leaves nothing behind."""
+
+    # The MCP servers it starts share its standard error, and some fail on purpose.
+    hopeless = None
 
     def __init__(
         self, *flags: str, python: tuple[str, ...] = (), stdout: IO[bytes] | None = None
     ) -> None:
-        """Start it with these flags; ``python`` are options of the interpreter, and ``stdout``
-        is what it writes to when that is not to be read here."""
-        self.process = subprocess.Popen(
-            [sys.executable, *python, str(AGENT), *flags],
-            stdin=subprocess.PIPE,
-            stdout=stdout or subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        """Starts it with these flags; `python` are options of the interpreter."""
+        super().__init__([sys.executable, *python, str(AGENT), *flags], stdout=stdout)
         self.version = 1
-        self.serves: dict[str, Callable[[Json], Json]] = {}
-        """Answers to the agent's requests: method -> function of the params to the result."""
-        self._methods: dict[int | str, str] = {}
-        self._ids = 0
-        self._lines: queue.Queue[bytes | None] = queue.Queue()
-        self._errors: list[bytes] = []
-        self._more_errors = threading.Condition()
-        self._may_read = threading.Event()
-        self._may_read.set()
-        self._threads = [
-            threading.Thread(target=self._read, daemon=True),
-            threading.Thread(target=self._read_errors, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def __enter__(self) -> Self:
-        """The process itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the process, whatever state it is in."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(DEADLINE)
-        assert self.process.stdin
-        if not self.process.stdin.closed:
-            try:
-                self.process.stdin.close()
-            except BrokenPipeError:
-                # Unflushed bytes to a process that is gone, as some tests mean it to be.
-                assert self.process.returncode is not None
-        for thread in self._threads:
-            thread.join(DEADLINE)
-
-    # -- raw -----------------------------------------------------------------------------
-
-    def send_raw(self, data: bytes) -> None:
-        """Write bytes to its stdin."""
-        assert self.process.stdin
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
-
-    def send(self, frame: Json) -> None:
-        """Write one frame."""
-        self.send_raw(json.dumps(frame).encode() + b"\n")
+        self.on_line = self._unread_line
+        self._unread: deque[bytes] = deque()
+        self._methods: dict[object, str] = {}
 
     def line(self) -> bytes | None:
-        """The next line of its stdout, or None at the end. Raises queue.Empty too late."""
-        return self._lines.get(timeout=DEADLINE)
+        """The next line of its stdout, or None at the end."""
+        self.until(lambda: self._unread or self.output_ended, "a line")
+        return self._unread.popleft() if self._unread else None
 
     def frame(self) -> Json:
         """The next line, which must be a frame that holds against the schema."""
         line = self.line()
-        assert line is not None, f"stdout ended; stderr: {self.stderr}"
+        assert line is not None, f"stdout ended{self.story()}"
         frame: Json = json.loads(line)
         self._check(frame)
         return frame
 
-    def close_stdin(self) -> None:
-        """Let it read the end of its input."""
-        assert self.process.stdin
-        self.process.stdin.close()
-
-    def wait(self) -> int:
-        """Its exit code; negative for a signal."""
-        code = self.process.wait(DEADLINE)
-        for thread in self._threads:
-            thread.join(DEADLINE)
-        return code
-
-    @property
-    def stderr(self) -> str:
-        """What it wrote to stderr so far."""
-        return b"".join(self._errors).decode()
-
-    def until_stderr(self, text: str) -> None:
-        """Wait until its stderr holds this text."""
-        with self._more_errors:
-            assert self._more_errors.wait_for(lambda: text in self.stderr, DEADLINE)
-
-    def pause_reading(self) -> None:
-        """Stop reading its stdout, after the line that comes next."""
-        self._may_read.clear()
-
-    def resume_reading(self) -> None:
-        """Read its stdout again."""
-        self._may_read.set()
-
     # -- ACP -----------------------------------------------------------------------------
 
-    def start(self, method: str, params: Json) -> int:
-        """Send a request; its id."""
-        self._ids += 1
-        self._methods[self._ids] = method
-        frame = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params}
-        self.send(frame)
-        return self._ids
-
-    def notify(self, method: str, params: Json) -> None:
-        """Send a notification."""
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+    def start(self, method: str, params: object = None, id: object = None) -> Any:  # noqa: A002
+        """Sends a request; its id."""
+        id = super().start(method, params, id)  # noqa: A001
+        self._methods[id] = method
+        return id
 
     def call(self, method: str, params: Json) -> Json:
         """Send a request; the frame that answers it, which must be the next one."""
@@ -231,7 +138,8 @@ class DemoProcess:
     def start_prompt(self, session: str, prompt: str | list[Json]) -> int:
         """Send a prompt; the id of its request."""
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
-        return self.start("session/prompt", {"sessionId": session, "prompt": blocks})
+        number: int = self.start("session/prompt", {"sessionId": session, "prompt": blocks})
+        return number
 
     def prompt(self, session: str, prompt: str | list[Json]) -> Outcome:
         """Send a prompt and see the turn through, serving the agent's requests."""
@@ -244,7 +152,7 @@ class DemoProcess:
         response: Json | None = None
         while True:
             line = self.line()
-            assert line is not None, f"stdout ended; stderr: {self.stderr}"
+            assert line is not None, f"stdout ended{self.story()}"
             lines.append(line)
             try:
                 frame = json.loads(line)
@@ -263,14 +171,8 @@ class DemoProcess:
 
     # -- inside --------------------------------------------------------------------------
 
-    def _serve(self, frame: Json) -> None:
-        answer: Json = {"jsonrpc": "2.0", "id": frame["id"]}
-        serve = self.serves.get(frame["method"])
-        if serve is None:
-            answer["error"] = {"code": -32601, "message": "Method not found"}
-        else:
-            answer["result"] = serve(frame["params"])
-        self.send(answer)
+    def _unread_line(self, line: bytes) -> None:
+        self._unread.append(line + b"\n")
 
     def _check(self, frame: Json) -> None:
         assert frame["jsonrpc"] == "2.0"
@@ -286,19 +188,3 @@ class DemoProcess:
                 result_model.model_validate(frame["result"])
         elif "error" in frame:
             schema.Error.model_validate(frame["error"])
-
-    def _read(self) -> None:
-        if self.process.stdout:
-            with self.process.stdout as stream:
-                for line in stream:
-                    self._lines.put(line)
-                    self._may_read.wait(DEADLINE)
-        self._lines.put(None)
-
-    def _read_errors(self) -> None:
-        assert self.process.stderr
-        with self.process.stderr as stream:
-            for line in stream:
-                with self._more_errors:
-                    self._errors.append(line)
-                    self._more_errors.notify_all()

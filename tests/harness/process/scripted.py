@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .rig import Rig
+from tests.harness.process.rig import Rig
 
 
 @pytest.fixture(name="rig")

@@ -14,12 +14,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from .client import DEADLINE
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .rig import Chain
+    from tests.harness.process.rig import Chain
 
 Json = dict[str, Any]
 HELLO: Final[Json] = {
@@ -32,6 +32,12 @@ HELLO: Final[Json] = {
 def given(chain: Chain, session: str) -> dict[str, Json]:
     """The servers the agent was given for a session, by name."""
     return {entry["name"]: entry for entry in json.loads(chain.prompt(session, "/servers"))}
+
+
+def declaration_of(chain: Chain, session: str) -> Json:
+    """The one server the agent was given for a session."""
+    (entry,) = given(chain, session).values()
+    return entry
 
 
 def pairs(entries: list[Json]) -> dict[str, str]:

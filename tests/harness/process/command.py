@@ -5,32 +5,30 @@ from __future__ import annotations
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Final, Self
 
-if TYPE_CHECKING:
-    pass
+from tests.places import DEADLINE, ROOT
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-COMMAND = (sys.executable, "-m", "conductor")
-DEADLINE = 60.0
-"""Seconds anything here may take before the test fails; nothing is expected to come near."""
+UNDER_TEST: Final = os.environ.get("CONDUCTOR_UNDER_TEST", "")
+"""Another command to test, for example that of an installed wheel."""
+COMMAND: Final = tuple(shlex.split(UNDER_TEST)) or (sys.executable, "-m", "conductor")
+"""The conductor under test."""
 
 ERROR = re.compile(r"error: \S.*\n\nhint: \S.*\n\Z", re.DOTALL)
 """How every error ends: what is wrong, a blank line, what to do."""
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Our environment without what changes output; agents.py and the checkout are importable."""
+    """Our environment without what changes output; the checkout is importable."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "FORCE_", "PY_"))}
-    paths = os.pathsep.join((str(ROOT), str(HERE)))
-    return kept | {"PYTHONPATH": paths, "NO_COLOR": "1", "COLUMNS": "100", **extra}
+    return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **extra}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +117,12 @@ class Running:
         while wanted not in self.text(stream):
             assert stream in self._open, f"never said {wanted!r}: {self._texts}"
             self._read(deadline)
+
+    def close_output(self) -> None:
+        """Stops reading its standard output, as a reader that has gone away."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._open.discard(self.out)
 
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
         """Sends a signal to the conductor alone."""

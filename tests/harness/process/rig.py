@@ -3,8 +3,8 @@
     chain = rig.agent(rig.x("X1", dialect="pacp"), rig.demo())
     chain.initialize(); session = chain.new_session(); chain.prompt(session, "hi")
 
-A is the bundled `demo`, X is `actors.recording_proxy`, C is `client.Client`. Every component
-logs what it saw to a file of its own name; `rig.log(name)` reads it.
+A is the bundled `demo`, X is `actors/recording_proxy.py`, C is `client.Client`. Every component
+logs its lines to a file of its own name; `rig.log(name)` reads it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 
 import wasmtime
 
-from .client import DEADLINE, Client, Json
-from .processes import MARKER, SUPPORTED, Kin, command_line, marked, wait_gone
+from tests.harness.process.client import Client, Json
+from tests.harness.process.command import COMMAND
+from tests.harness.process.processes import MARKER, SUPPORTED, Kin, marked, outliving
+from tests.places import DEADLINE, HOSTILE, ROOT
 
-HERE: Final = Path(__file__).parent
-HOSTILE: Final = Path(__file__).parents[1] / "hostile"
 PROXIES: Final = ("acp", "sdk", "sacp", "pacp", "scp")
 """Every dialect X speaks."""
 
@@ -128,7 +128,7 @@ class Rig:
           log: bool = True) -> str:  # fmt: skip
         """The recording proxy. `told`: the conductor is told its dialect, else it finds out."""
         logging = ["--log", str(self.folder / name)] if log else []
-        program = ["-m", "actors.recording_proxy", "--name", name, "--dialect", dialect]
+        program = ["-m", "tests.e2e.actors.recording_proxy", "--name", name, "--dialect", dialect]
         more = {"dialect": dialect} if told else {}
         return self.program(sys.executable, *program, *logging, *flags, name=name, **more)
 
@@ -139,11 +139,11 @@ class Rig:
 
     def actor(self, actor: str, *flags: str, name: str) -> str:
         """One of the other programs in `actors`."""
-        return self.program(sys.executable, "-m", f"actors.{actor}", *flags, name=name)
+        return self.program(sys.executable, "-m", f"tests.e2e.actors.{actor}", *flags, name=name)
 
     def nested(self, *components: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
-        return shlex.join([*base(), "proxy", *options, "--cache", str(self.cache), *components])
+        return shlex.join([*COMMAND, "proxy", *options, "--cache", str(self.cache), *components])
 
     def hostile(self, name: str) -> str:
         """A module of tests/hostile, assembled; its path."""
@@ -172,11 +172,11 @@ class Rig:
 
     def run(self, *arguments: str, **env: str) -> Chain:
         """`conductor ARGUMENT…`."""
-        return self.start([*base(), *arguments], **env)
+        return self.start([*COMMAND, *arguments], **env)
 
     def start(self, command: list[str], **env: str) -> Chain:
         """Any command in place of a conductor: an agent by itself, for comparison."""
-        whole = {**os.environ, MARKER: self.token, "PYTHONPATH": _python_path(), **env}
+        whole = {**os.environ, MARKER: self.token, "PYTHONPATH": python_path(), **env}
         chain = Chain(command, whole, cwd=self.folder)
         self.chains.append((chain, Kin(chain.process.pid) if SUPPORTED else None))
         return chain
@@ -192,9 +192,7 @@ class Rig:
         """Command lines of processes that outlive the chain, after so many seconds."""
         kin = next(kin for one, kin in self.chains if one is chain)
         left = kin.leftovers(seconds) if kin is not None else []
-        known = marked(self.token) if SUPPORTED else []
-        stray = [pid for pid in known if not wait_gone(pid, seconds)]
-        return left + [f"{pid}: {command_line(pid)}" for pid in stray]
+        return left + outliving(self.token, seconds)
 
     # -- what was seen -----------------------------------------------------------------------
 
@@ -228,10 +226,10 @@ class Rig:
             os.kill(pid, 9)
 
 
-def base() -> list[str]:
-    """The command under test; CONDUCTOR_UNDER_TEST names another, e.g. an installed one."""
-    named = os.environ.get("CONDUCTOR_UNDER_TEST")
-    return shlex.split(named) if named else [sys.executable, "-m", "conductor"]
+def python_path() -> str:
+    """PYTHONPATH that lets a child in any folder import the product and the tests."""
+    old = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(PACKAGE.parent), str(ROOT), *([old] if old else [])])
 
 
 def member(raw: bytes, *path: str) -> bytes:
@@ -258,8 +256,3 @@ def _logged(line: bytes) -> Logged:
         return Logged("", "main", entry["dir"], json.dumps({"text": entry["text"]}).encode())
     entry = json.loads(head + b"}")
     return Logged(entry.get("name", ""), entry.get("link", "main"), entry["dir"], frame[:-1])
-
-
-def _python_path() -> str:
-    old = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(PACKAGE.parent), str(HERE), *([old] if old else [])])

@@ -27,9 +27,9 @@ from conductor.core import (
 from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.key_table import AFTER_PROMPTS, Right
 from conductor.core.policy.rules import Policy
-from tests.core.actors import dump
-from tests.core.ends import STOP, End, Step
-from tests.core.wild import Program, Tape, Wild
+from tests.harness.router.actors import dump
+from tests.harness.world.ends import STOP, End, Step
+from tests.harness.world.wild import Program, Tape, Wild
 
 GONE: Final = Closure("gone")
 ENDLESS: Final = 10_000
@@ -217,10 +217,11 @@ class World:
                     for said in self.ends[name].hear(line):
                         self.play(name, said)
             else:
-                self._deliver(name, peer, lines)
+                self.deliver(name, peer, lines)
         raise AssertionError("they never come to an end")
 
-    def _deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
+    def deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
+        """A component reads what was written to it; its lines go to the router."""
         player = self.players[name]
         if isinstance(player, Program):
             for line in lines:

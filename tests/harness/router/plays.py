@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductor.core import DIALECTS, Component, Router
-from tests.playbook import Hole, Playbook
+from tests.harness.router.playbook import Hole, Playbook
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from tests.core.actors import dump
+from tests.harness.router.actors import dump
 
 Json = dict[str, Any]
 

@@ -28,7 +28,7 @@ from conductor.core.policy.rules import Policy
 from conductor.core.services import TRACED
 from conductor.record.trace.tracer import Tracer
 from conductor.run.report_lines import hop_line
-from tests.core.actors import dump
+from tests.harness.router.actors import dump
 
 Json = dict[str, Any]
 

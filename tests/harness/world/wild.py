@@ -10,8 +10,8 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tests.core.actors import FORMS, dump
-from tests.core.ends import CANCEL, PERMISSION, PROMPT, STOP, UPDATE
+from tests.harness.router.actors import FORMS, dump
+from tests.harness.world.ends import CANCEL, PERMISSION, PROMPT, STOP, UPDATE
 
 Json = dict[str, Any]
 Said = tuple[str, bytes]

@@ -1,0 +1,1 @@
+"""Random conversations around the core: what the ends say, what guests do, and what must hold."""

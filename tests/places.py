@@ -1,0 +1,24 @@
+"""Where the tests find what they need, and how long they wait for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+"""The checkout. A child process with it on PYTHONPATH can import the product and the tests."""
+TESTS: Final = ROOT / "tests"
+COMPONENTS: Final = ROOT / "components"
+PASSTHROUGH: Final = COMPONENTS / "passthrough" / "passthrough.wasm"
+HOSTILE: Final = TESTS / "hostile"
+ACTORS: Final = TESTS / "e2e" / "actors"
+GOLDEN: Final = TESTS / "golden"
+
+DEADLINE: Final = 90.0
+"""Seconds before a test gives up on another process; a test that passes never comes near."""
+
+
+def checkout_environment(**extra: str) -> dict[str, str]:
+    """This process's environment with the checkout on PYTHONPATH, and `extra`."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **extra}
