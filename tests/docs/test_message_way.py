@@ -22,8 +22,8 @@ from conductor.run.segment import Output, Segment
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import Channel, MemoryTransport
+from tests.places import ROOT
 
-ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 GUEST: Final = ROOT / "components" / "passthrough" / "passthrough.wasm"
 NAMES: Final = ("a", "b", "c", "d")
